@@ -33,7 +33,7 @@ Hypotheses = dict[int | str, list[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsrSplit:
-    """Fold that tests each clip, and whether each fold keeps it for early stopping."""
+    """The fold that tests each clip, and the clips that each fold keeps for early stopping."""
 
     fold: NDArray[np.int64]
     dev: NDArray[np.bool_]
@@ -54,7 +54,7 @@ def transcribe(
     context: Context,
     control: str = "",
 ) -> Hypotheses:
-    """Return what the probes of every layer heard in every clip.
+    """Return the transcripts of every clip by the probes of every layer.
 
     Under the control "shuffled-labels" the transcripts are shuffled over the clips before training.
     """
@@ -80,7 +80,7 @@ def transcribe(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fit:
-    """Probes that are fitted together: some layers of a stack, on these transcripts."""
+    """Probes that are fitted together: layers of one stack, on the same transcripts."""
 
     stack: Stack
     turn: slice
@@ -94,7 +94,7 @@ class _Fit:
         return _Clips(self.stack, self.stack.places[self.turn], targets, self.split, len(self.alphabet))
 
     def key(self, options: Options, context: Context) -> list[object]:
-        """Return all that the fit depends on."""
+        """Return the cache key: everything that the fit depends on."""
         stack, split = self.stack, self.split
         key = ["ctc", 2, _clips_at_once(stack, len(self.alphabet)), stack.key, list(stack.places[self.turn])]
         key += [self.texts, options.folds, options.probe_epochs, context.seed]
@@ -102,7 +102,7 @@ class _Fit:
 
 
 def _fit_away(fits: Sequence[_Fit], workers: Workers, options: Options, context: Context) -> None:
-    """Let workers fit what the cache has not, and put it there."""
+    """Fit the probes that are not cached on workers, and cache them."""
     silent = replace(context, progress=Silent())
     jobs = [
         (replace(fit, stack=fit.stack.shipped()), options, silent)
@@ -133,7 +133,7 @@ class _Clips:
         self._stored = {clip: batch for batch in stack.embeddings.batches for clip in batch.items}
 
     def read(self, clips: Sequence[int]) -> Utterances:
-        """Read the frames of these clips; those stored together are read at once."""
+        """Read the frames of these clips, those stored together at once."""
         found: dict[int, Tensor] = {}
         for batch in {self._stored[clip].items: self._stored[clip] for clip in clips}.values():
             frames, counts = self._stack.embeddings.frames(batch)
@@ -151,7 +151,7 @@ class _Clips:
 
 
 def _clips_at_once(stack: Stack, symbols: int) -> int:
-    """Return how many clips make a step: fewer where they are long or the alphabet is large."""
+    """Return the batch size in clips: smaller where clips are long or the alphabet is large."""
     frames = STEP_FRAMES * min(1.0, 64 / symbols)
     # Encoders give about 50 frames a second.
     return int(min(32, max(1, frames // stack.embeddings.mean_seconds() / 50)))
@@ -198,7 +198,7 @@ def _fit(source: _Clips, options: Options, context: Context) -> dict[str, Tensor
 
 
 def head_transcripts(stack: Stack, vocabulary: Vocabulary, options: Options) -> list[str]:
-    """Return what the checkpoint's own CTC head heard, by greedy decoding; empty where it has none."""
+    """Return the transcripts of the checkpoint's own CTC head, by greedy decoding; empty where it has none."""
     return [
         normalise(vocabulary.decode(torch.unique_consecutive(path).tolist()), options.normalise)
         for path in stack.embeddings.heads()

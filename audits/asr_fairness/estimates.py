@@ -75,7 +75,7 @@ def _warn_small(draft: Draft, task: TaskCounts, sums: SpeakerSums, group: int, l
 
 
 def _warn_few_errors(draft: Draft, task: TaskCounts, sums: SpeakerSums, group: int, label: str) -> None:
-    """Say where a rate rests on the errors of very few speakers."""
+    """Warn where a rate rests on the errors of very few speakers."""
     erring = (sums.errors[:, group] > 0).sum(0)
     layers = [str(task.layers[column]) for column in np.flatnonzero((erring > 0) & (erring < MIN_ERRING))]
     if layers and sums.speakers[group] >= MIN_REPORTED and not task.control:
@@ -106,7 +106,7 @@ def add_best_layer(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
 
 
 def warn_parted(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
-    """Say in which groups those who say more err otherwise, on the layer with the least error and by the own head."""
+    """Warn of groups where rates depend on the amount of speech, on the best layer and by the own head."""
     sums = sums_of(task, cohort.speakers, cohort.member)
     for column, layer in enumerate(task.layers):
         if layer not in task.judged:
@@ -119,7 +119,7 @@ def warn_parted(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
 
 
 def add_spreads(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
-    """Add by how much the error of everyone differs from one deal of the clips to the next, on every layer."""
+    """Add the spread of the overall error between deals of the clips, on every layer."""
     dealt = deal_rates(task, cohort.everyone)
     if dealt is not None:
         for column, layer in enumerate(task.layers):

@@ -1,4 +1,4 @@
-"""From recordings to counts: embeddings once, then both probes on every layer, then the controls.
+"""The counts of the audit: embeddings once, then both probes on every layer, then the controls.
 
 What a probe answered is kept by the hash of all that it depends on; another grouping, metric or level
 changes nothing of it, and a run that was killed goes on after its last finished probe.
@@ -22,7 +22,7 @@ from probes.speech.vocabularies import Vocabulary
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Counts:
-    """What was counted.
+    """The counts of the audit.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ MEMORY = 4e8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SidSplit:
-    """Who takes part in speaker identification, and how the clips are split in one deal.
+    """The enrolled speakers of speaker identification, and the split of their clips in one deal.
 
     `fold` is -1 for clips of speakers that take no part; `training` holds the training clips of each fold.
     """
@@ -101,7 +101,7 @@ def measure_sid(
 
 
 def _answers(stack: Stack, deals: Sequence[SidSplit], context: Context, control: str) -> NDArray[np.int64]:
-    """Return whom the probes of each deal took each clip for, shape (deals, layers, clips); fit what is not kept."""
+    """Return the speakers predicted by the probes of each deal, shape (deals, layers, clips), cached."""
     found = [context.cache.read(KIND, _key(stack, split, context, control)) for split in deals]
     missing = [place for place, entry in enumerate(found) if entry is None]
     turns = len(_turns(stack, len(deals[0].fold)))
@@ -132,7 +132,7 @@ class _Fold:
     classes: int
 
     def answers(self, vectors: Tensor) -> Tensor:
-        """Return what the probe of each layer takes each tested clip for; vectors are (layers, clips, width)."""
+        """Return the predictions of each layer's probe for each tested clip; vectors are (layers, clips, width)."""
         known, asked = standardise(vectors[:, self.train], vectors[:, self.tested])
         weights, biases = softmax_probe(known, torch.from_numpy(self.labels), self.classes, penalty=PENALTY)
         return (asked @ weights + biases[:, None]).argmax(-1)
@@ -174,7 +174,7 @@ def _keep(stack: Stack, split: SidSplit, answers: Tensor, context: Context, cont
 def _fit_away(
     stacks: Sequence[Stack], deals: Sequence[SidSplit], workers: Workers, context: Context, control: str
 ) -> None:
-    """Let workers fit what the cache has not, the folds of all turns and deals side by side, and put it there."""
+    """Fit the probes that are not cached on workers, the folds of all turns and deals in parallel, and cache them."""
     missing = [
         (stack, split)
         for stack in stacks

@@ -13,7 +13,7 @@ DEV_SHARE = 0.125
 def within_speakers(
     speakers: Sequence[str], hashes: Sequence[str], *, folds: int, least: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-    """Split every speaker's clips over the folds, with as many training clips for each speaker as for any other.
+    """Split every speaker's clips over the folds, with an equal number of training clips per speaker.
 
     A speaker with more enrolment clips would be easier to recognise, and a group of such speakers would
     look better than it is.
@@ -52,7 +52,7 @@ def within_speakers(
 def across_speakers(
     speakers: Sequence[str], *, folds: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Split the speakers over the folds, so that none is trained on and tested at once.
+    """Split the speakers over the folds, so that no speaker is in training and test at once.
 
     Returns
     -------

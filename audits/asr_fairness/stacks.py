@@ -16,7 +16,7 @@ from probes.speech.embeddings import Embeddings, Item, clip_item
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """Layers with the embeddings of all recordings.
+    """Layers from one source, with the embeddings of all recordings.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ class Stack:
     stored: Embeddings
 
     def shipped(self) -> "Stack":
-        """Return the stack as it is sent to a worker, which reads the cache and never encodes."""
+        """Return the stack for a worker, which reads the cache and never encodes."""
         return replace(self, embeddings=self.stored)
 
 
 def encoder_stack(inputs: Inputs, options: Options, context: Context, *, random_seed: int | None = None) -> Stack:
-    """Run the encoder over every recording that the cache has not, one forward pass a clip, for all tasks."""
+    """Run the encoder over every recording that is not cached, one forward pass per clip for all tasks."""
     how: dict[str, Any] = {
         "key": encoder_key(inputs.folder, device=context.device, dtype=context.dtype, random_seed=random_seed),
         "batching": batching_of(inputs.folder),
@@ -66,7 +66,7 @@ def encoder_stack(inputs: Inputs, options: Options, context: Context, *, random_
 
 
 def baseline_stack(inputs: Inputs, options: Options, context: Context) -> Stack:
-    """Compute log-mel energies, layer -1."""
+    """Compute the log-mel baseline, layer -1."""
     how: dict[str, Any] = {"key": LogMel.key, "batching": LogMel.batching, "cache": context.cache}
     embeddings = Embeddings(items_of(inputs.recordings), LogMel, **how)
     embeddings.compute(context.progress, "Log-mel energies", frames="asr" in options.tasks)
@@ -97,12 +97,12 @@ def _absent() -> NoReturn:
 
 
 def items_of(recordings: tuple[Recording, ...]) -> list[Item]:
-    """Return the recordings as the embeddings see them."""
+    """Return the recordings as items of the embeddings' cache."""
     return [clip_item(item.clip, item.sha256, item.samples) for item in recordings]
 
 
 def workers_of(options: Options) -> Workers:
-    """Return who fits the probes.
+    """Return the workers that fit the probes.
 
     Raises
     ------

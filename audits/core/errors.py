@@ -7,5 +7,5 @@ __all__ = ["IncompleteError", "InputError", "MilesError", "shadowed"]
 
 
 def shadowed() -> str:
-    """Return the path of another package that stands in the place of ours, or nothing."""
+    """Return the path of a package that shadows our `probes`; empty where none does."""
     return "" if getattr(probes, "OWNER", None) == "miles" else str(probes.__file__)

@@ -55,7 +55,7 @@ GATE = "--fail-if"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which estimates are meant: name[key=value,key=value]."""
+    """A selection of estimates: name[key=value,key=value]."""
 
     text: str
     name: str
@@ -64,7 +64,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A gate that was read and can be judged."""
+    """A parsed gate."""
 
     expression: str
     name: str
@@ -75,7 +75,7 @@ class Gate:
 
 
 def parse(expression: str, *, known: Sequence[str] = ()) -> Gate:
-    """Read one gate; `known` are the names of estimates that it may use, if they are known beforehand.
+    """Parse one gate; `known` are the names of estimates that it may use, if they are known beforehand.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def parse(expression: str, *, known: Sequence[str] = ()) -> Gate:
 
 
 def abridged(expression: str) -> str:
-    """Return an expression for people: the beginning of one that is longer than any gate.
+    """Return an expression for display, cut where it is longer than a gate may be.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def _check_length(text: str, what: str, where: str) -> None:
 
 
 def _rows(text: str) -> tuple[str, str | None, str] | None:
-    """Return name, conditions and what follows them; None where the text does not begin like a gate."""
+    """Split a gate into name, conditions and the rest; None where the text does not begin like a gate."""
     named = _NAME.match(text)
     if named is None:
         return None
@@ -153,7 +153,7 @@ def _rows(text: str) -> tuple[str, str | None, str] | None:
 
 
 def _check_findings(keys: tuple[tuple[str, str], ...], field: str, expression: str) -> None:
-    """Refuse what no finding has: a typing error must not make a gate that always passes."""
+    """Refuse conditions that no finding can meet: a typing error must not make a gate that always passes."""
     if field != "value" or any(k != "severity" or v not in SEVERITIES for k, v in keys):
         raise InputError(
             f"The gate {expression!r} cannot be read: findings are counted, all of them or those of a severity.",
@@ -163,7 +163,7 @@ def _check_findings(keys: tuple[tuple[str, str], ...], field: str, expression: s
 
 
 def parse_selection(text: str, *, where: str) -> Selection:
-    """Read which estimates an option means: a gate without field, operator and number.
+    """Parse a selection of estimates: a gate without field, operator and number.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def judge(
     warnings: Sequence[Warning] = (),
     findings: Sequence[Finding] = (),
 ) -> GateResult:
-    """Evaluate a gate over the estimates, or the findings; `warnings` may say why an estimate is not there.
+    """Evaluate a gate over the estimates or the findings; `warnings` may explain why an estimate is missing.
 
     Raises
     ------
@@ -284,7 +284,7 @@ def _counted(gate: Gate, findings: Sequence[Finding]) -> list[Finding]:
 
 
 def breaking(result: GateResult, estimates: Sequence[Estimate]) -> list[int]:
-    """Return the places of the estimates for which a failed gate is true; of one that passed, none.
+    """Return the indices of the estimates that made a gate fail; none where it passed.
 
     Where that cannot be told, as of an expression that another program wrote, all that it looked at are returned.
     """
@@ -329,7 +329,7 @@ def _field(row: Estimate, gate: Gate) -> float:
 
 
 def nearest(gate: Gate | Selection, estimates: Sequence[Estimate]) -> str:
-    """Return what a gate that selects nothing could have selected, the nearest first."""
+    """Return a hint for a gate that selects nothing: what it could have selected, the nearest first."""
     same = [row for row in estimates if row.name == gate.name]
     if not same:
         return f"There are: {_listed(gate.name, {row.name for row in estimates})}."
@@ -362,7 +362,7 @@ def _listed(wanted: str, values: Collection[Coordinate]) -> str:
 
 
 def _reasons(gate: Gate, estimates: Sequence[Estimate], warnings: Sequence[Warning]) -> list[str]:
-    """Return the messages of the warnings about what the gate asks for, where there is no estimate of it."""
+    """Return the messages of the warnings that explain why there is no estimate for the gate."""
     found = []
     named = [row for row in estimates if row.name == gate.name]
     for warning in warnings:

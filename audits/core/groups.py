@@ -33,7 +33,7 @@ class GroupSet:
 
     @property
     def masks(self) -> NDArray[np.bool_]:
-        """Who is in which group, shape (groups, clips)."""
+        """Membership of clips in groups, shape (groups, clips)."""
         inside: NDArray[np.bool_] = self.member[None] == np.arange(len(self.names))[:, None]
         return inside
 
@@ -75,7 +75,7 @@ def _cross(attributes: Sequence[Mapping[str, str]], columns: tuple[str, ...]) ->
 def reported_groups(
     attributes: Sequence[Mapping[str, str]], sets: Sequence[GroupSet]
 ) -> tuple[list[str], NDArray[np.bool_]]:
-    """Return every group that gets a rate, with who is in it: everyone, all groups, the unknown of each attribute.
+    """Return every group that gets a rate, with its members: everyone, all groups, the unknown of each attribute.
 
     Returns
     -------

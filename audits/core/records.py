@@ -95,7 +95,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warning:
-    """Something the reader must know about a number, or about a number that is not there."""
+    """Something the reader must know about a number, or about one that is missing."""
 
     id: str
     message: str
@@ -157,7 +157,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """A `--fail-if` expression, whether it passed, and the estimates that it looked at."""
+    """A `--fail-if` expression, its outcome, and the rows of the estimates that it was evaluated on."""
 
     expression: str
     outcome: Literal["pass", "fail"]
@@ -166,7 +166,7 @@ class GateResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What it takes to run the audit again, and what it cost; all that differs between equal runs."""
+    """What it takes to repeat the run, and what it cost; the only part that differs between equal runs."""
 
     miles: str
     python: str
@@ -182,7 +182,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A whole audit; report.json is this record and nothing else."""
+    """A whole report; report.json is this record and nothing else."""
 
     audit: str
     title: str

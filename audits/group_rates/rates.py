@@ -1,4 +1,4 @@
-"""Pooled error rates of groups with their intervals, and the groups whose speakers' own rates tell another story."""
+"""Pooled error rates of groups with intervals, and groups where they differ from the mean over speakers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ PARTED_NAMED = 12
 def rate_at(
     rates: RateIntervals, index: int, *, n: int | None = None, unit: str = "speakers", most: float = np.inf
 ) -> Interval:
-    """Return one of several rates; `n` clusters unless it says otherwise, and no end above `most`."""
+    """Return one of several rates as an interval record, over `n` clusters, with no end above `most`."""
     bounded = rates.method[index] != "none"
     return Interval(
         value=float(rates.value[index]),
@@ -53,7 +53,7 @@ def group_rates(
 
 
 def parted(mean: Spread, above: Spread, names: Sequence[str], *, level: float, tests: int) -> Iterator[str]:
-    """Yield, as a sentence lists them, the groups whose mean over speakers and pooled rate part.
+    """Yield in words the groups whose mean over speakers differs from the pooled rate.
 
     A pooled rate is that of the words: who says much weighs much. Where those err more, or less, it hangs on how many
     of them were drawn, and its interval cannot know of any who were not.
@@ -69,7 +69,7 @@ def parted(mean: Spread, above: Spread, names: Sequence[str], *, level: float, t
 
 
 def parted_words(groups: Sequence[str], unit: str = "speakers", trials: str = "words") -> str:
-    """Return the sentence on groups, each as of `parted`, in which the size of a speaker goes with the rate."""
+    """Return the sentence on groups (from `parted`) in which the amount of speech goes with the error rate."""
     more = f" and {len(groups) - PARTED_NAMED} more" if len(groups) > PARTED_NAMED else ""
     return (
         f"Who says more errs otherwise than who says less, in {', '.join(groups[:PARTED_NAMED])}{more}: the mean over "

@@ -28,7 +28,7 @@ SHARED = "phone not shared by all compared groups"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """Tokens as the statistics see them.
+    """The tokens as statistics see them: speakers, groups and phones.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Corpus:
 
     @property
     def home(self) -> Ints:
-        """Row of each speaker's group by the first attribute, -1 for none."""
+        """Index of each speaker's group by the first attribute, -1 for none."""
         first = [row for row, by in enumerate(self.by) if by == self.by[0]]
         home = np.full(len(self.names), -1)
         for row in first:
@@ -77,12 +77,12 @@ class Corpus:
         return home
 
     def inside(self, group: str) -> Bools:
-        """Return who is in a compared group, or everyone, shape (speakers,)."""
+        """Return a mask of the speakers in a compared group, or of everyone, shape (speakers,)."""
         return np.ones(len(self.names), dtype=bool) if group == ALL else self.member[self.groups.index(group)]
 
 
 def corpus_of(tokens: Tokens, options: Options) -> Corpus:
-    """Find the speakers, the compared groups and the phones that they share.
+    """Return the speakers, the compared groups and the phones that they share.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def corpus_of(tokens: Tokens, options: Options) -> Corpus:
 
 
 def group_warnings(corpus: Corpus, options: Options) -> list[Warning]:
-    """Return what the reader must know of the groups and phones."""
+    """Return the warnings about groups and phones."""
     found: list[Warning] = []
     for group, people in corpus.small.items():
         few = f"{group} has {counted(people, 'speakers')} and is not compared: that takes {options.min_speakers}."

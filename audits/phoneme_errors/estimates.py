@@ -39,7 +39,7 @@ def estimates(draft: Draft, counts: Counts) -> None:
 
 
 def _add(draft: Draft, rows: Iterable[Row]) -> None:
-    """Add rows to the table, and say which are left out, once for each name and reason."""
+    """Add rows to the table, and warn of those left out, once for each name and reason."""
     missing: dict[tuple[str, str], list[dict[str, Coordinate]]] = {}
     for name, found, where in rows:
         if isinstance(found, Undefined):
@@ -67,7 +67,7 @@ def _all_rows(layers: Sequence[Values], level: float) -> Iterator[Row]:
 
 
 def _compared_rows(layers: Sequence[Values], level: float) -> Iterator[Row]:
-    """Yield what a second encoder is compared by."""
+    """Yield the rows that compare a second encoder with the first."""
     for values in layers:
         yield from _accuracies(values, level, prefix="against_")
         for group in values.corpus.groups:

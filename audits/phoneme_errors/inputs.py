@@ -47,7 +47,7 @@ def check(options: Options, context: Context) -> Plan:
 
 
 def _remarks(inputs: Inputs, options: Options) -> tuple[str, ...]:
-    """Return what the inputs already show of how little a run could say."""
+    """Return notes on what a run on these inputs will not be able to show."""
     said = list(inputs.manifest.preview()) if inputs.manifest is not None else []
     if inputs.speech is None and inputs.tokens is not None:
         said += inputs.tokens.preview()
@@ -61,7 +61,7 @@ def _remarks(inputs: Inputs, options: Options) -> tuple[str, ...]:
 
 
 def _coordinates(inputs: Inputs) -> Mapping[str, tuple[Coordinate, ...]]:
-    """Return every key that an estimate of the run can have, with its values; empty where the phones are not placed."""
+    """Return the possible coordinates of the run's estimates, by key; empty where the phones are not aligned yet."""
     layers = layers_of(inputs)
     if inputs.corpus is None or layers is None:
         return {}
@@ -78,7 +78,7 @@ def _coordinates(inputs: Inputs) -> Mapping[str, tuple[Coordinate, ...]]:
 
 
 def _cost(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
-    """Return what the run costs, in words."""
+    """Return the cost of the run, in words."""
     rows: list[tuple[str, str]] = []
     layers = layers_of(inputs)
     encoders = 2 if inputs.second is not None else 1

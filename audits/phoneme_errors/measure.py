@@ -20,7 +20,7 @@ from probes.models.checkpoints import ModelFolder
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What was measured.
+    """The measurements of the audit.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Counts:
 
     @property
     def scale(self) -> str:
-        """Which variance of a speaker is correlated, in words; the tokens say it, in every layer alike."""
+        """Name of the variance of a speaker that is correlated, the same in every layer."""
         return self.first[0].scale
 
     @cached_property
@@ -60,7 +60,7 @@ class Counts:
 
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
-    """Place the phones, run the encoders and measure every layer.
+    """Align the phones, run the encoders and measure every layer.
 
     Raises
     ------
@@ -93,12 +93,12 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
 
 
 def _common(stacks: Sequence[Vectors]) -> tuple[int, ...]:
-    """Return the layers that every encoder has."""
+    """Return the layers that all encoders have."""
     return tuple(layer for layer in stacks[0].layers if all(layer in other.layers for other in stacks[1:]))
 
 
 def _encoded(inputs: Inputs, options: Options, context: Context) -> tuple[Inputs, Tokens, list[tuple[Vectors, object]]]:
-    """Place the phones where nobody has, and run the encoders over them.
+    """Align the phones where no alignment is given, and run the encoders over them.
 
     Returns
     -------

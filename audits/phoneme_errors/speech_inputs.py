@@ -41,7 +41,7 @@ LETTERS = "What is placed are the letters of the text, not phones: give the phon
 def read_speech(
     options: Options, second: ModelFolder | None, context: Context
 ) -> tuple[Speech, Manifest, tuple[Source, ...]]:
-    """Return the recordings that can be encoded, with their phones or the transcript by which these are placed.
+    """Return the recordings that can be encoded, with their phones or with transcripts to align.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def _sounds(
     skipped: list[tuple[Clip, str]],
     bad: BadClips,
 ) -> list[tuple[Clip, Sound]]:
-    """Return the clips that every encoder can take, with what they are; the others are added to `skipped`."""
+    """Return the clips that every encoder can take, with their audio facts; add the others to `skipped`."""
     kept: list[tuple[Clip, Sound]] = []
     with context.progress.phase("Checking recordings", len(manifest.clips), "clips") as advance:
         for clip in manifest.clips:
@@ -149,7 +149,7 @@ def _sounds(
 
 
 def _sound(clip: Clip, folders: Sequence[ModelFolder], options: Options, bad: BadClips) -> Sound | str:
-    """Return what a clip is, or why an encoder cannot take it.
+    """Return the audio facts of a clip, or the reason why an encoder cannot take it.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def _sound(clip: Clip, folders: Sequence[ModelFolder], options: Options, bad: Ba
 
 
 def _stopped(clip: Clip, reason: str, options: Options, place: str = "") -> None:
-    """Refuse a clip that may not be left out; `place` is the file or folder that shows why it cannot be used."""
+    """Refuse a clip that may not be left out; `place` is the file or folder to blame."""
     if options.on_bad == "stop":
         raise InputError(
             f"The clip cannot be used: {reason}{f' ({place})' if place else ''}.",
@@ -223,7 +223,7 @@ def _unaligned(
     manifest: Manifest,
     bad: BadClips,
 ) -> tuple[Speech, Source]:
-    """Return the recordings with the transcripts by which a CTC checkpoint will place their phones."""
+    """Return the recordings with the transcripts that a CTC checkpoint will align."""
     model = find_model(str(options.align_with))
     vocabulary = read_vocabulary(model)
     if isinstance(vocabulary, str):
@@ -265,7 +265,7 @@ def _unaligned(
 
 
 def _check_head(model: ModelFolder, vocabulary: Vocabulary) -> None:
-    """Check that the head has a place for every symbol, as far as its configuration says."""
+    """Check that the head has an output for every symbol, as far as its configuration says."""
     size = model.config.get("vocab_size")
     stray = [number for number in (*vocabulary.symbols, vocabulary.blank) if number < 0]
     if type(size) is int:
@@ -279,7 +279,7 @@ def _check_head(model: ModelFolder, vocabulary: Vocabulary) -> None:
 
 
 def _phones_column(options: Options, manifest: Manifest) -> str | None:
-    """Return the column of the phones that were said; None where there is none and the letters of the text serve."""
+    """Return the column of spoken phones; None where there is none and the letters of the text serve."""
     if options.phones_col is not None and options.phones_col not in manifest.columns:
         raise InputError(
             f"There is no column {options.phones_col!r}.",

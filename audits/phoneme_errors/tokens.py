@@ -42,7 +42,7 @@ class Vectors(Protocol):
         """Numbers of the layers; (0,) where there is one set of features without a number."""
 
     def width(self, layer: int) -> int:
-        """Return how many numbers a vector of a layer has."""
+        """Return the length of a layer's vectors."""
 
     def chunks(self, layer: int, size: int) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of the used tokens in their order, at most `size` at once, shape (tokens, width)."""
@@ -87,7 +87,7 @@ class Tokens:
     form: tuple[str, ...] = ()
 
     def preview(self, of: str = "") -> tuple[str, ...]:
-        """Return what `--dry-run` says of the columns, `of` a file where there are several, and of what is left out."""
+        """Return the lines of `--dry-run` on columns and left-out tokens, `of` a file where there are several."""
         words = "; ".join(f"{name}: {what}" for name, what in self.read_as.items())
         left_out = (f"{count:,} of {self.given:,} tokens are left out: {why}." for why, count in self.skipped.items())
         return (f"Columns{f' of {of}' * bool(of)} are read as: {words}.", *self.form, *left_out)
@@ -187,7 +187,7 @@ def read_tokens(
 
 
 def _named(features: Sequence[str]) -> str:
-    """Return the names of features, of many the ends.
+    """Return the names of features, only the ends of a long list.
 
     >>> _named(["x0", "x1", "x2"]), _named([f"x{place}" for place in range(13)])
     ('x0, x1, x2', 'x0 to x12 (13 columns)')
@@ -211,7 +211,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def _wanted(source: "TokenArchive | TokenTable", features: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of the features, or the arrays that hold them."""
+    """Return the columns of the features, or the names of their arrays."""
     where = f"{source.path}, --features"
     names = tuple(name for entry in features for name in _expanded(entry, source.names, where))
     names = names or _usual(source, labels)
@@ -224,7 +224,7 @@ def _wanted(source: "TokenArchive | TokenTable", features: Sequence[str], labels
 
 
 def _expanded(entry: str, names: Sequence[str], where: str) -> Sequence[str]:
-    """Return the columns that an entry such as `x0..x12` or `x3` names, after looking whether they are there."""
+    """Return the existing columns that an entry such as `x0..x12` or `x3` names."""
     found = None if entry in names else _RANGE.fullmatch(entry)
     columns = [entry]
     if found is not None:
@@ -259,7 +259,7 @@ def _usual(source: "TokenArchive | TokenTable", labels: Sequence[str]) -> tuple[
 
 
 def _cleaned(texts: Sequence[str | None], absent: Callable[[str], bool]) -> list[str]:
-    """Return labels in one spelling each; "" where there is none."""
+    """Return labels in a canonical spelling; "" where there is none."""
     spelt = {text: clean(text) for text in set(texts)}
     known = {text: "" if absent(value) else value for text, value in spelt.items()}
     return [known[text] for text in texts]
@@ -277,7 +277,7 @@ def _check_labelled(
 def _kept(
     labels: Mapping[str, Sequence[str]], usable: NDArray[np.bool_], path: Path
 ) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    """Return which tokens are used, and how many are not, by the first reason that holds."""
+    """Return a mask of the used tokens, and the number of others by the first reason that holds."""
     kept = np.ones(len(usable), dtype=np.bool_)
     skipped = {}
     reasons = {reason: np.array([bool(text) for text in texts]) for reason, texts in labels.items()}

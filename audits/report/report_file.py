@@ -48,7 +48,7 @@ def write_report(report: Report, folder: Path) -> Path:
 
 
 def read_report(path: Path) -> Report:
-    """Read report.json, or the one in a run folder.
+    """Read report.json, given as a file or as its run folder.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def _check_rows(report: Report) -> None:
 
 
 def fingerprint(audit: str, settings: Mapping[str, Any], data: Any, subject: Any, version: str) -> str:
-    """Return the hash of all that decides the report; gates do not, since they can be judged again.
+    """Return the hash of everything that decides the report; gates do not, since they can be judged again.
 
     Of an audit of another package its version decides too.
     """
@@ -137,7 +137,7 @@ def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def _harmless(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula, and no reader for the end of a row."""
+    """Return a cell that no spreadsheet takes for a formula and no reader for a line break."""
     # A bare carriage return is not quoted, and ends the row for most readers.
     return guarded(value.replace("\r\n", "\n").replace("\r", "\n")) if isinstance(value, str) else value
 

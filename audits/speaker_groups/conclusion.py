@@ -1,4 +1,4 @@
-"""The closing paragraph: what may be concluded from all of this in plain words, and what may not."""
+"""The closing paragraph: what may and what may not be concluded, in plain words."""
 
 from audits.core.context import Draft
 from audits.core.numbers import percent
@@ -16,7 +16,7 @@ HYPOTHESIS_WORDS = {
 
 
 def conclude(draft: Draft, counts: Counts) -> None:
-    """Add the closing paragraph: what was declared, what it rests on, what may and what may not be said."""
+    """Add the closing paragraph: the hypothesis, its basis, and what may and may not be concluded."""
     data, options, verdicts = counts.data, counts.options, counts.verdicts
     if not verdicts:
         return

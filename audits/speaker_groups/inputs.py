@@ -124,7 +124,7 @@ def check(options: Options, context: Context) -> Plan:
 def _read_as(
     files: Mapping[str, Predictions], counted: Mapping[str, CountColumns], manifest: Manifest, options: Options
 ) -> tuple[str, ...]:
-    """Return what the transcripts or counts of each system are read from, in sentences."""
+    """Return sentences on the sources of each system's transcripts or counts."""
     if counted:
         pairs = ((name, (columns.errors, columns.words, *columns.parts.values())) for name, columns in counted.items())
         return tuple(f"{name}: counts are read from {', '.join(columns)}." for name, columns in pairs)
@@ -186,7 +186,7 @@ def _named(texts: Sequence[str]) -> dict[str, Path]:
 
 
 def require_plain(name: str, where: str) -> None:
-    """Refuse a name that stands in every table and figure if it is no plain line of text."""
+    """Refuse a name that is no plain line of text, since it stands in every table and figure."""
     if not name.isprintable() or len(name) > MOST_LETTERS:
         raise InputError(
             f"{name[:40]!r} is no name that a report can carry.",
@@ -196,7 +196,7 @@ def require_plain(name: str, where: str) -> None:
 
 
 def _with_speakers(manifest: Manifest, options: Options) -> tuple[list[Clip], list[tuple[Clip, str]]]:
-    """Leave out clips without a speaker, where others have one."""
+    """Leave out clips without a speaker where others have one."""
     known = any(clip.speaker is not None for clip in manifest.clips)
     if known and options.cluster_by:
         raise InputError(
@@ -240,7 +240,7 @@ def _texts(
 def _transcribed(
     clips: Sequence[Clip], texts: Mapping[str, tuple[str | None, ...]], options: Options
 ) -> tuple[list[Clip], dict[str, tuple[str | None, ...]], list[tuple[Clip, str]], dict[str, int]]:
-    """Leave out clips that a system has no transcript of: all systems are compared on the same clips."""
+    """Leave out clips without a transcript of every system: all systems are compared on the same clips."""
     if options.on_missing == "empty":
         missing = {name: sum(text is None for text in rows) for name, rows in texts.items()}
         return list(clips), dict(texts), [], {name: count for name, count in missing.items() if count}

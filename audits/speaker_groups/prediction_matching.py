@@ -18,7 +18,7 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """The text of each recording (None: the file has none), and the entries that met no recording.
+    """The text of each recording (None: the file has none), and the entries that matched no recording.
 
     `unused` is their number, `examples` are the first few of their names.
     """

@@ -24,7 +24,7 @@ EMPIRICAL_BAYES = "Student t about an empirical Bayes rate, on the scale of the 
 
 
 def small_groups(data: Utterances, cohort: Cohort) -> dict[str, int]:
-    """Return the groups that rest on too few speakers or words, with their speakers."""
+    """Return the groups with too few speakers or words, with their speakers."""
     counts = data.counts[0]
     # Of the systems it only matters whether one has an error.
     errors = counts.errors.max(axis=1, keepdims=True)
@@ -70,7 +70,7 @@ def _add(
 
 
 def _warn_small(draft: Draft, data: Utterances, small: Mapping[str, int]) -> None:
-    """Name the small groups, one by one where they are few, else by attribute and crossing."""
+    """Warn of small groups, one by one where they are few, else by attribute and crossing."""
     if len(small) <= MOST_SMALL:
         for name, people in small.items():
             message = f"The rates of {name} rest on fewer than {MIN_REPORTED} {data.unit} or {MIN_WORDS} words"
@@ -92,7 +92,7 @@ def _warn_small(draft: Draft, data: Utterances, small: Mapping[str, int]) -> Non
 
 
 def _add_parts(draft: Draft, data: Utterances, cohort: Cohort, small: Container[str]) -> None:
-    """Add substitutions, deletions and insertions a word, for all groups that are not too small."""
+    """Add substitutions, deletions and insertions per word, for all groups that are not too small."""
     counts = data.counts[0]
     chosen = [group for group, name in enumerate(cohort.names) if name not in small]
     for part, errors in counts.parts.items():
@@ -110,7 +110,7 @@ def _add_parts(draft: Draft, data: Utterances, cohort: Cohort, small: Container[
 
 
 def add_speaker_rates(draft: Draft, data: Utterances, cohort: Cohort, metric: str) -> None:
-    """Add the mean of the speakers' own rates in every group, and warn where it parts from the pooled rate."""
+    """Add the mean of the speakers' own rates in every group, and warn where it differs from the pooled rate."""
     counts = data.of(metric)
     apart: dict[int, list[str]] = {}
     for start in range(0, len(cohort.names), BLOCK):
@@ -129,7 +129,7 @@ def add_speaker_rates(draft: Draft, data: Utterances, cohort: Cohort, metric: st
 
 
 def add_shrunken(draft: Draft, data: Utterances, metric: str) -> None:
-    """Add rates pulled towards the rate of all groups of a set, the more the fewer words a group has."""
+    """Add rates shrunk towards the rate of all groups of a set, the more the fewer words a group has."""
     counts = data.of(metric)
     for groups in data.sets:
         sums = sums_of(data, counts, groups.masks)

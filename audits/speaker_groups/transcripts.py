@@ -34,7 +34,7 @@ VOCABULARY = (*_FIRST, *_ADJECTIVES, *_NOUNS, *_VERBS, *_PREPOSITIONS, *_TIMES)
 
 
 def compose(rng: np.random.Generator) -> list[str]:
-    """Return a sentence of 6 to 12 words of `VOCABULARY`: who did what to whom, then where or when or both."""
+    """Return a sentence of 6 to 12 words of `VOCABULARY`: subject, verb, object, then place or time or both."""
 
     def pick(words: Sequence[str]) -> str:
         return words[int(rng.integers(len(words)))]
@@ -50,7 +50,7 @@ def compose(rng: np.random.Generator) -> list[str]:
 
 
 def corrupt(words: Sequence[str], rate: float, rng: np.random.Generator) -> list[str]:
-    """Return what was heard of a sentence: each word gives rise to an error with probability `rate`.
+    """Return the simulated transcript of a sentence: each word gives rise to an error with probability `rate`.
 
     Errors are substitutions, deletions and insertions (a word too many after the right one) in the shares
     `SUBSTITUTED`, `DELETED` and `INSERTED`, on average over many sentences. One sentence has deletions or insertions,
@@ -102,7 +102,7 @@ INTERSECTION = Effect(where={"age": "middle", "gender": "female"}, ratio=2.2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """One invented recogniser, the file of its transcripts, and its errors as a multiple of the first one's.
+    """One simulated recogniser, the file of its transcripts, and its errors as a multiple of the first one's.
 
     So many clips are `missing` from the file, and so many `empty`, with a line that holds no word.
     """
@@ -124,7 +124,7 @@ SYSTEMS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """Where the files of a written corpus are, and the truth about it; `balanced`: no attribute has an effect."""
+    """The files of a written corpus, and the truth about it; `balanced`: no attribute has an effect."""
 
     folder: Path
     balanced: bool = False
@@ -141,7 +141,7 @@ class Corpus:
 
     @property
     def plans(self) -> dict[str, Plan]:
-        """How many errors each system makes, clips without a transcript or with an empty one left out."""
+        """The error model of each system, clips without a transcript or with an empty one left out."""
         return {
             system.name: Plan(base=BASE * system.scale, effects=() if self.balanced else system.effects, law="binomial")
             for system in SYSTEMS
@@ -149,7 +149,7 @@ class Corpus:
 
     @property
     def answer(self) -> str:
-        """What an audit should find, in a sentence or two."""
+        """The planted answer: what an audit should find, in a sentence or two."""
         pair = f"birch makes {SYSTEMS[1].scale:g} times the errors of amber"
         if self.balanced:
             return f"No attribute has an effect in any system; {pair}."
@@ -204,7 +204,7 @@ def _written(words: Sequence[str]) -> str:
 
 
 def _write_predictions(path: Path, heard: Sentences) -> None:
-    """Write the transcripts in the form that the suffix of the file stands for."""
+    """Write the transcripts in the format of the file's suffix."""
     with path.open("w", newline="", encoding="utf-8") as stream:
         if path.suffix == ".tsv":
             rows = csv.writer(stream, delimiter="\t", lineterminator="\n")

@@ -30,7 +30,7 @@ BLOCK = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateIntervals:
-    """Pooled rates with their intervals, arrays of shape (rates,); NaN ends mean that there is none."""
+    """Pooled rates with their intervals, arrays of shape (rates,); the ends are NaN where there is none."""
 
     value: Floats
     low: Floats
@@ -41,7 +41,7 @@ class RateIntervals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Pooled rates and how far other clusters would move them; arrays of shape (rates,), NaN of under two clusters.
+    """Pooled rates and their standard errors, arrays of shape (rates,); NaN of fewer than two clusters.
 
     Parameters
     ----------
@@ -66,23 +66,23 @@ class Spread:
 
     @property
     def certain(self) -> NDArray[np.bool_]:
-        """Where every cluster has the rate 0, or the rate 1, so that nothing varies."""
+        """Mark the rates for which all clusters have 0, or all have 1, so that nothing varies."""
         certain: NDArray[np.bool_] = (self.clusters > 1) & (self.error == 0)
         return certain
 
     def wider(self, variance: Floats | float) -> "Spread":
-        """Return the same rates with a variance added to each."""
+        """Return the same rates with a further variance added to each."""
         return replace(self, error=np.sqrt(self.error**2 + variance))
 
     def half(self, tail: float) -> Floats:
-        """Return Student's half-widths: a value lies further off with this probability on each side."""
+        """Return Student's half-widths for a tail probability on each side."""
         from scipy.special import stdtrit
 
         half: Floats = -stdtrit(np.maximum(self.freedom, 1.0), tail) * self.error
         return half
 
     def ends(self, tail: float) -> tuple[Floats, Floats]:
-        """Return low and high ends beyond which the rate lies with this probability on each side, by Student's t.
+        """Return the low and high ends of Student's intervals for a tail probability on each side.
 
         Each end is the further of two: on the scale of the rate, r -+ t s, and on that of the log odds, with the
         standard error s / (r (1 - r)), or where a cluster has a rate above 1, on that of the logarithm. Rates of few
@@ -93,7 +93,7 @@ class Spread:
 
 
 def ends_within(value: Floats, reach: Floats, top: Floats) -> tuple[Floats, Floats]:
-    """Return the ends of `Spread.ends` for rates and Student's half-widths, arrays that go together."""
+    """Return the ends of intervals, kept within the possible rates, from rates and Student's half-widths."""
     low, high = value - reach, value + reach
     inside = (value > 0) & (value < 1) & (top <= 1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -239,7 +239,7 @@ def mean_of_rates(errors: Floats, sizes: Floats) -> tuple[Spread, Spread]:
 
 
 def parts_from_pooled(mean: Spread, above: Spread, *, level: float, tests: int) -> NDArray[np.bool_]:
-    """Tell where the mean over clusters and the pooled rate, as of `mean_of_rates`, part.
+    """Tell where the mean over clusters and the pooled rate of `mean_of_rates` differ beyond chance.
 
     They do where their distance is beyond chance (Student's t, Bonferroni over `tests` rates) and at least `PARTED` of
     the mean.
@@ -250,7 +250,7 @@ def parts_from_pooled(mean: Spread, above: Spread, *, level: float, tests: int) 
 
 
 def highest(errors: Floats, sizes: Floats) -> Floats:
-    """Return how high each rate may be, shape (rates,): 1, or the highest of any cluster where that is above.
+    """Return the highest possible value of each rate, shape (rates,): 1, or the highest of any cluster if larger.
 
     A cluster with errors and no trial has none; it counts as one error more than it has, so that it is above 1.
     """
@@ -341,7 +341,7 @@ def _freedom(scaled: Floats, clusters: NDArray[np.int64]) -> Floats:
 
 
 def _all_alike(value: float, clusters: int, level: float) -> tuple[float, float]:
-    """Return the exact interval where no trial went wrong, or each one once."""
+    """Return the exact interval for rates of 0 or 1, where all clusters are alike."""
     from audits.statistics.binomial import clopper_pearson
 
     return clopper_pearson(0 if value == 0 else clusters, clusters, level=level)

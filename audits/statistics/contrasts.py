@@ -23,7 +23,7 @@ class Contrasts:
     high: Floats
 
     def at(self, place: int) -> tuple[float, float, float]:
-        """Return value, low and high of one contrast."""
+        """Return value, low and high of the contrast at an index."""
         return float(self.value[place]), float(self.low[place]), float(self.high[place])
 
 
@@ -37,7 +37,7 @@ def simultaneous_contrasts(
     floor: Floats | None = None,
     one_sided: bool = False,
 ) -> Contrasts:
-    """Return contrasts with joint intervals from the largest studentised deviation over all of them.
+    """Return contrasts with joint intervals from bootstrap quantiles of the largest studentised deviation.
 
     For contrast c with value d_c = sum_g c_g x_g, standard error s_c over the bootstrap samples and
     deviations (d*_c - mean d*_c) / s_c, let q be the `level` quantile of the largest absolute deviation
@@ -110,7 +110,7 @@ def contrast(groups: int, plus: int, minus: int) -> Floats:
 
 
 def all_pairs(groups: int, plus: int, minus: int) -> tuple[Floats, int]:
-    """Return the contrasts of all pairs of groups, shape (pairs, groups), and the place of one group less another.
+    """Return the contrasts of all pairs of groups, shape (pairs, groups), and the index of (plus, minus) in it.
 
     Examples
     --------

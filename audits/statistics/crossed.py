@@ -54,7 +54,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contrast:
-    """A sum of parts, each of another language: their sentences are independent, their seeds the same.
+    """A sum of parts, each of another language, with independent sentences and the same seeds.
 
     What is of one language is one part, such as the mean of a row of the matrix: its deltas are the mean of deltas.
     """
@@ -105,7 +105,7 @@ class Crossed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sources:
-    """Variances of one contrast: of a seed's value, and of the mean over sentences and over both at once."""
+    """The variance components of one contrast: of seeds, of the mean over sentences, and of both at once."""
 
     values: Floats
     sentences: float
@@ -199,7 +199,7 @@ def _seed_parts(family: Sequence[Contrast], sources: Sequence[_Sources]) -> list
 
 
 def _independent(family: Sequence[Contrast]) -> float:
-    """Return as how many independent contrasts a family counts where those of one language share a model.
+    """Return the effective number of independent contrasts in a family, where those of one language share a model.
 
     That model has half of the variance, so that two contrasts are correlated by half the cosine of their factors.
     """
@@ -219,7 +219,7 @@ def _independent(family: Sequence[Contrast]) -> float:
 
 
 def _total(source: _Sources, seeds: float, freedom: float) -> tuple[float, float]:
-    """Return the variance of a contrast and Satterthwaite's degrees of freedom; those are 1 where nothing varies."""
+    """Return the variance of a contrast and Satterthwaite's degrees of freedom, which are 1 where nothing varies."""
     variance = max(seeds + source.sentences - source.both, seeds, source.sentences)
     spread = seeds**2 / freedom + source.sentences**2 / source.freedom
     return variance, variance**2 / spread if spread > 0 else 1.0

@@ -126,7 +126,7 @@ Outcome = Literal["right", "wrong"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferentialFairness:
-    """The largest log ratio between two groups of how often a word ends in one way.
+    """The largest log ratio between two groups of the share of words with one outcome.
 
     `groups` are the group in which `outcome` is the most likely and the one in which it is the least likely.
     """
@@ -229,7 +229,7 @@ def _check(benefits: Floats, groups: Whole, weights: Floats) -> None:
 
 
 def _grouped(weights: Floats, groups: Whole, values: Floats | None = None) -> Floats:
-    """Return sums of values over the members of each group, or how many they are, shape (samples, groups)."""
+    """Return the sum of values over the members of each group, or their number, shape (samples, groups)."""
     count = int(groups.max()) + 1
     if groups.ndim == 1:
         member = np.eye(count)[groups]
@@ -245,7 +245,7 @@ def _sum(terms: Floats) -> Floats:
 
 
 def _moments(benefits: Floats, alpha: float) -> Floats:
-    """Return what the index averages: b^a, b log b for a = 1, or log b for a = 0, with 0 log 0 = 0."""
+    """Return the terms that the index averages: b^a, b log b for a = 1, or log b for a = 0, with 0 log 0 = 0."""
     if alpha not in (0.0, 1.0):
         return np.asarray(benefits**alpha, dtype=np.float64)
     logs = np.log(np.where(benefits > 0, benefits, 1.0))

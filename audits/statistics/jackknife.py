@@ -9,7 +9,7 @@ MOST = 1000
 
 
 def left_out(units: int) -> Floats:
-    """Return how often each unit counts where one after another is left out, shape (times, units).
+    """Return the weights of the units with one after another left out, shape (times, units).
 
     Of more than a thousand units a thousand blocks are left out, of units far apart in their order.
 

@@ -66,7 +66,7 @@ def joint_beta(tp: int, tn: int, fp: int, fn: int, *, delta: float, level: float
 
 @dataclass(frozen=True, slots=True)
 class _Corner:
-    """Pairs of rates that are too good to be allowed; turned round, x -> 1 - x and y -> 1 - y, those too bad."""
+    """The corner of pairs of rates that are too good to be allowed; mirrored (1 - x, 1 - y), those too bad."""
 
     x: Floats
     alpha: float

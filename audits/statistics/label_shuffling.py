@@ -21,7 +21,7 @@ and one group of reference (likewise); each over its standard error."""
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """What the observed labels and shuffled ones make of the gaps in every column.
+    """The observed gaps and those under shuffled labels, in every column.
 
     `observed`, (columns,), and `shuffled`, (permutations, columns), hold the largest difference over its standard
     error by what is compared; `gaps`, (permutations, columns), the largest gap. The variances are those observed,
@@ -38,7 +38,7 @@ class Chance:
     def reach(
         self, column: int, one: int, other: int | None = None, *, fixed: bool = False, one_sided: bool = False
     ) -> float:
-        """Return the difference of two groups, or of a group and the others, that shuffled labels seldom exceed.
+        """Return the critical difference of two groups, or of a group and the others, under shuffled labels.
 
         Where `fixed`, the other group is the one of reference, whatever the rates are. Where `one_sided`, only
         differences upwards count, from the others or from that group. Within as much of the observed
@@ -57,7 +57,7 @@ class Chance:
 def shuffle_labels(
     sums: SpeakerSums, repeats: int, rng: np.random.Generator, *, level: float, reference: int | None = None
 ) -> Chance:
-    """Shuffle the labels over the speakers and compare again, in all columns at once.
+    """Shuffle the labels over the speakers and recompute the gaps, in all columns at once.
 
     `reference` is the number of a group with which all others are compared.
     """

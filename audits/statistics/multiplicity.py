@@ -31,7 +31,7 @@ def adjust(p_values: Sequence[float], method: Literal["holm", "bh"]) -> list[flo
 
 
 def scaled(raw: MaybeEnds, adjusted: float) -> MaybeEnds:
-    """Return an adjusted p-value with the ends of the raw one, moved by as much and never above 1.
+    """Return an adjusted p-value with the Monte Carlo ends of the raw one scaled alike, never above 1.
 
     Examples
     --------

@@ -102,7 +102,7 @@ def monte_carlo_p(observed: float, permuted: Floats, *, level: float = 0.95) -> 
 
 
 def enough_permutations(asked: int, tests: int, level: float) -> int:
-    """Return how many permutations to make so that one of many tests can reject after Holm's correction.
+    """Return the number of permutations with which one of many tests can reject after Holm's correction.
 
     Twenty times as many as the smallest p-value needs, up to `MOST`; at least twice as many, up to `MOST_NEEDED`; never
     fewer than were asked for.
@@ -119,7 +119,7 @@ def enough_permutations(asked: int, tests: int, level: float) -> int:
 
 
 def out_of_reach(permutations: int, tests: int, level: float) -> str:
-    """Say that no p-value of so many permutations can pass Holm's correction at this level; empty where one can.
+    """Return the text that too few permutations were made for Holm's correction at this level; empty where enough.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def out_of_reach(permutations: int, tests: int, level: float) -> str:
 
 
 def few_resamples(resamples: int, level: float) -> str:
-    """Say that fewer than two of so many bootstrap samples lie beyond an end of an interval; empty where more do.
+    """Return the text that fewer than two bootstrap samples lie beyond an end of an interval; empty where more do.
 
     Examples
     --------

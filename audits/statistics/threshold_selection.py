@@ -38,7 +38,7 @@ class Bound:
 
 
 def candidates(curve: Roc, most: int = CANDIDATES) -> NDArray[np.int64]:
-    """Return which thresholds of a curve are tried: those that call a given number of points, dense at both ends.
+    """Return the thresholds of a curve to try: those that call given numbers of points, dense at both ends.
 
     The numbers depend on how many points there are, not on who is a member.
 
@@ -65,7 +65,7 @@ def bound(
     chooses: Bools | None = None,
     threshold: float | None = None,
 ) -> Bound:
-    """Return the lower bound of epsilon that holds with error `alpha` where every point is an independent trial.
+    """Return the lower bound of epsilon with error `alpha`, for points that are independent trials.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def _merit(curve: Roc, tried: NDArray[np.int64], delta: float, alpha: float, gau
 
 
 def _middle(merit: Floats) -> int:
-    """Return the best place; of several, the one in the middle: where nothing is proved, an end would prove less."""
+    """Return the best index; of several, the middle one: where nothing is proved, an end would prove less."""
     best = np.flatnonzero(merit == merit.max())
     return int(best[len(best) // 2])
 

@@ -19,7 +19,7 @@ LINE = 28
 
 
 def heat_map(rows: Rows, *, x: Axis, y: Axis, value: Axis, diverging: bool, faded: str | None = None) -> Json:
-    """Draw a table of numbers; cells where the key `faded` is true are shown as undecided, without colour.
+    """Draw a table of numbers as colours; cells where the key `faded` is true stay uncoloured, as undecided.
 
     A diverging scale is centred on zero and reaches equally far both ways. Where no two numbers differ to the
     digits shown, all cells have one neutral tone.
@@ -63,7 +63,7 @@ def heat_map(rows: Rows, *, x: Axis, y: Axis, value: Axis, diverging: bool, fade
 
 
 def _shades(numbers: list[float], field: str, diverging: bool) -> tuple[Json, str]:
-    """Return the colour scale and the test for a cell so dark that its number must be white."""
+    """Return the colour scale, and the test for cells so dark that their numbers must be white."""
     read = flag(field)
     if diverging:
         far = max(abs(number) for number in numbers) or 1.0

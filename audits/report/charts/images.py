@@ -1,4 +1,4 @@
-"""Fields as images inside the chart, each with its own scale, small enough for a page."""
+"""Fields as images inside a chart, each with its own scale, small enough for a page."""
 
 import base64
 import io
@@ -33,7 +33,7 @@ _VIRIDIS = (
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A field of shape (rows, columns) and its title; `ends` are the values of the first and the last colour.
+    """A field of shape (rows, columns) with its title; `ends` are the values of the first and the last colour.
 
     Without ends, the least and the largest value.
     """

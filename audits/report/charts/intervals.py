@@ -121,7 +121,7 @@ def bounds(
     hints: Sequence[str],
     claim: float | None = None,
 ) -> Json:
-    """Draw bounds that hold on one side, each with its words above it and a line on to where it could be at most.
+    """Draw one-sided bounds, each with its words above it and a line on to its largest possible value.
 
     An arrow stands where that is beyond the axis.
 

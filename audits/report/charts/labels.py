@@ -1,4 +1,4 @@
-"""Labels beside points: each stands where it runs into no other and not beyond the panel.
+"""Labels beside points, placed so that they overlap neither each other nor the edge of the panel.
 
 Points that touch share one label; a name that finds no room joins the label in its way where both are short, and is
 left to the tooltip where they are not.
@@ -35,13 +35,13 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One direction of a panel: its axis, which has ends, and its size in pixels."""
+    """One direction of a panel: its axis (with ends) and its size in pixels."""
 
     axis: Axis
     size: float
 
     def pixel(self, row: Json) -> float:
-        """Return where a row stands, in pixels from the lower end."""
+        """Return the position of a row, in pixels from the lower end."""
         low, high = self.axis.ends or (0.0, 1.0)
         number = float(row[self.axis.field])
         share = (
@@ -51,7 +51,7 @@ class Side:
 
 
 def name_points(rows: Sequence[Json], x: Side, y: Side, label: str, named: str | None) -> None:
-    """Give the rows of a panel the `name` that stands at their point and the `side` of it, where there is room.
+    """Add to the rows of a panel the label's `name` and the `side` of the point on which it has room.
 
     `named` is the key of whether a row has its label beside it; without one all have.
     """
@@ -116,7 +116,7 @@ def _meet(one: Box, other: Box) -> bool:
 
 
 def label_layers(rows: Sequence[Json], sides: Json) -> list[Json]:
-    """Return one layer of labels for each side on which any stands."""
+    """Return one layer of labels for each side that has any."""
     found = []
     for side in distinct(rows, "side"):
         held, right, down = SIDES[side]

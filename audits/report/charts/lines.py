@@ -80,7 +80,7 @@ def _level(y: Axis, middle: str, low: str, high: str) -> list[Json]:
 
 
 def _rule(x: Axis, rows: list[Json], at: float, name: str) -> list[Json]:
-    """Return a dashed vertical line and its name, which stands on the side that has more room."""
+    """Return a dashed vertical line with its name on the side that has more room."""
     low, high = span_of([*rows, {x.field: at}], [x.field])
     held, right = ("right", -5) if at - low > high - at else ("left", 5)
     place = {"x": level_at("rule", replace(x, ends=None))}

@@ -1,4 +1,4 @@
-"""A square matrix of effects, in which what is known, what is not, and what is missing look different.
+"""A square matrix of effects, in which proven, undecided and missing cells look different.
 
 A row of the data is a row of the matrix, its cells in arrays that the chart unfolds: thousands of cells fit a page.
 """
@@ -94,13 +94,13 @@ _LOOKS: tuple[Look, ...] = ("colour", "hatch", "cross", "empty", "diagonal")
 
 
 def _places(cells: Sequence[Tile]) -> int:
-    """Return how many decimals the numbers of the matrix have."""
+    """Return the number of decimals in the cells of the matrix."""
     far = max((abs(cell.value) + (cell.half or 0.0) for cell in cells if cell.value is not None), default=0.0)
     return min(12, max(0, DIGITS - 1 - math.floor(math.log10(far)))) if far else 0
 
 
 def _row(at: int, name: str, row: Sequence[Tile], places: int, count: int) -> Json:
-    """Return a row of the matrix, with numbers as whole ones: those take the fewest bytes."""
+    """Return a row of the matrix with its numbers as scaled integers, which take the fewest bytes."""
 
     def whole(number: float | None) -> int | None:
         return None if number is None else round(number * 10**places)
@@ -119,7 +119,7 @@ def _row(at: int, name: str, row: Sequence[Tile], places: int, count: int) -> Js
 
 
 def _unfolded(names: Sequence[str], words: Mapping[str, str], places: int, count: int) -> list[Json]:
-    """Return the steps from rows to cells, each with its corners, its words and its number."""
+    """Return the Vega transforms from rows to cells, each with its corners, its words and its number."""
     gap = 0.02 if count <= MOST_SPACED else 0.0
     unit, digits = f"{10**places}", f"'.{places}f'"
     low, high = (f"format((datum.v {sign} datum.h[datum.s]) / {unit}, {digits})" for sign in "-+")
@@ -161,7 +161,7 @@ def _hints(count: int, titles: tuple[str, str, str, str]) -> list[Json]:
 
 
 def _sides(codes: Sequence[str], titles: tuple[str, str]) -> Json:
-    """Return both axes: of quantities, since only those let a stroke run across a cell."""
+    """Return both axes as quantities, since only these let a stroke run across a cell."""
     count = len(codes)
     scale: Json = {"domain": [0, count], "nice": False, "zero": False}
     looks: Json = {
@@ -213,12 +213,12 @@ def _among(states: str) -> str:
 
 
 def _rectangles(states: str, **looks: Any) -> Json:
-    """Return whole cells; their places are those of the chart."""
+    """Return the layer of whole cells, whose positions are those of the chart."""
     return {"transform": [{"filter": _among(states)}], "mark": {"type": "rect", **looks}}
 
 
 def _strokes(states: str, ends: Sequence[float], count: int) -> Json:
-    """Return the hatch: strokes from the left or lower edge up to the upper or right one, whatever a cell's size.
+    """Return the hatch: diagonal strokes from edge to edge, whatever a cell's size.
 
     A stroke runs along u + v = c, u from the left and v from the top, both from 0 to 1.
     """
@@ -257,7 +257,7 @@ def _segments(states: str, name: str, values: Sequence[float], steps: Mapping[st
 
 
 def _numbers(count: int, far: float, places: int, own: Mapping[Look, str]) -> list[Json]:
-    """Return the numbers in the cells, which vanish where a cell is too narrow for them."""
+    """Return the numbers in the cells, hidden where a cell is too narrow for them."""
     digits = places - DIGITS + 2
     middle: Json = {
         "x": {"field": "across", "type": "quantitative"},

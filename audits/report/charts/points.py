@@ -85,7 +85,7 @@ def points(
 
 
 def _hints(rows: list[Json], x: Axis, y: Axis, label: str | None) -> list[Json]:
-    """Return what a point says: its name, both numbers with their intervals, and all else that the rows hold."""
+    """Return the tooltip of a point: its name, both numbers with their intervals, and all other keys of the rows."""
     ends = [end for axis in (x, y) for end in ends_of(axis.field)]
     if any(row.get(end) is not None for row in rows for end in ends):
         return [*([{"field": label, "type": "nominal", "title": label}] if label else []), *amounts_of([x, y], rows)]
@@ -95,7 +95,7 @@ def _hints(rows: list[Json], x: Axis, y: Axis, label: str | None) -> list[Json]:
 def _looks(
     kind: str | None, kinds: Mapping[str, str] | None, hollow: str | None, greyed: str | None
 ) -> tuple[Json, Json]:
-    """Return colour of intervals, and all looks of points."""
+    """Return the colour of intervals and the encodings of points."""
     tone: Json = grey_where(greyed)
     shape: Json = {}
     if kind is not None and kinds is not None:
@@ -122,7 +122,7 @@ def _with_room(axis: Axis, rows: list[Json], span: tuple[float, float]) -> Axis:
 
 
 def _guides(x: Axis, y: Axis, sides: Json, *, alike: bool) -> list[Json]:
-    """Return the lines of no effect, and the diagonal of two axes that are one."""
+    """Return the lines of no effect, and the diagonal where both axes have one scale."""
     found = [
         dashed({side: {**sides[side], "field": "at"}}, rows=[{"at": 0.0}])
         for side, axis in zip("xy", (x, y), strict=True)

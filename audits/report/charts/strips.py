@@ -1,4 +1,4 @@
-"""Single values as dots: in rows by group, in columns with their intervals, and beside the text that each is of."""
+"""Single values as dots: in rows by group, in columns with intervals, or along the texts that they belong to."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ def strips(
     hints: Sequence[str],
     greyed: str | None = None,
 ) -> Json:
-    """Draw one row of dots per group, in the order of `means`, which are drawn as an upright line each.
+    """Draw one row of dots per group in the order of `means`, each mean as an upright line.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def strips(
 
 
 def _rows_down(names: Sequence[str]) -> Json:
-    """Return an axis of quantities with a row for each name, whose comma breaks it into lines."""
+    """Return an axis with a row for each name, broken into lines at its comma."""
     return {
         "field": "at",
         "type": "quantitative",
@@ -96,7 +96,7 @@ def columns(
     greyed: str | None = None,
     labelled: bool = True,
 ) -> Json:
-    """Draw one column per row, in the order of the rows: its interval and a dot for each of the values it is of.
+    """Draw one column per row, in the order of the rows: its interval and a dot for each of its values.
 
     Parameters
     ----------
@@ -137,13 +137,13 @@ def columns(
 
 
 def _within(value: Axis, rows: Sequence[Json], *fields: str) -> Axis:
-    """Return an axis that holds zero and all numbers, none of them at its edge."""
+    """Return an axis that holds zero and all numbers with room at its edges."""
     ends = widened(span_of(rows, fields, zero=True))
     return fitted(replace(value, ends=ends), list(rows))
 
 
 def texts(rows: Rows, *, value: Axis, label: str, edge: float | None) -> Json:
-    """Draw one point per row in the order of the rows, its text above it, beside a rule at `edge`."""
+    """Draw one point per row in the order of the rows, with its text above it and a rule at `edge`."""
     table = [{**row, "rank": rank} for rank, row in enumerate(plain_rows(rows, value.field))]
     if edge is not None:
         table = [{**row, "edge": edge} for row in table]

@@ -19,7 +19,7 @@ ICONS = {"changed": "●", "unclear": "○", "same": "=", "no interval": "–"}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A change as the page shows it."""
+    """A row of the page: one change."""
 
     change: Change
     place: str
@@ -75,7 +75,7 @@ def _rows(changes: Sequence[Change]) -> list[Row]:
 
 
 def _axes(changes: Sequence[Change]) -> dict[str, Span]:
-    """Return an axis for each name that holds all of its changes, with zero in the middle."""
+    """Return an axis for each name that spans all of its changes, with zero in the middle."""
     reach: dict[str, float] = {}
     for row in changes:
         ends = row.difference or (row.moved,)

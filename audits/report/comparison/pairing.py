@@ -27,7 +27,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """A change over matched records: values before and after, the interval, p, records matched and met in either."""
+    """A change over matched records: both values, interval, p-value, and records matched and in either run."""
 
     values: tuple[float, float]
     difference: tuple[float, float, float]
@@ -54,11 +54,11 @@ class Matching:
 
     @property
     def matched(self) -> int:
-        """Records that both runs hold."""
+        """Number of records that both runs hold."""
         return len(self.units)
 
     def change(self, before: Estimate, after: Estimate) -> Paired | str:
-        """Return the change of an estimate over the matched records, or why it cannot be paired."""
+        """Return the change of an estimate over the matched records, or the reason why it cannot be paired."""
         first, second = self.before.parts(before), self.after.parts(after)
         if first is None or second is None or type(first) is not type(second):
             return NOT_OF_RECORDS
@@ -109,7 +109,7 @@ class Matching:
 def _sides(
     parts: Parts, units: Integers, moved: Floats, added: Floats, weights: Floats, dust: float
 ) -> list[Side] | str:
-    """Return the units of each sample with what they add, or why no spread can be told of them."""
+    """Return the units of each sample with their contributions, or the reason why their spread cannot be estimated."""
     apart = parts.sides()
     if len(apart) == 2 and np.intersect1d(units[apart[0]], units[apart[1]]).size:
         return "a unit holds members and others"
@@ -132,7 +132,7 @@ def _sides(
 
 
 def matched(reports: tuple[Report, Report], tables: tuple[Table, Table], pairing: Pairing) -> Matching | str:
-    """Match the records of two runs, or return why they cannot be matched."""
+    """Match the records of two runs, or return the reason why they cannot be matched."""
     keys, roles = [], []
     told = [Rows(table.text, table.numbers, report.settings) for table, report in zip(tables, reports, strict=True)]
     for run in told:

@@ -50,7 +50,7 @@ def parse_matches(texts: Sequence[str], before: Report, later: Sequence[Report])
 
 
 def _names(reports: Iterable[Report]) -> set[str]:
-    """Return what users named: metrics, kinds and the like are names of ours, and mean the same in every run."""
+    """Return the coordinates that users named; metrics, kinds and the like are our names, the same in every run."""
     rows = (row for report in reports for row in report.estimates)
     return {
         value
@@ -61,7 +61,7 @@ def _names(reports: Iterable[Report]) -> set[str]:
 
 
 def other_names(before: Report, after: Report, renames: Renames) -> list[tuple[str, list[str], list[str]]]:
-    """Return the named coordinates of which each run has values that the other lacks, with these values."""
+    """Return the user-named coordinates with values in each run that the other lacks, and these values."""
     found = []
     for key in NAMED:
         first = {str(row.where[key]) for row in before.estimates if key in row.where}

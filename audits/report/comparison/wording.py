@@ -23,7 +23,7 @@ MOST_NAMED = 3
 
 
 def heading(found: Comparison) -> str:
-    """Return what changed, in one sentence."""
+    """Return the heading: what changed, in one sentence."""
     rows = found.rows
     if not rows:
         return "No number whose change can be told stands in both runs: nothing is compared."
@@ -42,7 +42,7 @@ def heading(found: Comparison) -> str:
 
 
 def differences(found: Comparison) -> list[tuple[str, str]]:
-    """Return what the runs differ in besides their numbers: a word and what it is."""
+    """Return the differences between the runs besides their numbers, as pairs of a word and its text."""
     other = found.differing
     parts = []
     if found.renames:
@@ -64,7 +64,7 @@ def differences(found: Comparison) -> list[tuple[str, str]]:
 
 
 def _apart(old: object, new: object) -> str:
-    """Return two values, of long ones the part in which they differ.
+    """Return two values, long ones cut to the part in which they differ.
 
     >>> _apart(0.25, 0.5)
     '0.25 → 0.5'
@@ -82,7 +82,7 @@ def _apart(old: object, new: object) -> str:
 
 
 def _alike(one: str, other: str) -> int:
-    """Return with how many letters two texts begin alike."""
+    """Return the length of the common beginning of two texts."""
     apart = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(apart, min(len(one), len(other)))
 
@@ -95,7 +95,7 @@ def _cut(text: str, first: int, last: int) -> str:
 
 
 def notes(found: Comparison) -> list[str]:
-    """Return what a reader must know of the changes: how they were made, and what has none."""
+    """Return the notes on the changes: how they were computed, and which estimates have none."""
     told = []
     if found.records is None:
         told.append(f"No change is paired: {found.why}. Both runs are taken as independent.")
@@ -129,7 +129,7 @@ def notes(found: Comparison) -> list[str]:
 
 
 def _other_names(found: Comparison, key: str, gone: Sequence[str], come: Sequence[str]) -> str:
-    """Say that a coordinate has other names in each run, and how to take two of them for one."""
+    """Return the note that a coordinate has other names in each run, and how to match two of them."""
     runs = ((found.before, gone), (found.after, come))
     text = " and ".join(
         f"{', '.join(names[:MOST_NAMED])}{', ...' if len(names) > MOST_NAMED else ''} in {run.name} only"
@@ -140,7 +140,7 @@ def _other_names(found: Comparison, key: str, gone: Sequence[str], come: Sequenc
 
 
 def basis(row: Change) -> str:
-    """Return what an interval rests on."""
+    """Return the basis of an interval, in words."""
     if row.difference is None:
         return "no interval"
     if row.exact:
@@ -152,7 +152,7 @@ def basis(row: Change) -> str:
 
 
 def paired(row: Change) -> str:
-    """Return how many of the records are in both runs, for a narrow column."""
+    """Return the number of records in both runs, for a narrow column."""
     if row.matched is None:
         return basis(row) if row.exact else "no"
     return "{:,}/{:,}".format(*row.matched)

@@ -51,7 +51,7 @@ class _Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
-    """What became of an export: the run, whether it is new, and what of the report it holds."""
+    """The result of an export: the run, whether it is new, and what it holds of the report."""
 
     run: str
     is_new: bool
@@ -108,7 +108,7 @@ def log(report: Report, file: Path, *, store: str | None, experiment: str, force
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """Let MLflow tell nobody anything while it is in use."""
+    """Disable the telemetry of MLflow while it is in use."""
     changed = {**{name: os.environ.get(name, value) for name, value in _PATIENCE.items()}, **_ENVIRONMENT}
     before = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
@@ -123,7 +123,7 @@ def _environment() -> Iterator[None]:
 
 
 def _address(given: str | None) -> str:
-    """Return the address of the store; one on another machine only where it was given by word."""
+    """Return the address of the store; one on another machine only where it was given explicitly."""
     usual = os.environ.get("MLFLOW_TRACKING_URI") or STORE
     address = given or usual
     scheme = address.partition(":")[0] if ":" in address else ""
@@ -139,7 +139,7 @@ def _address(given: str | None) -> str:
 
 
 def _shown(address: str) -> str:
-    """Return an address without the password that it may hold."""
+    """Return an address without its password."""
     return re.sub(r"//[^/@\s]*@", "//***@", address)
 
 
@@ -163,7 +163,7 @@ def _log(client: Any, report: Report, place: str, files: _Files, force: bool) ->
 
 
 def _times(report: Report) -> tuple[int, int]:
-    """Return when the audit began and ended, in milliseconds."""
+    """Return start and end of the audit, in milliseconds."""
     try:
         end = int(1000 * datetime.fromisoformat(report.created).timestamp())
     except (ValueError, OverflowError) as error:
@@ -261,7 +261,7 @@ def _tags(report: Report) -> Mapping[str, str]:
 
 
 def _found(report: Report, files: _Files) -> tuple[list[tuple[Path, str | None]], list[str]]:
-    """Return the files of the run with their folders in the store, and what is not there.
+    """Return the files of the run with their folders in the store, and those that are missing.
 
     Beside a file of another name may stand anything. No link is followed: it could lead anywhere.
     """
@@ -279,7 +279,7 @@ def _found(report: Report, files: _Files) -> tuple[list[tuple[Path, str | None]]
 
 
 def metrics(estimates: Sequence[Estimate]) -> list[tuple[str, float]]:
-    """Return the numbers of the estimates under keys that MLflow takes: the value, and the ends of its interval.
+    """Return the estimates as metrics under keys that MLflow accepts: values and ends of intervals.
 
     Two estimates never share a key, and a key does not depend on the order of the estimates.
 
@@ -302,14 +302,14 @@ def _key(row: Estimate) -> str:
 
 
 def _safe(value: object) -> str:
-    """Return a part of a key; a point stays in numbers only, since it separates the parts."""
+    """Return a part of a key; a point stays only in numbers, since it separates the parts."""
     text = line(f"{value:.6g}" if isinstance(value, float) else value)
     kept = r"[^A-Za-z0-9_.-]" if re.fullmatch(r"-?\d+(\.\d+)?(e[-+]?\d+)?", text) else r"[^A-Za-z0-9_-]"
     return re.sub(kept, "_", text) or "_"
 
 
 def _distinct(keys: Sequence[tuple[str, str]]) -> list[str]:
-    """Return a key for each pair of a key and what it stands for; keys that meet or are long get a hash of that."""
+    """Return a distinct key for each pair of a key and its meaning; equal or long keys get a hash of the meaning."""
     # Some file systems do not tell capitals from small letters.
     shared = Counter(key.lower() for key, _ in keys)
     met: Counter[str] = Counter()

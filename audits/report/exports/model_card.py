@@ -22,7 +22,7 @@ MOST_EVIDENCE = 4
 
 
 def section(report: Report, only: Sequence[str] = ()) -> str:
-    """Return the section, between markers by which it is found again.
+    """Return the section, between markers that identify it.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def markers(report: Report) -> tuple[str, str]:
 
 
 def result(report: Report, only: Sequence[str] = ()) -> Json | None:
-    """Return the entry of `model-index` for the estimates that were chosen; None where there are none.
+    """Return the entry of `model-index` for the chosen estimates; None where there are none.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def task_name(report: Report) -> str:
 
 
 def model_name(report: Report) -> str | None:
-    """Return the last part of the model's path; None where the run names no model: data are none."""
+    """Return the last part of the model's path; None where the run audited data."""
     return line(PurePath(report.subject.path).name) or None if report.subject else None
 
 
@@ -173,6 +173,6 @@ def _again(report: Report) -> Iterator[str]:
 
 
 def _fenced(text: str) -> str:
-    """Return a line as a block of code, which after a list no indentation makes: the line would belong to its item."""
+    """Return a line as a fenced block of code, since an indented one after a list would belong to its item."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{fence}\n{text}\n{fence}"

@@ -24,12 +24,12 @@ def plain(text: str) -> str:
 
 
 def line(text: object) -> str:
-    """Return text of others as one plain line."""
+    """Return foreign text as one plain line."""
     return plain(" ".join(str(text).split()))
 
 
 def named(name: str, where: Mapping[str, Coordinate]) -> str:
-    """Return a row as a gate would select it.
+    """Return the selection of a row, as in a gate.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def named(name: str, where: Mapping[str, Coordinate]) -> str:
 
 
 def ends(estimate: Estimate) -> dict[str, float]:
-    """Return the ends of an interval by name; a lower bound has no upper end, only what could have been proved.
+    """Return the ends of an interval by name; the upper one of a lower bound is `provable`.
 
     Examples
     --------
@@ -56,13 +56,13 @@ def ends(estimate: Estimate) -> dict[str, float]:
 
 
 def carrying(report: Report) -> list[int]:
-    """Return the places of the estimates on which findings and gates rest, those of the findings first."""
+    """Return the indices of the estimates that findings and gates rest on, those of the findings first."""
     judged = [row for gate in report.gates for row in gate.rows]
     return list(dict.fromkeys([*content.cited(report), *judged]))
 
 
 def chosen(report: Report, only: Sequence[str]) -> list[int]:
-    """Return the places of the estimates that `--only` selects, or of those that carry findings and gates.
+    """Return the indices of the estimates that `--only` selects, or of those that findings and gates rest on.
 
     Raises
     ------

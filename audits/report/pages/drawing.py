@@ -65,7 +65,7 @@ def _end() -> None:
 
 
 class Drawer:
-    """The library that draws, in the child. It says what goes wrong inside a chart on stderr alone, so that is read."""
+    """The rendering library in the child; its errors inside a chart reach stderr alone, so that is read."""
 
     def __init__(self) -> None:
         self._log, end = os.pipe()

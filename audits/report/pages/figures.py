@@ -36,7 +36,7 @@ _ASIDE = re.compile(r"""\s(?:aria-[a-z]+|role|class|xmlns(?::xlink)?)="[^"]*\"""
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One figure as a file-ready SVG and a PNG of twice its size."""
+    """One figure as an SVG for a file and a PNG of twice its size."""
 
     svg: str
     png: bytes
@@ -54,7 +54,7 @@ def draw(report: Report) -> dict[str, Picture]:
 
 
 def sized(spec: Json, width: int = WIDTH) -> Json:
-    """Return a specification whose width is named in pixels, in all its panels."""
+    """Return a specification with its width in pixels, in all panels."""
     if "facet" in spec and isinstance(spec.get("spec"), dict):
         named = spec.get("columns")
         columns = named if isinstance(named, int) and named > 0 else 1
@@ -68,7 +68,7 @@ def sized(spec: Json, width: int = WIDTH) -> Json:
 
 
 def for_page(svg: str) -> str:
-    """Return an SVG to put into a page: no ground of its own, no spoken labels, coordinates to the hundredth."""
+    """Return an SVG for a page: no background, no ARIA labels, coordinates to the hundredth."""
     bare = _ASIDE.sub("", svg.replace(PAPER, ""))
     return _NUMBER.sub(lambda met: f"{float(met[0]):.2f}".rstrip("0").rstrip("."), bare)
 
@@ -95,7 +95,7 @@ def _refused(why: str, name: str) -> InputError:
 
 
 def _check_size(spec: Json, name: str) -> None:
-    """Refuse a chart of more pixels or values than anybody can look at."""
+    """Refuse a chart with too many pixels or values."""
     left: list[Any] = [spec]
     values = 0
     while left:
@@ -116,7 +116,7 @@ def _check_size(spec: Json, name: str) -> None:
 
 
 def _steps(sequence: Json) -> int:
-    """Return how many numbers a generator of a sequence makes."""
+    """Return the number of values that a sequence generator makes."""
     start, stop, step = (sequence.get(key, usual) for key, usual in (("start", 0), ("stop", 0), ("step", 1)))
     if not all(isinstance(number, int | float) for number in (start, stop, step)) or not step:
         return 0
@@ -135,7 +135,7 @@ def _drawable(value: Any) -> Any:
 
 
 def _renamed(svg: str, name: str) -> str:
-    """Number the names inside an SVG from its figure: the library counts on from one chart to the next."""
+    """Renumber the names inside an SVG per figure, since the library counts on from one chart to the next."""
     met: dict[str, str] = {}
 
     def rename(found: re.Match[str]) -> str:

@@ -23,7 +23,7 @@ LIMIT = re.compile(r"(?:<=|>=|==|!=|<|>)\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The value that a number is held against, and what it is."""
+    """The reference value of a number, with its name."""
 
     value: float
     name: str
@@ -43,12 +43,12 @@ class Span:
     high: float
 
     def share(self, value: float) -> float:
-        """Return how far along the axis a value lies, from 0 to 1."""
+        """Return the position of a value on the axis, from 0 to 1."""
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
 
 def reference(report: Report, index: int) -> Reference | None:
-    """Return what the estimate at `index` is held against, or None where the report names nothing."""
+    """Return the reference of the estimate at `index`, or None where the report has none."""
     estimate = report.estimates[index]
     for gate in report.gates:
         limit = LIMIT.search(gate.expression[-MOST_LETTERS:])
@@ -65,7 +65,7 @@ def reference(report: Report, index: int) -> Reference | None:
 
 
 def equality(estimate: Estimate) -> Reference | None:
-    """Return the value at which a number of this measure says that nothing was found.
+    """Return the neutral value of an estimate (no gap, no change) as a reference; None where it has none.
 
     Examples
     --------
@@ -79,12 +79,12 @@ def equality(estimate: Estimate) -> Reference | None:
 
 
 def scale_of(estimate: Estimate) -> tuple[Coordinate, ...]:
-    """Return what two estimates must share to be drawn on one axis."""
+    """Return the key that two estimates must share to be drawn on one axis."""
     return (estimate.name, *(estimate.where.get(key, "") for key in estimate.measure.apart))
 
 
 def span(estimates: Iterable[Estimate], references: Iterable[Reference | None] = ()) -> Span:
-    """Return an axis on which all the intervals and references fit."""
+    """Return an axis that spans all intervals and references."""
     met = [reference.value for reference in references if reference is not None]
     for estimate in estimates:
         met += [end for end in (estimate.value, estimate.low, estimate.high) if end is not None]
@@ -121,7 +121,7 @@ def text_glyph(estimate: Estimate, axis: Span, *, against: Reference | None = No
 
 
 def svg_glyph(estimate: Estimate, against: Reference | None) -> Markup:
-    """Draw one estimate on an axis of its own, with the ends and the reference labelled."""
+    """Draw one estimate as SVG on an axis of its own, with the ends and the reference labelled."""
     axis = span([estimate], [against])
 
     def place(value: float) -> float:
@@ -148,7 +148,7 @@ def svg_glyph(estimate: Estimate, against: Reference | None) -> Markup:
 
 
 def _labels(labels: list[tuple[float, str]]) -> list[Markup]:
-    """Write the labels under the axis, the reference first; one that would touch another is left out."""
+    """Return the labels under the axis, the reference first; one that would touch another is left out."""
     taken: list[tuple[float, float]] = []
     drawn = []
     for at, text in labels:

@@ -105,7 +105,7 @@ def _chart(place: int, figure: Figure) -> Json:
 
 
 def _within(sizes: Mapping[str, int], room: int) -> frozenset[str]:
-    """Return the names that fit into `room` when the smallest go first."""
+    """Return the names that fit into `room` bytes, the smallest first."""
     kept = []
     for name, size in sorted(sizes.items(), key=lambda item: (item[1], item[0])):
         room -= size
@@ -116,7 +116,7 @@ def _within(sizes: Mapping[str, int], room: int) -> frozenset[str]:
 
 
 def _weight(listing: content.Listing) -> int:
-    """Return about how many bytes a list takes on the page, where titles stand beside each cell."""
+    """Return the approximate bytes of a table on the page, where titles stand beside each cell."""
     cells = [cell for row in listing.rows for cell in (*row, *listing.titles)]
     return sum(len(escape(cell).encode()) + 40 for cell in cells)
 

@@ -35,7 +35,7 @@ def to_markdown(report: Report) -> str:
 
 
 def escaped(text: object) -> str:
-    r"""Return text of others as Markdown that shows it as it is.
+    r"""Escape foreign text, so that Markdown shows it as it is.
 
     Examples
     --------

@@ -19,7 +19,7 @@ LARGEST = 2**53
 
 
 def packed_tables(report: Report, most: int) -> list[Json]:
-    """Return the tables for the page, each with at most `most` rows and its true count."""
+    """Return the tables for the page, each with at most `most` rows and its full count."""
     limits = content.limits(report)
     return [_table(report, table, limits, most) for table in content.tables(report)]
 
@@ -35,7 +35,7 @@ def fitting_tables(report: Report, room: int) -> list[Json]:
 
 
 def inlined(value: Any) -> str:
-    r"""Return JSON that may stand inside a script element: nothing in it can close the element.
+    r"""Return JSON that is safe inside a script element: nothing in it can close the element.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def inlined(value: Any) -> str:
 
 
 def pack(column: Sequence[Any]) -> Any:
-    """Return a column as one value, as runs, or as it is, whichever is shortest.
+    """Encode a column as one value, as runs, or unchanged, whichever is shortest.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def pack(column: Sequence[Any]) -> Any:
 
 
 class _Codes:
-    """Numbers given to texts in the order in which they come up."""
+    """Codes of texts, numbered in order of appearance."""
 
     def __init__(self) -> None:
         self.known: dict[Any, int] = {}
@@ -126,7 +126,7 @@ def _coordinates(estimates: Iterable[Estimate], key: str) -> Json:
 
 
 def _whole(row: Estimate) -> list[int | None]:
-    """Return the value and how far its ends lie below and above it, in units of its last decimal."""
+    """Return the value and the distances to its ends, as integers in units of the last decimal."""
     scale = 10 ** decimals(row)
     value, low, high = (
         # Rounded as decimals first, as the text is: multiplied before, a half may fall to the other side.
@@ -139,7 +139,7 @@ def _whole(row: Estimate) -> list[int | None]:
 
 
 def _is_odd(row: Estimate) -> bool:
-    """Tell whether a script would write a row otherwise: bounds, and numbers beyond what its whole numbers hold."""
+    """Tell whether the script would write a row differently: bounds, and numbers beyond its integers."""
     if not is_rounded(row):
         return True
     ends = [abs(number) for number in (row.value, row.low, row.high) if number is not None]
@@ -147,7 +147,7 @@ def _is_odd(row: Estimate) -> bool:
 
 
 def _level(row: Estimate) -> str:
-    """Return the level of a row, also of one without an interval: it must not break up a column of one level."""
+    """Return the level of a row, also without an interval, lest it break up a run of one level."""
     return level_of(row) if row.low is not None else percent(row.level)
 
 
