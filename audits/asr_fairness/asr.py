@@ -60,7 +60,7 @@ def transcribe(
     """
     shown = list(texts)
     if control == "shuffled-labels":
-        shown = [texts[place] for place in generator(context.seed, "asr", control).permutation(len(texts))]
+        shown = [texts[index] for index in generator(context.seed, "asr", control).permutation(len(texts))]
     alphabet = Alphabet.of(texts)
     fits = [
         _Fit(stack=stack, turn=slice(start, start + size), texts=shown, alphabet=alphabet, split=split)
@@ -71,11 +71,11 @@ def transcribe(
     workers = workers_of(options)
     if not workers.here:
         _fit_away(fits, workers, options, context)
-    heard: Hypotheses = {}
+    transcripts: Hypotheses = {}
     for fit in fits:
         for layer, paths in zip(fit.stack.layers[fit.turn], _paths(fit, options, context), strict=True):
-            heard[layer] = [alphabet.decode(path) for path in paths]
-    return heard
+            transcripts[layer] = [alphabet.decode(path) for path in paths]
+    return transcripts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +123,9 @@ class _Clips:
     """The recordings of a stack as the CTC probes read them."""
 
     def __init__(
-        self, stack: Stack, places: Sequence[int], targets: list[Tensor], split: AsrSplit, symbols: int
+        self, stack: Stack, indices: Sequence[int], targets: list[Tensor], split: AsrSplit, symbols: int
     ) -> None:
-        self._stack, self._places, self._targets = stack, list(places), targets
+        self._stack, self._places, self._targets = stack, list(indices), targets
         self.folds, self.symbols = split.dev.shape[0], symbols
         self.step = _clips_at_once(stack, symbols)
         self.fold, self.dev = torch.from_numpy(split.fold), torch.from_numpy(split.dev)
@@ -184,13 +184,13 @@ def _fit(source: _Clips, options: Options, context: Context) -> dict[str, Tensor
             epochs=options.probe_epochs,
             advance=advance,
         )
-        heard: dict[int, list[Tensor]] = {}
+        paths_of: dict[int, list[Tensor]] = {}
         for clips in source.order:
             batch = source.read(clips)
             for clip, path in zip(clips, probes.best_paths(batch), strict=True):
-                heard[clip] = [torch.unique_consecutive(row) for row in path]
+                paths_of[clip] = [torch.unique_consecutive(row) for row in path]
         advance(1)
-    layers = [[heard[clip][layer] for clip in range(len(heard))] for layer in range(len(probes.weights[0]))]
+    layers = [[paths_of[clip][layer] for clip in range(len(paths_of))] for layer in range(len(probes.weights[0]))]
     return {
         "symbols": torch.cat([path for row in layers for path in row]),
         "counts": torch.tensor([[len(path) for path in row] for row in layers]),
@@ -205,12 +205,12 @@ def head_transcripts(stack: Stack, vocabulary: Vocabulary, options: Options) -> 
     ]
 
 
-def count_transcripts(heard: Hypotheses, texts: Sequence[str], control: str = "") -> list[TaskCounts]:
+def count_transcripts(transcripts: Hypotheses, texts: Sequence[str], control: str = "") -> list[TaskCounts]:
     """Return word and character errors of every clip on every layer."""
-    layers = tuple(heard)
+    layers = tuple(transcripts)
     counted = []
     for metric, count in (("wer", count_words), ("cer", count_characters)):
-        rows = [[count(text, heard[layer][clip]) for layer in layers] for clip, text in enumerate(texts)]
+        rows = [[count(text, transcripts[layer][clip]) for layer in layers] for clip, text in enumerate(texts)]
         counted.append(
             TaskCounts(
                 task="asr",

@@ -59,8 +59,8 @@ def check(options: Options, context: Context) -> Plan:
         vocabulary=vocabulary,
     )
     # What was heard; who spoke, and what, follows from the manifest, the value map and the settings.
-    heard = [[item.clip.name, item.sha256, item.clip.start, item.clip.end] for item in recordings]
-    content = sha256_json(heard + [[clip.name, why] for clip, why in skipped])
+    audio = [[item.clip.name, item.sha256, item.clip.start, item.clip.end] for item in recordings]
+    content = sha256_json(audio + [[clip.name, why] for clip, why in skipped])
     return Plan(
         inputs=inputs,
         subject=Subject(

@@ -68,7 +68,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     asr = split_asr(inputs.recordings, options, context) if "asr" in options.tasks else None
     texts = [item.text for item in inputs.recordings]
     found: list[TaskCounts] = []
-    heard: dict[str, Hypotheses] = {}
+    transcripts: dict[str, Hypotheses] = {}
     for control in ("", *CONTROLS) if options.controls else ("",):
         # Wrong labels on the encoder as it is; right labels on one that learned nothing.
         twin = control == "random-init"
@@ -76,11 +76,11 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         if sid:
             found.append(measure_sid(chosen, sid, options, context, control=control))
         if asr is not None:
-            heard[control] = transcribe(chosen, texts, asr, options, context, control)
+            transcripts[control] = transcribe(chosen, texts, asr, options, context, control)
             if not control and isinstance(inputs.vocabulary, Vocabulary):
                 head = head_transcripts(encoder, inputs.vocabulary, options)
-                heard[control] |= {HEAD: head} if head else {}
-            found += count_transcripts(heard[control], texts, control)
+                transcripts[control] |= {HEAD: head} if head else {}
+            found += count_transcripts(transcripts[control], texts, control)
     # Every comparison is tested in two places.
     enough = enough_permutations(options.permutations, 2 * len(inputs.sets), context.level)
     return Counts(
@@ -90,7 +90,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         seed=context.seed,
         tasks=tuple(task for task in found if not task.control),
         controls=tuple(task for task in found if task.control),
-        hypotheses=heard.get("", {}),
+        hypotheses=transcripts.get("", {}),
         sid=sid,
         asr=asr,
     )

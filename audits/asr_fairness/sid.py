@@ -60,8 +60,8 @@ def split_sid(recordings: Sequence[Recording], options: Options, context: Contex
             rng=generator(context.seed, "sid", "folds", *_numbered(number)),
         )
         known = sorted({name for name, part in zip(names, fold, strict=True) if part >= 0})
-        place = {name: at for at, name in enumerate(known)}
-        labels = np.array([place.get(name, -1) for name in names], dtype=np.int64)
+        number_of = {name: at for at, name in enumerate(known)}
+        labels = np.array([number_of.get(name, -1) for name in names], dtype=np.int64)
         found.append(SidSplit(fold=fold, training=tuple(training), labels=labels, classes=len(known), number=number))
     return tuple(found)
 
@@ -103,14 +103,14 @@ def measure_sid(
 def _answers(stack: Stack, deals: Sequence[SidSplit], context: Context, control: str) -> NDArray[np.int64]:
     """Return the speakers predicted by the probes of each deal, shape (deals, layers, clips), cached."""
     found = [context.cache.read(KIND, _key(stack, split, context, control)) for split in deals]
-    missing = [place for place, entry in enumerate(found) if entry is None]
+    missing = [index for index, entry in enumerate(found) if entry is None]
     turns = len(_turns(stack, len(deals[0].fold)))
     if missing:
-        count = turns * sum(len(deals[place].training) for place in missing)
+        count = turns * sum(len(deals[index].training) for index in missing)
         with context.progress.phase("Speaker probes", count, "fits") as advance:
-            for place in missing:
-                found[place] = _keep(
-                    stack, deals[place], _fit(stack, deals[place], context, control, advance), context, control
+            for index in missing:
+                found[index] = _keep(
+                    stack, deals[index], _fit(stack, deals[index], context, control, advance), context, control
                 )
     return np.stack([entry["answers"].numpy() for entry in found if entry is not None])
 

@@ -255,14 +255,14 @@ class Draft:
 
     def numbered(self) -> tuple[Finding, ...]:
         """Return the findings, worst first, with the indices of their evidence in the table."""
-        places = {key_of(row.name, row.where): place for place, row in enumerate(self.estimates)}
+        index_of = {key_of(row.name, row.where): index for index, row in enumerate(self.estimates)}
         return tuple(
             Finding(
                 id=claim.id,
                 severity=claim.severity,
                 statement=claim.statement,
                 where=claim.where,
-                evidence=tuple(places[key_of(row.name, row.where)] for row in claim.evidence),
+                evidence=tuple(index_of[key_of(row.name, row.where)] for row in claim.evidence),
             )
             for claim in sorted(self.findings, key=lambda claim: -SEVERITIES.index(claim.severity))
         )

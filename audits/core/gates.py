@@ -333,23 +333,23 @@ def nearest(gate: Gate | Selection, estimates: Sequence[Estimate]) -> str:
     same = [row for row in estimates if row.name == gate.name]
     if not same:
         return f"There are: {_listed(gate.name, {row.name for row in estimates})}."
-    places: dict[str, set[Coordinate]] = {}
+    coordinates: dict[str, set[Coordinate]] = {}
     for row in same:
         for key, value in row.where.items():
-            places.setdefault(key, set()).add(value)
-    said = [_nearest_value(gate.name, key, wanted, places) for key, wanted in gate.keys]
-    return " ".join(filter(None, said)) or (
+            coordinates.setdefault(key, set()).add(value)
+    hints = [_nearest_value(gate.name, key, wanted, coordinates) for key, wanted in gate.keys]
+    return " ".join(filter(None, hints)) or (
         f"No {gate.name} has all of these conditions at once. "
-        + " ".join(f"{gate.name} has {key}: {_listed('', places[key])}." for key in sorted(places))
+        + " ".join(f"{gate.name} has {key}: {_listed('', coordinates[key])}." for key in sorted(coordinates))
     )
 
 
-def _nearest_value(name: str, key: str, wanted: str, places: Mapping[str, Collection[Coordinate]]) -> str:
-    if key not in places:
-        return f"{name} has no such key as {key}; it has: {_listed(key, places)}."
-    if any(_matches(value, wanted) for value in places[key]):
+def _nearest_value(name: str, key: str, wanted: str, coordinates: Mapping[str, Collection[Coordinate]]) -> str:
+    if key not in coordinates:
+        return f"{name} has no such key as {key}; it has: {_listed(key, coordinates)}."
+    if any(_matches(value, wanted) for value in coordinates[key]):
         return ""
-    return f"{name} has {key}: {_listed(wanted, places[key])}."
+    return f"{name} has {key}: {_listed(wanted, coordinates[key])}."
 
 
 def _listed(wanted: str, values: Collection[Coordinate]) -> str:

@@ -64,11 +64,11 @@ def _cross(attributes: Sequence[Mapping[str, str]], columns: tuple[str, ...]) ->
         for row in attributes
     ]
     names = tuple(sorted({label for label in labels if label is not None}))
-    place = {name: index for index, name in enumerate(names)}
+    index_of = {name: index for index, name in enumerate(names)}
     return GroupSet(
         by="&".join(columns),
         names=names,
-        member=np.array([-1 if label is None else place[label] for label in labels], dtype=np.int64),
+        member=np.array([-1 if label is None else index_of[label] for label in labels], dtype=np.int64),
     )
 
 

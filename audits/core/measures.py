@@ -114,9 +114,9 @@ def read(name: str, data: Mapping[str, Any] | None, declared: Measure | None) ->
     base = declared or UNDECLARED
     if data is None:
         return base
-    told = {key: data[key] for key in ("label", "worse", "neutral", "unit")}
+    stated = {key: data[key] for key in ("label", "worse", "neutral", "unit")}
     # A whole number of JSON may be larger than any float: that is refused where the report is read.
-    told["neutral"] = None if told["neutral"] is None else float(told["neutral"])
-    if told["worse"] == "away" and told["neutral"] is None:
-        told["worse"] = None
-    return Measure(name=name, keys=base.keys, apart=base.apart, compared=base.compared, written=base.written, **told)
+    stated["neutral"] = None if stated["neutral"] is None else float(stated["neutral"])
+    if stated["worse"] == "away" and stated["neutral"] is None:
+        stated["worse"] = None
+    return Measure(name=name, keys=base.keys, apart=base.apart, compared=base.compared, written=base.written, **stated)

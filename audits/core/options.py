@@ -91,8 +91,8 @@ def option(help: str, default: Any = None, **spec: Any) -> Any:
 
 def argument(help: str, **spec: Any) -> Any:
     """Declare a positional argument, which must be given unless `required=False`."""
-    said = {"required": True, **spec}
-    return field(default=None, metadata={METADATA: OptionSpec(help=help, positional=True, **said)})
+    settings = {"required": True, **spec}
+    return field(default=None, metadata={METADATA: OptionSpec(help=help, positional=True, **settings)})
 
 
 def specs_of(options: type) -> dict[str, OptionSpec]:

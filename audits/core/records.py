@@ -214,10 +214,10 @@ class Report:
         """
         subject = data["subject"]
         names = {row["name"] for row in data["estimates"]}
-        told = data.get("measures", {})
+        stated = data.get("measures", {})
         measures = {
-            name: read_measure(name, told.get(name), declared.get(name))
-            if name in told or name in declared
+            name: read_measure(name, stated.get(name), declared.get(name))
+            if name in stated or name in declared
             else UNDECLARED
             for name in names
         }

@@ -106,12 +106,12 @@ def corpus_of(tokens: Tokens, options: Options) -> Corpus:
     sets = group_sets(attributes, options.by, max_order=options.max_order)
     groups, by, member, rest, small = _compared(sets, options.min_speakers)
     kept = _shared(tokens, speakers, member, options)
-    place = np.full(len(tokens.phone_names), -1)
-    place[kept] = np.arange(len(kept))
-    counts = np.bincount(tokens.phones, minlength=len(place))
+    index_of = np.full(len(tokens.phone_names), -1)
+    index_of[kept] = np.arange(len(kept))
+    counts = np.bincount(tokens.phones, minlength=len(index_of))
     people = [tokens.speaker_names[code] for code in kinds[0].tolist()]
     return Corpus(
-        phones=place[tokens.phones],
+        phones=index_of[tokens.phones],
         speakers=speakers,
         phone_names=tuple(tokens.phone_names[number] for number in kept),
         names=tuple(people),
@@ -121,7 +121,7 @@ def corpus_of(tokens: Tokens, options: Options) -> Corpus:
         member=member,
         rest=rest,
         small=small,
-        dropped={name: int(counts[n]) for n, name in enumerate(tokens.phone_names) if place[n] < 0},
+        dropped={name: int(counts[n]) for n, name in enumerate(tokens.phone_names) if index_of[n] < 0},
         several=len(people) - len(set(people)),
         people=kinds[0],
     )

@@ -150,8 +150,8 @@ def _random(draft: Draft, counts: Counts, judged: Judged) -> str:
     return text + _also(counts, judged.random, judged.layer)
 
 
-def _also(counts: Counts, layers: tuple[int, ...], told: int) -> str:
-    return "" if layers == (told,) else f" (It is shown in {_layers(counts, layers)}.)"
+def _also(counts: Counts, layers: tuple[int, ...], reported: int) -> str:
+    return "" if layers == (reported,) else f" (It is shown in {_layers(counts, layers)}.)"
 
 
 def _layers(counts: Counts, layers: Sequence[int]) -> str:

@@ -48,16 +48,16 @@ def check(options: Options, context: Context) -> Plan:
 
 def _remarks(inputs: Inputs, options: Options) -> tuple[str, ...]:
     """Return notes on what a run on these inputs will not be able to show."""
-    said = list(inputs.manifest.preview()) if inputs.manifest is not None else []
+    lines = list(inputs.manifest.preview()) if inputs.manifest is not None else []
     if inputs.speech is None and inputs.tokens is not None:
-        said += inputs.tokens.preview()
+        lines += inputs.tokens.preview()
     if isinstance(inputs.second, Tokens):
-        said += inputs.second.preview(str(options.against))
-    said += [note.message for note in inputs.notes]
-    said += inputs.speech.left_out if inputs.speech is not None else ()
+        lines += inputs.second.preview(str(options.against))
+    lines += [note.message for note in inputs.notes]
+    lines += inputs.speech.left_out if inputs.speech is not None else ()
     if inputs.corpus is not None:
-        said += [warning.message for warning in group_warnings(inputs.corpus, options)]
-    return tuple(said)
+        lines += [warning.message for warning in group_warnings(inputs.corpus, options)]
+    return tuple(lines)
 
 
 def _coordinates(inputs: Inputs) -> Mapping[str, tuple[Coordinate, ...]]:

@@ -67,15 +67,15 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     InputError
         Where no phone can be placed, the groups share too few, or a layer that was asked for is not there.
     """
-    inputs, tokens, stacks = _encoded(inputs, options, context)
+    inputs, tokens, encoded = _encoded(inputs, options, context)
     corpus = inputs.corpus or corpus_of(tokens, options)
-    layers = chosen_layers(inputs.layers, _common([vectors for vectors, _ in stacks]))
-    method = probe_of(stacks[0][0], layers, corpus, options)
+    layers = chosen_layers(inputs.layers, _common([vectors for vectors, _ in encoded]))
+    method = probe_of(encoded[0][0], layers, corpus, options)
     first, *second = (
         measure_layers(
             vectors, layers, corpus, method, key, options, context, unchanged=lambda: check_unchanged(inputs)
         )
-        for vectors, key in stacks
+        for vectors, key in encoded
     )
     clips = Counter(f"clip: {reason}" for _, reason in inputs.speech.skipped) if inputs.speech else Counter[str]()
     # That nothing is compared is a finding.
@@ -92,9 +92,9 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     )
 
 
-def _common(stacks: Sequence[Vectors]) -> tuple[int, ...]:
+def _common(encoded: Sequence[Vectors]) -> tuple[int, ...]:
     """Return the layers that all encoders have."""
-    return tuple(layer for layer in stacks[0].layers if all(layer in other.layers for other in stacks[1:]))
+    return tuple(layer for layer in encoded[0].layers if all(layer in other.layers for other in encoded[1:]))
 
 
 def _encoded(inputs: Inputs, options: Options, context: Context) -> tuple[Inputs, Tokens, list[tuple[Vectors, object]]]:
@@ -110,12 +110,12 @@ def _encoded(inputs: Inputs, options: Options, context: Context) -> tuple[Inputs
         return inputs, files[0], [(one.vectors, [one.sha256, *how]) for one in files]
     speech = placed(inputs.speech, options, context)
     folders = [speech.folder, *([inputs.second] if isinstance(inputs.second, ModelFolder) else [])]
-    stacks = [embeddings_of(folder, speech.recordings, options, context) for folder in folders]
-    for vectors, label in zip(stacks, ("Encoding", "Encoding with the second encoder"), strict=False):
+    encoded = [embeddings_of(folder, speech.recordings, options, context) for folder in folders]
+    for vectors, label in zip(encoded, ("Encoding", "Encoding with the second encoder"), strict=False):
         vectors.compute(context.progress, label)
-    tokens = tokens_of(speech.recordings, stacks[0], options.by)
+    tokens = tokens_of(speech.recordings, encoded[0], options.by)
     return (
         replace(inputs, speech=speech),
         tokens,
-        [(vectors, [vectors.key, options.batch, tokens.sha256]) for vectors in stacks],
+        [(vectors, [vectors.key, options.batch, tokens.sha256]) for vectors in encoded],
     )

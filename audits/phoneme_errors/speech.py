@@ -130,7 +130,7 @@ def embeddings_of(
 def tokens_of(recordings: Sequence[Recording], vectors: PhoneEmbeddings, by: Sequence[str]) -> Tokens:
     """Return the phones of the recordings as tokens, in the order of the vectors."""
     owners = [recordings[index] for index, _ in vectors.tokens]
-    phones, phone_names = _coded([recordings[index].phones[place].phone for index, place in vectors.tokens])
+    phones, phone_names = _coded([recordings[index].phones[position].phone for index, position in vectors.tokens])
     speakers, speaker_names = _coded([str(owner.clip.speaker) for owner in owners])
     levels = {name: _coded([owner.clip.attributes[name] for owner in owners]) for name in by}
     return Tokens(
@@ -154,5 +154,5 @@ def tokens_of(recordings: Sequence[Recording], vectors: PhoneEmbeddings, by: Seq
 
 def _coded(labels: Sequence[str]) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], tuple[str, ...]]:
     names = tuple(sorted(set(labels)))
-    place = {name: number for number, name in enumerate(names)}
-    return np.array([place[label] for label in labels], dtype=np.int64), names
+    number_of = {name: number for number, name in enumerate(names)}
+    return np.array([number_of[label] for label in labels], dtype=np.int64), names

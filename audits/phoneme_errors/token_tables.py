@@ -33,9 +33,9 @@ def read_token_table(path: Path, decimal: str | None = None) -> "TokenTable":
                 # A guess by separators: to count cells, the table would have to be read.
                 cells += max(block.count(b","), block.count(b"\t")) + block.count(b"\n")
     if cells > MAX_CELLS:
-        said = f"The table has about {cells} cells; up to {MAX_CELLS} are read as text."
+        message = f"The table has about {cells} cells; up to {MAX_CELLS} are read as text."
         hint = "Save an NPZ: numpy.savez(file, phone=phones, speaker=speakers, features=vectors)."
-        raise InputError(said, where=str(path), hint=hint)
+        raise InputError(message, where=str(path), hint=hint)
     table = read_table(path, decimal)
     return TokenTable(path, table.columns, table.rows, (), table.notes, table.decimal_comma, decimal)
 
@@ -110,8 +110,8 @@ class TokenTable:
         rows = with_points(self.rows, names, self.path, self.decimal) if self.decimal_comma else self.rows
         values = np.empty((count, len(names)), dtype=np.float32)
         for start in range(0, count, _ROWS):
-            places = range(start, min(start + _ROWS, count))
-            block = np.array([[self._cell(rows, place, name) for name in names] for place in places])
+            indices = range(start, min(start + _ROWS, count))
+            block = np.array([[self._cell(rows, row, name) for name in names] for row in indices])
             values[start : start + _ROWS] = as_float32(block, transform, partial(self._cell_spot, start, names))
         return HeldVectors(values, tuple(names))
 

@@ -148,15 +148,15 @@ class Values:
         right, trials = self.tokens(group, training, rest=rest)
         found = rate(right, trials)
         # As `LayerCounts.draws` lists them: everyone, then five rows a group, of which the last is of the others.
-        place = 0 if group == ALL else 1 + 5 * self.row(group) + (4 if rest else TRAININGS.index(training))
+        row = 0 if group == ALL else 1 + 5 * self.row(group) + (4 if rest else TRAININGS.index(training))
         inside = self.corpus.rest[self.row(group)] if rest else self.corpus.inside(group)
-        draws = self.counts.draws[:, place] @ self._weights(inside) / trials.sum()
+        draws = self.counts.draws[:, row] @ self._weights(inside) / trials.sum()
         return Moved(found.value, found.moves, draws)
 
     def _weights(self, inside: Bools) -> Floats:
         """Return the weight of a token of each phone that brings these speakers to the common mix of phones."""
-        said = self.counts.hits.trials[inside].sum(0)
-        return np.where(said > 0, self.mix * said.sum() / np.maximum(said, 1), 0.0)
+        spoken = self.counts.hits.trials[inside].sum(0)
+        return np.where(spoken > 0, self.mix * spoken.sum() / np.maximum(spoken, 1), 0.0)
 
     def systematic(self, group: str) -> Moved:
         """Return the gain by the group's own data: accuracy of its own probe less that of the matched one."""

@@ -60,10 +60,10 @@ def read_report(path: Path) -> Report:
     file = path / NAME if path.is_dir() else path
     if not file.is_file():
         unfinished = path.is_dir() and (path / "state").is_dir()
-        mend = (
+        hint = (
             "Run the command that made it again: it resumes." if unfinished else "Give a run folder or its report.json."
         )
-        raise InputError("There is no finished report here.", where=str(file), hint=mend)
+        raise InputError("There is no finished report here.", where=str(file), hint=hint)
     try:
         text = file.read_text(encoding="utf-8")
         # 1e999 keeps to JSON and is read as infinity, which no report holds.
@@ -97,8 +97,8 @@ def _finite(text: str) -> float:
 def _check_rows(report: Report) -> None:
     rows = [(finding.id, finding.evidence) for finding in report.findings]
     rows += [(abridged(gate.expression), gate.rows) for gate in report.gates]
-    for name, places in rows:
-        if any(place >= len(report.estimates) for place in places):
+    for name, indices in rows:
+        if any(index >= len(report.estimates) for index in indices):
             raise ValueError(f"{name} points to an estimate that is not there")
 
 

@@ -358,8 +358,8 @@ def _warn_of_columns(draft: Draft, data: Utterances, design: Design, system: str
             f"{found.of:,} clips, of too few {data.unit}, words or errors for the model of {system}"
         )
         if term in design.left_out:
-            told = "there would be next to nothing to hold fixed, and it is not. Unite levels with --values"
-            draft.warn("term-left-out", f"{few}: {told}, or give plain numbers.", **where)
+            reason = "there would be next to nothing to hold fixed, and it is not. Unite levels with --values"
+            draft.warn("term-left-out", f"{few}: {reason}, or give plain numbers.", **where)
         else:
             what = "these clips are not in the model" if term in data.controls else "these count as one level"
             draft.warn("small-levels", f"{few}: {what}.", **where)

@@ -186,15 +186,15 @@ def _check_mark(text: str, decimal: str | None, where: str) -> None:
     """Refuse a count with a decimal or thousands mark that is ambiguous."""
     marks = {mark for mark in _MARKS if mark in text}
     if decimal is not None and marks - {decimal}:
-        said = f"{text[:60]!r} has a {_MARKS[(marks - {decimal}).pop()]}, and --decimal says that numbers have a "
+        message = f"{text[:60]!r} has a {_MARKS[(marks - {decimal}).pop()]}, and --decimal says that numbers have a "
         hint = "Write counts without marks between thousands."
-        raise InputError(f"{said}decimal {_MARKS[decimal]}.", where=where, hint=hint)
+        raise InputError(f"{message}decimal {_MARKS[decimal]}.", where=where, hint=hint)
     if decimal is None and len(marks) == 1 and in_thousands(text):
         mark = marks.pop()
         digits, fraction = text.replace(mark, ""), f"{float(text.replace(mark, '.')):g}"
-        said = f"{text!r} may be {digits} or {fraction}: three digits follow its {_MARKS[mark]}."
+        message = f"{text!r} may be {digits} or {fraction}: three digits follow its {_MARKS[mark]}."
         hint = f"Write counts as whole numbers, such as {digits}, or say --decimal {mark} if that is the decimal mark."
-        raise InputError(said, where=where, hint=hint)
+        raise InputError(message, where=where, hint=hint)
 
 
 def speakers_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> tuple[NDArray[np.int64], str]:

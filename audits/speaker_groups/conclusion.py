@@ -21,8 +21,8 @@ def conclude(draft: Draft, counts: Counts) -> None:
     if not verdicts:
         return
     rejected = sum(verdict.rejected for verdict in verdicts)
-    told = sum(verdict.found for verdict in verdicts)
-    some = f" ({told} of them with a difference that can be told)" if told < rejected else ""
+    located = sum(verdict.found for verdict in verdicts)
+    some = f" ({located} of them with a difference that can be told)" if located < rejected else ""
     # A pair and its mirror image are one difference.
     pairs = {
         (rung.system, rung.attribute, frozenset((rung.level, rung.reference))): rung

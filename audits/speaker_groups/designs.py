@@ -122,11 +122,11 @@ class Design:
         if column is None:
             return reason
         name, level = labels[order[column]]
-        told = f"{name}={level}" if level else name or "the rate of the levels of reference"
+        what = f"{name}={level}" if level else name or "the rate of the levels of reference"
         if "depends on" in reason:
             others = ", ".join(dict.fromkeys(labels[at][0] for at in order[1:column] if labels[at][0] != name))
-            return f"{told} cannot be told apart from {others or 'the rest'}"
-        return f"{reason} (the column of {told})"
+            return f"{what} cannot be told apart from {others or 'the rest'}"
+        return f"{reason} (the column of {what})"
 
 
 def design_of(data: Utterances, counts: MetricCounts, system: int, options: Options) -> Design:

@@ -30,14 +30,14 @@ def named_apart(names: Iterable[str]) -> list[str]:
 
 def distinct(texts: Iterable[str]) -> list[str]:
     """Make texts distinct: a repeated one gets a number."""
-    met: dict[str, None] = {}
+    seen: dict[str, None] = {}
     for text in texts:
         found, number = text, 1
-        while found in met:
+        while found in seen:
             number += 1
             found = f"{text} ({number})"
-        met[found] = None
-    return list(met)
+        seen[found] = None
+    return list(seen)
 
 
 def short(name: str) -> str:

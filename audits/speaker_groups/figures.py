@@ -91,19 +91,19 @@ _Panel = tuple[list[Json], str]
 
 def _panel(draft: Draft, counts: Counts, groups: GroupSet) -> _Panel:
     names = [*groups.names, *([] if "&" in groups.by else [f"{groups.by}={UNKNOWN}"])]
-    met = [(name, row) for name in names if (row := _rate(draft, counts, name)) is not None]
+    rated = [(name, row) for name in names if (row := _rate(draft, counts, name)) is not None]
     small = counts.small
     # The fewest clips make the most extreme rates: where rows must go, those go first.
-    met.sort(key=lambda pair: (1, -(pair[1].n or 0)) if pair[0] in small else (0, -pair[1].value))
-    kept = sorted(met[:MOST_ROWS], key=lambda pair: (-pair[1].value, pair[0]))
+    rated.sort(key=lambda pair: (1, -(pair[1].n or 0)) if pair[0] in small else (0, -pair[1].value))
+    kept = sorted(rated[:MOST_ROWS], key=lambda pair: (-pair[1].value, pair[0]))
     labels = distinct(levels_of(name, groups.by) for name, _ in kept)
     panel = attribute_of(counts.data, groups.by)
     rows = []
     for (name, row), label in zip(kept, labels, strict=True):
         few = name in small
-        said = f"{label} (n = {row.n})" if few else label
-        rows.append(_plain(row, panel=panel, label=said, group=name, small=few, n=row.n))
-    return rows, f"{len(met) - len(kept)} of {len(met)} by {panel}" if len(met) > len(kept) else ""
+        text = f"{label} (n = {row.n})" if few else label
+        rows.append(_plain(row, panel=panel, label=text, group=name, small=few, n=row.n))
+    return rows, f"{len(rated) - len(kept)} of {len(rated)} by {panel}" if len(rated) > len(kept) else ""
 
 
 def _rates(draft: Draft, counts: Counts, id: str, panels: Sequence[_Panel], beyond: int) -> Figure | None:
@@ -122,7 +122,7 @@ def _rates(draft: Draft, counts: Counts, id: str, panels: Sequence[_Panel], beyo
         caption += f" Grey, with their n: groups on too few {counts.data.unit} or words to be relied on."
     if wide:
         caption += f" Grey points without a line have no interval or, {wide} of them, one wider than the chart."
-    if left := [said for _, said in panels if said]:
+    if left := [text for _, text in panels if text]:
         caption += f" In the tables only: {', '.join(left)}: those on the fewest {counts.data.unit}, then the lowest."
     caption += _rest(beyond, "crossings, with less clear gaps,")
     what = "groups" if id == "groups" else "crossings of groups"
@@ -183,11 +183,11 @@ def _pairs(draft: Draft, counts: Counts) -> Figure | None:
 def _ladder(draft: Draft, counts: Counts) -> Figure | None:
     chosen: dict[tuple[int, str, frozenset[str]], Rung] = {}
     # Of a pair and its mirror image, the one that errs more comes first.
-    told = {(verdict.system, verdict.group, verdict.against) for verdict in counts.verdicts if verdict.found}
+    reported = {(verdict.system, verdict.group, verdict.against) for verdict in counts.verdicts if verdict.found}
 
     def rank(rung: Rung) -> tuple[bool, float, float]:
         pair = (rung.system, f"{rung.attribute}={rung.level}", f"{rung.attribute}={rung.reference}")
-        return pair not in told, -_least(rung.marginal), -rung.marginal[0]
+        return pair not in reported, -_least(rung.marginal), -rung.marginal[0]
 
     # What the findings tell comes first.
     for rung in sorted(counts.rungs, key=rank):

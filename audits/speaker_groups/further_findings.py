@@ -23,7 +23,7 @@ MOST_NAMED = 6
 def tell_explained(draft: Draft, counts: Counts) -> None:
     """Add findings on further levels whose difference to the reference is explained by other columns."""
     data = counts.data
-    told = {
+    reported = {
         (finding.where.get("system"), finding.where.get("by"))
         for finding in draft.findings
         if finding.id == "groups.spurious"
@@ -31,7 +31,7 @@ def tell_explained(draft: Draft, counts: Counts) -> None:
     for system, name in enumerate(data.systems):
         by: dict[str, list[Rung]] = {}
         for rung in counts.rungs:
-            if rung.system == system and rung.spurious and (name, rung.attribute) not in told:
+            if rung.system == system and rung.spurious and (name, rung.attribute) not in reported:
                 by.setdefault(rung.attribute, []).append(rung)
         for attribute, rungs in by.items():
             reference = rungs[0].reference

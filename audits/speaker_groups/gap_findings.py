@@ -156,17 +156,17 @@ def tell_silence(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> Non
     widest = 0.0
     for verdict in silent:
         gap = verdict.row(draft)
-        told = f"{verdict.by}, {gap_words(gap)}"
+        words = f"{verdict.by}, {gap_words(gap)}"
         rows = [gap, *draft.select("gap_to_reference", **counts.where(system, by=verdict.by))]
         widest = max(widest, *((row.high or 0.0) - (row.low or 0.0) for row in rows))
         if verdict.rejected:
-            unplaced.append(f"{told}, p {p_words(verdict.p)}")
+            unplaced.append(f"{words}, p {p_words(verdict.p)}")
         elif beyond(gap, hypothesis):
-            doubtful.append(f"{told}, p {p_words(verdict.p)}")
+            doubtful.append(f"{words}, p {p_words(verdict.p)}")
         elif hypothesis == "worst-group" and all((row.high or 0.0) < 0 for row in rows):
             lower.append(verdict.against)
         else:
-            quiet.append(told)
+            quiet.append(words)
     blind = blind_words(draft, [*quiet, *doubtful])
     sentences = [blind] if blind else []
     if blind:

@@ -253,9 +253,9 @@ def _transcribed(
             kept.append(number)
             continue
         if options.on_missing == "stop":
-            said = f"{lacking[0]} has no transcript of the clip."
+            message = f"{lacking[0]} has no transcript of the clip."
             hint = "Add it, or see --on-missing skip and --on-missing empty."
-            bad.add(clip, InputError(said, where=clip.where, hint=hint))
+            bad.add(clip, InputError(message, where=clip.where, hint=hint))
         whom = lacking[0] if len(lacking) == 1 else f"{len(lacking)} systems" if len(texts) > 2 else "both systems"
         skipped.append((clip, NO_PREDICTION.format(whom)))
     bad.refuse()
@@ -266,9 +266,9 @@ def _transcribed(
 def _check_groups(clips: Sequence[Clip], options: Options) -> None:
     levels = {name: {clip.attributes[name] for clip in clips} - {UNKNOWN} for name in options.by}
     if all(len(found) < 2 for found in levels.values()):
-        told = "; ".join(f"{name} has {len(found)}" for name, found in levels.items())
+        counted = "; ".join(f"{name} has {len(found)}" for name, found in levels.items())
         raise InputError(
-            f"There is nothing to compare: no column has two known levels ({told}).",
+            f"There is nothing to compare: no column has two known levels ({counted}).",
             where=f"{options.manifest}, --by",
             hint="Choose other columns with --by.",
         )

@@ -142,9 +142,9 @@ def _aligned(inputs: Inputs, options: Options, progress: Progress) -> list[Metri
     found: dict[str, list[EditTotals]] = {metric: [] for metric, _ in UNITS}
     with progress.phase("Aligning transcripts", len(inputs.systems), "systems") as advance:
         for system in inputs.systems:
-            heard = normalise_all(inputs.texts[system], options.normalise)
+            transcripts = normalise_all(inputs.texts[system], options.normalise)
             for metric, unit in UNITS:
-                found[metric].append(count_edits(references, heard, unit))
+                found[metric].append(count_edits(references, transcripts, unit))
             advance(1)
     return [_joined(metric, totals) for metric, totals in found.items()]
 

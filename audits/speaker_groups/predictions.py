@@ -181,7 +181,7 @@ def _json(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
     value = parse_json(text, str(path), once=listed)
     if isinstance(value, list):
         items = enumerate(value, start=1)
-        records = [_record(place, f"{path}, entry {place}", item) for place, item in items]
+        records = [_record(number, f"{path}, entry {number}", item) for number, item in items]
         return "json list", *_selected(path, records)
     record = _record(lines[0][0], f"{path}:{lines[0][0]}", value)
     if _names_columns(record.values):
@@ -210,10 +210,10 @@ def _map(path: Path, text: str) -> Iterator[_Entry]:
     pairs = json.loads(text, object_pairs_hook=tuple)
     inner = dict.fromkeys(key for _, value in pairs if isinstance(value, tuple) for key, _ in value)
     column = _text_column(path, list(inner)) if any(isinstance(value, tuple) for _, value in pairs) else ""
-    for place, (name, value) in enumerate(pairs, start=1):
+    for number, (name, value) in enumerate(pairs, start=1):
         where = f"{path}, key {name!r}"
-        record = _Record(place, where, dict(value)) if isinstance(value, tuple) else None
-        yield _Entry(place, where, name, _field(record, column) if record else value)
+        record = _Record(number, where, dict(value)) if isinstance(value, tuple) else None
+        yield _Entry(number, where, name, _field(record, column) if record else value)
 
 
 def _selected(path: Path, records: Sequence[_Record]) -> tuple[Iterable[_Entry], tuple[str, ...]]:

@@ -68,15 +68,15 @@ def corrupt(words: Sequence[str], rate: float, rng: np.random.Generator) -> list
     deletes = rng.random() < DELETED / (DELETED + INSERTED)
     wrong, replaced = rng.random(len(words)) < rate, rng.random(len(words)) < SUBSTITUTED
     false = rng.integers(len(others), size=len(words))
-    heard: list[str] = []
+    transcript: list[str] = []
     for word, is_wrong, is_replaced, other in zip(words, wrong, replaced, false, strict=True):
         if not is_wrong:
-            heard.append(word)
+            transcript.append(word)
         elif is_replaced:
-            heard.append(others[other])
+            transcript.append(others[other])
         elif not deletes:
-            heard += [word, others[other]]
-    return heard
+            transcript += [word, others[other]]
+    return transcript
 
 
 SPEAKERS, CLIPS = 240, (12, 18)
@@ -180,12 +180,12 @@ def write_corpus(folder: Path, *, seed: int, balanced: bool = False) -> Corpus:
     for stream, system in enumerate(SYSTEMS, start=2):
         rng = np.random.default_rng((seed, stream))
         rates = np.minimum(corpus.plans[system.name].rates(population) * factors, 1.0)[speaker].tolist()
-        heard = {name: corrupt(sentences[name], rate, rng) for name, rate in zip(names, rates, strict=True)}
+        transcripts = {name: corrupt(sentences[name], rate, rng) for name, rate in zip(names, rates, strict=True)}
         lost = [names[clip] for clip in rng.permutation(len(names))[: system.missing + system.empty]]
         for name in lost[: system.missing]:
-            del heard[name]
-        heard |= {name: [] for name in lost[system.missing :]}
-        _write_predictions(corpus.predictions[system.name], heard)
+            del transcripts[name]
+        transcripts |= {name: [] for name in lost[system.missing :]}
+        _write_predictions(corpus.predictions[system.name], transcripts)
     return corpus
 
 
@@ -203,17 +203,17 @@ def _written(words: Sequence[str]) -> str:
     return f"{' '.join(words).capitalize()}." if words else ""
 
 
-def _write_predictions(path: Path, heard: Sentences) -> None:
-    """Write the transcripts in the format of the file's suffix."""
+def _write_predictions(path: Path, texts: Sentences) -> None:
+    """Write the texts in the format of the file's suffix."""
     with path.open("w", newline="", encoding="utf-8") as stream:
         if path.suffix == ".tsv":
             rows = csv.writer(stream, delimiter="\t", lineterminator="\n")
             rows.writerow(("path", "prediction"))
-            rows.writerows((f"clips/{name}.wav", " ".join(words)) for name, words in heard.items())
+            rows.writerows((f"clips/{name}.wav", " ".join(words)) for name, words in texts.items())
         elif path.suffix == ".jsonl":
             # Backwards: whoever matches line by line compares strangers.
-            for name in sorted(heard, reverse=True):
-                row = {"audio_filepath": f"clips/{name}.mp3", "pred_text": _written(heard[name])}
+            for name in sorted(texts, reverse=True):
+                row = {"audio_filepath": f"clips/{name}.mp3", "pred_text": _written(texts[name])}
                 stream.write(json.dumps(row) + "\n")
         else:
-            stream.writelines(f"{name} {' '.join(words).upper()}".rstrip() + "\n" for name, words in heard.items())
+            stream.writelines(f"{name} {' '.join(words).upper()}".rstrip() + "\n" for name, words in texts.items())

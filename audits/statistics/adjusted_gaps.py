@@ -87,7 +87,7 @@ def adjusted_gap(
     counted = [max(1.0, freedom_by_design(fit, row[None])) for row in moves]
     reach = [min(float(error * t.isf(tail, own)), _FARTHEST) for error, own in zip(errors, counted, strict=True)]
     shared = max(-1.0, min(1.0, float(covariance[0, 1] / (errors[0] * errors[1]))))
-    values = [float(rates.value[place]) for place in pair]
+    values = [float(rates.value[row]) for row in pair]
     down = [value * min(1.0, out) for value, out in zip(values, reach, strict=True)]
     up = [
         max(min(value * float(np.exp(out)), top) - value, value * out if value >= top else 0.0)

@@ -180,9 +180,9 @@ def intervals_of(found: Spread, *, level: float, extra: Floats | float = 0.0) ->
     """Return rates with their intervals, as in `rate_intervals`, from their spread."""
     certain, several = found.certain, found.clusters > 1
     low, high = found.wider(extra).ends((1.0 - level) / 2)
-    for place in np.flatnonzero(certain):
-        exact = _all_alike(float(found.value[place]), int(found.clusters[place]), level)
-        low[place], high[place] = min(low[place], exact[0]), max(high[place], exact[1])
+    for rate in np.flatnonzero(certain):
+        exact = _all_alike(float(found.value[rate]), int(found.clusters[rate]), level)
+        low[rate], high[rate] = min(low[rate], exact[0]), max(high[rate], exact[1])
     names = np.where(several, np.where(certain, EXACT_CLUSTERS, STUDENT_CLUSTERS), NO_INTERVAL)
     return RateIntervals(
         value=found.value,

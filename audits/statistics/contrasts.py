@@ -22,9 +22,9 @@ class Contrasts:
     low: Floats
     high: Floats
 
-    def at(self, place: int) -> tuple[float, float, float]:
+    def at(self, index: int) -> tuple[float, float, float]:
         """Return value, low and high of the contrast at an index."""
-        return float(self.value[place]), float(self.low[place]), float(self.high[place])
+        return float(self.value[index]), float(self.low[index]), float(self.high[index])
 
 
 def simultaneous_contrasts(
@@ -114,11 +114,11 @@ def all_pairs(groups: int, plus: int, minus: int) -> tuple[Floats, int]:
 
     Examples
     --------
-    >>> rows, place = all_pairs(3, 2, 0)
-    >>> len(rows), rows[place].tolist()
+    >>> rows, index = all_pairs(3, 2, 0)
+    >>> len(rows), rows[index].tolist()
     (3, [-1.0, 0.0, 1.0])
     """
     order = list(combinations(range(groups), 2))
-    place = order.index((min(plus, minus), max(plus, minus)))
-    order[place] = (plus, minus)
-    return np.array([contrast(groups, *pair) for pair in order]), place
+    index = order.index((min(plus, minus), max(plus, minus)))
+    order[index] = (plus, minus)
+    return np.array([contrast(groups, *pair) for pair in order]), index

@@ -204,11 +204,11 @@ def _independent(family: Sequence[Contrast]) -> float:
     That model has half of the variance, so that two contrasts are correlated by half the cosine of their factors.
     """
     languages: dict[str | bytes, int] = {}
-    places = [
+    columns = [
         [languages.setdefault(p.language or p.weights.tobytes(), len(languages)) for p in one.parts] for one in family
     ]
     factors = np.zeros((len(family), len(languages)))
-    for row, where, one in zip(factors, places, family, strict=True):
+    for row, where, one in zip(factors, columns, family, strict=True):
         row[where] = [part.factor for part in one.parts]
     length = np.sqrt((factors**2).sum(1, keepdims=True))
     factors /= np.where(length > 0, length, 1.0)

@@ -275,8 +275,8 @@ def gaps_to_others(
     found = spread_between(with_rests(sums), column, _with_rests(sums, noise))
     tail = tail_of("others", count, 1 - level, one_sided=one_sided)
     return [
-        reaching(found.apart(place, count + place, tail), chance.reach(column, place, one_sided=one_sided))
-        for place in range(count)
+        reaching(found.apart(group, count + group, tail), chance.reach(column, group, one_sided=one_sided))
+        for group in range(count)
     ]
 
 
@@ -299,10 +299,10 @@ def gaps_to_one(
     found = spread_between(sums, column)
     tail = tail_of("reference" if fixed else "pairs", count, 1 - level, one_sided=one_sided and fixed)
     gaps = [(0.0, 0.0, 0.0)] * count
-    for place in range(count):
-        if place != reference:
-            reach = chance.reach(column, place, reference, fixed=fixed, one_sided=one_sided)
-            gaps[place] = reaching(found.apart(place, reference, tail), reach)
+    for group in range(count):
+        if group != reference:
+            reach = chance.reach(column, group, reference, fixed=fixed, one_sided=one_sided)
+            gaps[group] = reaching(found.apart(group, reference, tail), reach)
     return gaps
 
 
@@ -343,8 +343,8 @@ def clearest(
         clear = (found.clear(rows, columns, np.exp(tails[1:-1]), one_sided=one_sided) > 0).any(axis=1)
         first = int(np.argmax(clear)) + 1 if clear.any() else PARTS
         low, high = tails[first - 1], tails[first]
-    place = int(np.argmax(found.clear(rows, columns, np.exp([high]), one_sided=one_sided)))
-    one, other = among[place]
+    best = int(np.argmax(found.clear(rows, columns, np.exp([high]), one_sided=one_sided)))
+    one, other = among[best]
     if family == "pairs" and found.rates.value[one] < found.rates.value[other]:
         one, other = other, one
     p = joint_chance(family, count, float(np.exp(high)), one_sided=one_sided)
@@ -353,9 +353,9 @@ def clearest(
 
 def _contrasts(count: int, family: Family, reference: int | None) -> list[tuple[int, int]]:
     if family == "others":
-        return [(place, count + place) for place in range(count)]
+        return [(group, count + group) for group in range(count)]
     if reference is not None:
-        return [(place, reference) for place in range(count) if place != reference]
+        return [(group, reference) for group in range(count) if group != reference]
     return [(one, other) for one in range(count) for other in range(count) if one < other]
 
 

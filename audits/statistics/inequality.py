@@ -191,9 +191,9 @@ def differential_fairness(
     contrasts *= np.where(contrasts @ points < 0, -1.0, 1.0)[:, None]
     floor = _unseen_variance(right, wrong, points, clusters)
     found = simultaneous_contrasts(points, drawn, contrasts, np.tile(clusters, 2), level=level, floor=floor)
-    place = int(np.argmax(found.value))
-    value, low, high = found.at(place)
-    ends = int(np.argmax(contrasts[place])), int(np.argmin(contrasts[place]))
+    largest = int(np.argmax(found.value))
+    value, low, high = found.at(largest)
+    ends = int(np.argmax(contrasts[largest])), int(np.argmin(contrasts[largest]))
     return DifferentialFairness(
         value=value,
         low=max(low, 0.0),
@@ -234,9 +234,9 @@ def _grouped(weights: Floats, groups: Whole, values: Floats | None = None) -> Fl
     if groups.ndim == 1:
         member = np.eye(count)[groups]
         return weights @ (member if values is None else member * values[:, None])
-    places = groups + count * np.arange(len(groups))[:, None]
+    cells = groups + count * np.arange(len(groups))[:, None]
     each = weights if values is None else weights * values
-    sums = np.bincount(places.ravel(), each.ravel(), len(groups) * count).reshape(len(groups), count)
+    sums = np.bincount(cells.ravel(), each.ravel(), len(groups) * count).reshape(len(groups), count)
     return np.asarray(sums, dtype=np.float64)
 
 

@@ -84,8 +84,8 @@ def shuffle_labels(
 
 def _rates(joined: Floats, columns: int) -> tuple[Floats, Floats]:
     """Return the rates and their cluster variances, each (samples, groups, columns)."""
-    errors, squares, products = (joined[..., place * columns : (place + 1) * columns] for place in range(3))
-    sizes, sizes2, speakers = (joined[..., 3 * columns + place, None] for place in range(3))
+    errors, squares, products = (joined[..., block * columns : (block + 1) * columns] for block in range(3))
+    sizes, sizes2, speakers = (joined[..., 3 * columns + block, None] for block in range(3))
     rates = ratio(errors, sizes)
     # Half an error among one speaker more: groups of speakers all alike lie infinitely many errors apart.
     share = 0.5 / (speakers + 1.0)

@@ -174,8 +174,8 @@ def one_run_search(
     right = _right(scores, included, pairs, order)
     canaries = int(np.size(scores))
     _check(0, 0, canaries, delta)
-    epsilon, place = _greatest(right, pairs.sum(1), canaries, delta, _tail(level))
-    return epsilon, Guesses(high=int(pairs[place, 1]), low=int(pairs[place, 0]), correct=int(right[place]))
+    epsilon, index = _greatest(right, pairs.sum(1), canaries, delta, _tail(level))
+    return epsilon, Guesses(high=int(pairs[index, 1]), low=int(pairs[index, 0]), correct=int(right[index]))
 
 
 def _right(scores: ArrayLike, included: ArrayLike, pairs: Integers, order: ArrayLike | None) -> Integers:
@@ -186,8 +186,8 @@ def _right(scores: ArrayLike, included: ArrayLike, pairs: Integers, order: Array
     if pairs.min() < 0 or pairs.sum(1).max() > len(values):
         raise ValueError(f"more guesses than the {len(values)} canaries, or fewer than none")
     ties = np.zeros(len(values)) if order is None else np.asarray(order)
-    places = np.lexsort((ties, values))
-    member, values, ties = member[places], values[places], ties[places]
+    ranking = np.lexsort((ties, values))
+    member, values, ties = member[ranking], values[ranking], ties[ranking]
     apart = (np.diff(values) != 0) | (np.diff(ties) != 0)
     edges = np.concatenate([[0], np.flatnonzero(apart) + 1, [len(values)]])
     before = np.concatenate([[0], np.cumsum(member)])
@@ -205,18 +205,18 @@ def _greatest(correct: Integers, guesses: Integers, canaries: int, delta: float,
     """
     ceilings = _without_delta(correct, guesses, tail)
     order = np.argsort(-ceilings, kind="stable")
-    best, place = max(0.0, float(ceilings[order[0]])), int(order[0])
+    best, index = max(0.0, float(ceilings[order[0]])), int(order[0])
     if delta == 0 or best == 0:
-        return best, place
+        return best, index
     best, start, size = 0.0, 0, 1
     while start < len(order) and ceilings[order[start]] > best:
         some = order[start : start + size]
         found = _bisected(correct[some], guesses[some], canaries, delta, tail, ceilings[some], best)
         if found is not None:
-            best, place = found[0], int(some[found[1]])
+            best, index = found[0], int(some[found[1]])
         # The highest ceilings mostly settle it at once; growing blocks keep the bisections few where they do not.
         start, size = start + size, 8 * size
-    return best, place
+    return best, index
 
 
 def _bisected(

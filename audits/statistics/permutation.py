@@ -75,8 +75,8 @@ def _swapped_within(flat: Floats, present: Bools, block: int, rng: np.random.Gen
     source = np.argsort(keys, axis=2, kind="stable")
     totals = np.zeros((block, present.shape[1], flat.shape[2]))
     for cluster, parts in enumerate(flat):
-        for place in range(int(present[cluster].sum())):
-            totals[:, target[cluster, place]] += parts[source[:, cluster, place]]
+        for slot in range(int(present[cluster].sum())):
+            totals[:, target[cluster, slot]] += parts[source[:, cluster, slot]]
     return totals
 
 

@@ -99,16 +99,16 @@ def wald_test(fit: PoissonFit, columns: Sequence[int]) -> float:
     """
     from scipy.stats import f
 
-    places = list(columns)
-    q = len(places)
-    if q == 0 or len(set(places)) < q:
-        raise ValueError(f"no joint test of columns {places}")
-    known = freedom(fit, np.eye(fit.coefficients.size)[places])
+    indices = list(columns)
+    q = len(indices)
+    if q == 0 or len(set(indices)) < q:
+        raise ValueError(f"no joint test of columns {indices}")
+    known = freedom(fit, np.eye(fit.coefficients.size)[indices])
     rest = known - q + 1
     if rest <= 0:
         return 1.0
-    values = fit.coefficients[places]
-    wald = float(values @ np.linalg.solve(fit.covariance[np.ix_(places, places)], values))
+    values = fit.coefficients[indices]
+    wald = float(values @ np.linalg.solve(fit.covariance[np.ix_(indices, indices)], values))
     return float(f.sf(rest / (known * q) * wald, q, rest))
 
 

@@ -227,9 +227,9 @@ class _Comparison:
         return x @ self._cells, np.where(left > COLLINEAR * whole, left, 0.0)
 
 
-def _ranked(places: Floats) -> Floats:
+def _ranked(values: Floats) -> Floats:
     """Return mean ranks within rows, shape (block, cells), of positive integers; counted, not sorted."""
-    codes, kinds = places.astype(np.int64), int(places.max()) + 1
+    codes, kinds = values.astype(np.int64), int(values.max()) + 1
     rows = kinds * np.arange(len(codes))[:, None]
     counts = np.bincount((codes + rows).ravel(), minlength=kinds * len(codes)).reshape(len(codes), kinds)
     ranks: Floats = (counts.cumsum(1) - (counts - 1) / 2).ravel()[codes + rows]

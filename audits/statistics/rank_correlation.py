@@ -81,8 +81,8 @@ def order_p(x: Floats, y: Floats, repeats: int, rng: np.random.Generator, *, lev
     if not size:
         raise ValueError("a column that is all alike has no order")
     if len(a) <= EXACT_UP_TO:
-        met = np.abs(np.array(list(permutations(b))) @ a)
-        return float((met >= seen - _TIE * size).mean()), None, None
+        permuted = np.abs(np.array(list(permutations(b))) @ a)
+        return float((permuted >= seen - _TIE * size).mean()), None, None
     drawn = np.array([abs(float(a @ rng.permutation(b))) for _ in range(repeats)])
     return monte_carlo_p(seen / size, drawn / size, level=level)
 

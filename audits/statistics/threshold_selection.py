@@ -50,8 +50,8 @@ def candidates(curve: Roc, most: int = CANDIDATES) -> NDArray[np.int64]:
     few = np.unique(np.geomspace(1, max(1.0, points / 2), max(1, most // 2)).round().astype(np.int64))
     ranks = np.unique(np.concatenate((few, points - few)))
     # Where ties span a rank, the stricter threshold is taken.
-    places = np.searchsorted(called, ranks, side="right") - 1
-    return np.unique(places[places > 0]).astype(np.int64)
+    indices = np.searchsorted(called, ranks, side="right") - 1
+    return np.unique(indices[indices > 0]).astype(np.int64)
 
 
 def bound(
@@ -97,13 +97,13 @@ def bound(
         raise ValueError("split needs to know which half chooses")
     curve = roc(scores[chooses], member[chooses])
     tried = candidates(curve)
-    place = np.inf
+    threshold = np.inf
     if len(tried):
         # Read at the error that all of them share, lest luck at a far threshold win, which the other half then lacks.
         merit = _merit(curve, tried, delta, alpha / len(tried), gaussian)
-        place = curve.thresholds[tried[_middle(merit)]]
+        threshold = curve.thresholds[tried[_middle(merit)]]
     rest = ~chooses
-    return _at(call(scores[rest], member[rest], float(place)), delta, alpha, gaussian, 1)
+    return _at(call(scores[rest], member[rest], float(threshold)), delta, alpha, gaussian, 1)
 
 
 def _merit(curve: Roc, tried: NDArray[np.int64], delta: float, alpha: float, gaussian: bool) -> Floats:
@@ -117,9 +117,9 @@ def _middle(merit: Floats) -> int:
     return int(best[len(best) // 2])
 
 
-def _called(curve: Roc, place: np.int64) -> Call:
+def _called(curve: Roc, index: np.int64) -> Call:
     return Call(
-        float(curve.thresholds[place]), int(curve.hits[place]), curve.members, int(curve.alarms[place]), curve.others
+        float(curve.thresholds[index]), int(curve.hits[index]), curve.members, int(curve.alarms[index]), curve.others
     )
 
 

@@ -122,8 +122,8 @@ def _ticks(side: str, axis: Axis, rows: list[Json]) -> Json:
 
 def level_at(field: str, axis: Axis) -> Json:
     """Return the encoding of a line across a panel: an aggregate, so that it is drawn once and not for each row."""
-    place: Json = {"field": field, "aggregate": "min", "type": "quantitative", "title": axis.title}
-    return place if axis.ends is None else {**place, "scale": scale_of(axis)}
+    encoding: Json = {"field": field, "aggregate": "min", "type": "quantitative", "title": axis.title}
+    return encoding if axis.ends is None else {**encoding, "scale": scale_of(axis)}
 
 
 def tooltips(rows: list[Json], named: Sequence[tuple[str, str]], low: str, high: str, digits: str) -> list[Json]:
@@ -163,7 +163,7 @@ def legend_of(rows: list[Json], series: str, title: str) -> Json:
     names = distinct(rows, series)
     if len(names) < 2:
         return {}
-    palette = [OKABE_ITO[place % len(OKABE_ITO)] for place in range(len(names))]
+    palette = [OKABE_ITO[index % len(OKABE_ITO)] for index in range(len(names))]
     longest = max(len(str(name)) for name in names)
     # Long names stand under each other, so that the legend fits a phone.
     columns = len(names) if longest * len(names) <= 30 else 2 if longest <= 20 else 1

@@ -33,7 +33,7 @@ def heat_map(rows: Rows, *, x: Axis, y: Axis, value: Axis, diverging: bool, fade
         value = fitted(replace(value, zero=False), table)
     scale, dark = _shades(decided or [0.0], value.field, diverging)
     named = [(y.field, y.title), (x.field, x.title), (value.field, value.title)]
-    places = {
+    encoding = {
         "x": position("x", x, table),
         "y": position("y", y, table),
         "tooltip": tooltips(table, named, "", "", value.format),
@@ -44,22 +44,22 @@ def heat_map(rows: Rows, *, x: Axis, y: Axis, value: Axis, diverging: bool, fade
     if len(texts) < 2:
         shade, dark = {"value": NEUTRAL}, "false"
     known, unknown = f"!({undecided})", undecided
-    layers = [layer("rect", {**places, "color": shade}, only=known)]
+    layers = [layer("rect", {**encoding, "color": shade}, only=known)]
     if faded:
         pale: Json = {"color": UNDECIDED, "fillOpacity": 0.12, "stroke": UNDECIDED, "strokeDash": [2, 3]}
-        layers.append(layer("rect", places, only=unknown, **pale))
+        layers.append(layer("rect", encoding, only=unknown, **pale))
     columns = len(distinct(table, x.field))
     if columns <= MOST_NUMBERED_COLUMNS:
         # Numbers that would run into each other are worse than none: they vanish where a cell is too narrow.
         looks: Json = {"fontSize": 11, "opacity": {"expr": f"width < {columns * 34} ? 0 : 1"}}
-        number = {**places, "text": {"field": value.field, "type": "quantitative", "format": value.format or ".2f"}}
+        number = {**encoding, "text": {"field": value.field, "type": "quantitative", "format": value.format or ".2f"}}
         layers.append(layer("text", {**number, "color": either(dark, "#ffffff", "#000000")}, only=known, **looks))
         layers += [layer("text", number, only=unknown, **looks)] if faded else []
     chart = assembled(layers, table, None, height=height_of(distinct(table, y.field), LINE))
     if len(texts) > 1:
         return chart
-    said = one_tone(value.title, texts, len(decided) < len(table))
-    return {**chart, "title": {"text": said, "anchor": "start", "fontWeight": "normal"}}
+    text = one_tone(value.title, texts, len(decided) < len(table))
+    return {**chart, "title": {"text": text, "anchor": "start", "fontWeight": "normal"}}
 
 
 def _shades(numbers: list[float], field: str, diverging: bool) -> tuple[Json, str]:

@@ -52,8 +52,8 @@ def images(shown: Sequence[Picture]) -> Json:
         title = {"text": [picture.title, f"{low:.3g} to {high:.3g}"], "anchor": "start", "fontSize": 12}
         middle = {"type": "quantitative", "axis": None, "scale": {"domain": [-1, 1]}}
         url = {"field": "picture", "type": "nominal"}
-        places = {"x": {"field": "x", **middle}, "y": {"field": "y", **middle}, "url": url}
-        image = layer("image", places, rows=[row], width=SIDE, height=SIDE)
+        encoding = {"x": {"field": "x", **middle}, "y": {"field": "y", **middle}, "url": url}
+        image = layer("image", encoding, rows=[row], width=SIDE, height=SIDE)
         panels.append({**image, "width": SIDE, "height": SIDE, "title": title})
     return {"$schema": SCHEMA, "concat": panels, "columns": COLUMNS}
 

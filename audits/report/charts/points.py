@@ -65,7 +65,7 @@ def points(
         spans = [(min(every), max(every))] * 2
     x, y = (_with_room(axis, table, span) for axis, span in zip((x, y), spans, strict=True))
     sides = {"x": position("x", x, table), "y": position("y", y, table)}
-    said = words_of(hints) if hints is not None else _hints(table, x, y, label)
+    tooltip = words_of(hints) if hints is not None else _hints(table, x, y, label)
     height = SQUARE if alike else HEIGHT
     if label is not None:
         size = (PANEL_WIDTH, PANEL_HEIGHT) if facet else (PHONE_WIDTH, height)
@@ -78,7 +78,7 @@ def points(
         *_cloud(cloud, sides, x),
         *_path(table, sides, order),
         *interval_layers(x, y, sides, table, strokeWidth=1.5, opacity=0.5, **shade),
-        layer("point", {**sides, **looks, "tooltip": said}, size=50, strokeWidth=1.5, opacity=1),
+        layer("point", {**sides, **looks, "tooltip": tooltip}, size=50, strokeWidth=1.5, opacity=1),
         *label_layers(table, sides),
     ]
     return assembled(layers, table, facet, height=height)
@@ -129,8 +129,8 @@ def _guides(x: Axis, y: Axis, sides: Json, *, alike: bool) -> list[Json]:
         if axis.zero and axis.ends is not None and axis.ends[0] < 0 < axis.ends[1]
     ]
     if alike and x.ends is not None:
-        place = {side: {**sides[side], "field": "at"} for side in "xy"}
-        found.append(layer("line", place, rows=[{"at": end} for end in x.ends], color=UNDECIDED, strokeWidth=1))
+        channels = {side: {**sides[side], "field": "at"} for side in "xy"}
+        found.append(layer("line", channels, rows=[{"at": end} for end in x.ends], color=UNDECIDED, strokeWidth=1))
     return found
 
 
@@ -138,9 +138,9 @@ def _cloud(cloud: Sequence[tuple[float, float]], sides: Json, x: Axis) -> list[J
     if not cloud:
         return []
     low, high = x.ends or (min(pair[0] for pair in cloud), max(pair[0] for pair in cloud))
-    places = 3 - math.floor(math.log10((high - low) or 1.0))
+    decimals = 3 - math.floor(math.log10((high - low) or 1.0))
     # In two rows, and not one for each: those take the fewest bytes.
-    first, second = ([round(pair[side], places) for pair in cloud] for side in (0, 1))
+    first, second = ([round(pair[side], decimals) for pair in cloud] for side in (0, 1))
     where = {"x": {**sides["x"], "field": "a"}, "y": {**sides["y"], "field": "b"}}
     mark: Json = {"filled": True, "size": 8, "opacity": 0.35, "color": UNDECIDED}
     return [{**layer("point", where, rows=[{"a": first, "b": second}], **mark), "transform": [{"flatten": ["a", "b"]}]}]

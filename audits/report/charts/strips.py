@@ -50,13 +50,13 @@ def strips(
         {value.field: plain(mean), "from": at + 0.12, "to": at + 0.88, group: name}
         for at, (name, mean) in enumerate(means.items())
     ]
-    said = [
+    mean_hints = [
         {"field": group, "type": "nominal", "title": "mean of"},
         {"field": value.field, "type": "quantitative", "title": value.title, "format": "+.3~g"},
     ]
     faint = {"condition": {"test": f"datum[{json.dumps(greyed)}]", "value": 0.5}, "value": 0.9}
     dots = {"x": across, "y": down, "color": grey_where(greyed), "opacity": faint, "tooltip": words_of(hints)}
-    upright = {"x": across, "y": {**down, "field": "from"}, "y2": {"field": "to"}, "tooltip": said}
+    upright = {"x": across, "y": {**down, "field": "from"}, "y2": {"field": "to"}, "tooltip": mean_hints}
     layers = [
         dashed({"x": {**across, "field": "at"}}, rows=[{"at": 0.0}]),
         layer("point", dots, filled=True, size=36),
@@ -73,7 +73,7 @@ def _rows_down(names: Sequence[str]) -> Json:
         "scale": {"domain": [0, len(names)], "nice": False, "reverse": True},
         "axis": {
             "title": None,
-            "values": [place + 0.5 for place in range(len(names))],
+            "values": [index + 0.5 for index in range(len(names))],
             "labelExpr": f"{json.dumps([name.split(', ', 1) for name in names])}[floor(datum.value)]",
             "grid": False,
             "ticks": False,
@@ -124,10 +124,10 @@ def columns(
         looks |= {"labelFontSize": 10}
     scale = {"domain": [-0.7, len(table) - 0.3], "nice": False, "zero": False}
     along: Json = {"field": "rank", "type": "quantitative", "scale": scale, "axis": looks}
-    said: Json = {"color": grey_where(greyed), "tooltip": words_of(hints)}
+    style: Json = {"color": grey_where(greyed), "tooltip": words_of(hints)}
     thick = {"expr": f"max(1.5, min(9, 0.55 * width / {max(len(table), 1)}))"}
-    interval: Json = {"x": along, "y": {**up, "field": low}, "y2": {"field": high}, **said}
-    each: Json = {"x": along, "y": {**up, "field": dots}, **said}
+    interval: Json = {"x": along, "y": {**up, "field": low}, "y2": {"field": high}, **style}
+    each: Json = {"x": along, "y": {**up, "field": dots}, **style}
     layers = [
         dashed({"y": {**up, "field": "at"}}, rows=[{"at": 0.0}]),
         layer("rule", interval, only=has(low), strokeWidth=thick, opacity=0.3),

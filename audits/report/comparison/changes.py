@@ -139,8 +139,8 @@ def in_both(before: Report, after: Report, renames: Renames = MappingProxyType({
                 where=OPTION,
                 hint=f"Match that too, or leave {old!r} out.",
             )
-    told = (row for row in before.estimates if row.measure.compared)
-    found = ((row, later.get(key_of(row))) for row in told)
+    compared = (row for row in before.estimates if row.measure.compared)
+    found = ((row, later.get(key_of(row))) for row in compared)
     return [(row, other) for row, other in found if other is not None and not (_is_shown(row) or _is_shown(other))]
 
 
@@ -229,9 +229,9 @@ def p_of(difference: Interval, level: float) -> float:
 def corrected(rows: Iterable[Change]) -> list[Change]:
     """Return the changes with their p-values after Holm over all that are tested."""
     rows = list(rows)
-    places = [place for place, row in enumerate(rows) if row.p is not None]
-    for place, p in zip(places, adjust([rows[place].p or 0.0 for place in places], "holm"), strict=True):
-        rows[place] = replace(rows[place], p_holm=p)
+    tested = [index for index, row in enumerate(rows) if row.p is not None]
+    for index, p in zip(tested, adjust([rows[index].p or 0.0 for index in tested], "holm"), strict=True):
+        rows[index] = replace(rows[index], p_holm=p)
     return rows
 
 

@@ -134,13 +134,13 @@ def _sides(
 def matched(reports: tuple[Report, Report], tables: tuple[Table, Table], pairing: Pairing) -> Matching | str:
     """Match the records of two runs, or return the reason why they cannot be matched."""
     keys, roles = [], []
-    told = [Rows(table.text, table.numbers, report.settings) for table, report in zip(tables, reports, strict=True)]
-    for run in told:
+    runs = [Rows(table.text, table.numbers, report.settings) for table, report in zip(tables, reports, strict=True)]
+    for run in runs:
         try:
             found, resting = pairing.keys(run)
         except KeyError as error:
             return f"there is no column {error} in the records of a run"
-        rows = {key: place for place, key in enumerate(found) if key is not None}
+        rows = {key: index for index, key in enumerate(found) if key is not None}
         if len(rows) < sum(key is not None for key in found):
             return "a record stands twice in the records of a run"
         keys.append(rows)
@@ -153,16 +153,16 @@ def matched(reports: tuple[Report, Report], tables: tuple[Table, Table], pairing
     common = [key for key in keys[0] if key in keys[1]]
     if not common:
         return "no record stands in both runs"
-    places = [np.array([rows[key] for key in common], dtype=np.int64) for rows in keys]
-    units = [np.asarray(pairing.units(run), dtype=object)[at] for run, at in zip(told, places, strict=True)]
+    indices = [np.array([rows[key] for key in common], dtype=np.int64) for rows in keys]
+    units = [np.asarray(pairing.units(run), dtype=object)[at] for run, at in zip(runs, indices, strict=True)]
     if (units[0] != units[1]).any():
         return "a record belongs to one unit in the first run, and to another in the second"
     for name in getattr(pairing, "ALIKE", ()):
         if all(name in table.text for table in tables):
-            cells = [table.text[name][at] for table, at in zip(tables, places, strict=True)]
+            cells = [table.text[name][at] for table, at in zip(tables, indices, strict=True)]
             if (cells[0] != cells[1]).any():
                 return f"records of one name have other {name} in the second run"
     known: dict[str, int] = {}
     codes = np.array([known.setdefault(unit, len(known)) for unit in units[0]], dtype=np.int64)
-    first, second = (Records(table, run, pairing, at, {}) for table, run, at in zip(tables, told, places, strict=True))
+    first, second = (Records(table, run, pairing, at, {}) for table, run, at in zip(tables, runs, indices, strict=True))
     return Matching(first, second, codes, (len(keys[0]) - len(common), len(keys[1]) - len(common)))

@@ -25,8 +25,8 @@ def parse_matches(texts: Sequence[str], before: Report, later: Sequence[Report])
     old, new = _names([before]), _names(later)
     found: dict[str, str] = {}
     for text in texts:
-        places = [place for place, letter in enumerate(text) if letter == "="]
-        splits = [(text[:place].strip(), text[place + 1 :].strip()) for place in places]
+        positions = [position for position, letter in enumerate(text) if letter == "="]
+        splits = [(text[:position].strip(), text[position + 1 :].strip()) for position in positions]
         splits = [pair for pair in splits if pair[0] != pair[1]]
         if not splits:
             raise InputError(f"{text!r} is not OLD=NEW.", where=OPTION, hint="Such as --match asr-v1=asr-v2")

@@ -90,8 +90,8 @@ def read_table(folder: Path) -> Table | str:
     except OSError as error:
         raise InputError(f"The records cannot be read: {error}", where=str(file), hint=MADE_BY_MILES) from error
     except InputError as error:
-        said = f"The records cannot be read: {error.message}"
-        raise InputError(said, where=error.where, hint=MADE_BY_MILES) from error
+        message = f"The records cannot be read: {error.message}"
+        raise InputError(message, where=error.where, hint=MADE_BY_MILES) from error
     if len(set(head)) < len(head):
         raise InputError("Two columns have one name.", where=str(file), hint=MADE_BY_MILES)
     rows = len(columns[0]) if columns else 0

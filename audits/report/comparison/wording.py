@@ -58,8 +58,8 @@ def differences(found: Comparison) -> list[tuple[str, str]]:
         versions = (run.report.provenance.miles for run in (found.before, found.after))
         parts.append(("version of miles", " → ".join(versions)))
     if other.surroundings:
-        told = (f"{name} {_apart(old, new)}" for name, old, new in other.surroundings)
-        parts.append(("surroundings", ", ".join(told)))
+        texts = (f"{name} {_apart(old, new)}" for name, old, new in other.surroundings)
+        parts.append(("surroundings", ", ".join(texts)))
     return parts
 
 
@@ -83,7 +83,7 @@ def _apart(old: object, new: object) -> str:
 
 def _alike(one: str, other: str) -> int:
     """Return the length of the common beginning of two texts."""
-    apart = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    apart = (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(apart, min(len(one), len(other)))
 
 
@@ -96,36 +96,36 @@ def _cut(text: str, first: int, last: int) -> str:
 
 def notes(found: Comparison) -> list[str]:
     """Return the notes on the changes: how they were computed, and which estimates have none."""
-    told = []
+    lines = []
     if found.records is None:
-        told.append(f"No change is paired: {found.why}. Both runs are taken as independent.")
+        lines.append(f"No change is paired: {found.why}. Both runs are taken as independent.")
     else:
         both, first, second = found.records
-        told.append(f"Records: {both:,} in both runs, {first:,} in the first only, {second:,} in the second only.")
+        lines.append(f"Records: {both:,} in both runs, {first:,} in the first only, {second:,} in the second only.")
         if first or second:
-            told.append("Before and after of a paired change are over the records that both runs hold.")
+            lines.append("Before and after of a paired change are over the records that both runs hold.")
         reasons = Counter(row.why for row in found.rows if row.why and row.difference is not None)
-        told += [
+        lines += [
             f"{many(count, 'row rests', 'rows rest')} on the two intervals alone: {why}."
             for why, count in reasons.most_common()
         ]
     bare = sum(row.difference is None for row in found.rows)
     if bare:
-        told.append(f"{bare} of {len(found.rows)} changes have no interval: nothing can be said of them.")
+        lines.append(f"{bare} of {len(found.rows)} changes have no interval: nothing can be said of them.")
         reasons = Counter(row.why for row in found.rows if row.why and row.difference is None)
-        told += [f"{many(count, 'change has', 'changes have')} none: {why}." for why, count in reasons.items()]
+        lines += [f"{many(count, 'change has', 'changes have')} none: {why}." for why, count in reasons.items()]
     for run, rows in zip((found.before, found.after), found.alone, strict=True):
         if rows:
             named = "; ".join(f"{row.name} [{_where(key_of(row)[1])}]" for row in rows[:MOST_NAMED])
             more = "; ..." if len(rows) > MOST_NAMED else ""
-            told.append(f"In {run.name} only: {many(len(rows), 'estimate', 'estimates')} ({named}{more}).")
-    told += [_other_names(found, *names) for names in found.other_names]
+            lines.append(f"In {run.name} only: {many(len(rows), 'estimate', 'estimates')} ({named}{more}).")
+    lines += [_other_names(found, *names) for names in found.other_names]
     inputs = {source.path for run in (found.before, found.after) for source in run.report.data}
     inputs |= {run.report.subject.path for run in (found.before, found.after) if run.report.subject}
     # Which file was audited is the model or its data, and told as that.
     if any(name != "seed" and not inputs >= {str(old), str(new)} for name, old, new in found.differing.settings):
-        told.append("The settings differ: where they change what is measured, a change is not one of the model.")
-    return told
+        lines.append("The settings differ: where they change what is measured, a change is not one of the model.")
+    return lines
 
 
 def _other_names(found: Comparison, key: str, gone: Sequence[str], come: Sequence[str]) -> str:

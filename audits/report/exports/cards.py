@@ -73,7 +73,7 @@ def merge(
     owner = None if result is None else _owner(index, report, name)
     new = _front(old, held, _merged(index, report, result, owner))
     head = _fenced(new) if new or found else ""
-    whole = head + _placed(body, section, model_card.markers(report))
+    whole = head + _with_section(body, section, model_card.markers(report))
     return whole.replace("\n", ending), owner
 
 
@@ -160,11 +160,11 @@ def _merged(held: list[dict[str, Any]], report: Report, result: Json | None, own
     models = [_without(model, report) for model in held]
     new = []
     if result:
-        place = next((place for place, model in enumerate(models) if _name(model) == owner), None)
-        if place is None:
+        index = next((index for index, model in enumerate(models) if _name(model) == owner), None)
+        if index is None:
             new = [{"name": owner, "results": [result]}]
         else:
-            models[place] = {**models[place], "results": [*(models[place].get("results") or ()), result]}
+            models[index] = {**models[index], "results": [*(models[index].get("results") or ()), result]}
     # A model that held our results alone goes with them; one that never held any stays.
     return [model for model, before in zip(models, held, strict=True) if model is before or model["results"]] + new
 
@@ -188,7 +188,7 @@ def _replaced(text: str, index: list[Any]) -> str:
     """Return YAML with the lines of its key model-index replaced, or with the block appended."""
     # Not splitlines, which cuts at characters that may stand within a value.
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
-    start = next((place for place, line in enumerate(lines) if _KEY.match(line)), len(lines))
+    start = next((at for at, line in enumerate(lines) if _KEY.match(line)), len(lines))
     end = start + 1
     while end < len(lines) and lines[end][:1] in (" ", "\t", "-", "#", "\n"):
         end += 1
@@ -202,7 +202,7 @@ def _rewritten(text: str, index: list[Any]) -> str:
     """Return YAML rewritten with each scalar as it was: `no`, 12:30:45 and 0123 mean something else to YAML."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     ((key, value),) = yaml.compose(_dump(index), Loader=yaml.SafeLoader).value
-    before = [place for place, (one, _) in enumerate(root.value) if one.value == INDEX]
+    before = [at for at, (one, _) in enumerate(root.value) if one.value == INDEX]
     pairs = [pair for pair in root.value if pair[0].value != INDEX]
     if index:
         pairs.insert(before[0] if before else len(pairs), (key, value))
@@ -218,7 +218,7 @@ def _written(value: Mapping[str, Any]) -> str:
     return str(yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, width=float("inf")))
 
 
-def _placed(body: str, section: str, markers: tuple[str, str]) -> str:
+def _with_section(body: str, section: str, markers: tuple[str, str]) -> str:
     begin, end = markers
     counts = body.count(begin), body.count(end)
     if counts == (0, 0):

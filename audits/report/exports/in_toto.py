@@ -145,9 +145,9 @@ def _found(finding: Finding) -> str:
 
 def _unique(names: Iterable[str]) -> list[str]:
     """Number repeated names, so that no test hides another."""
-    met: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
     found = []
     for name in names:
-        met[name] += 1
-        found.append(name if met[name] == 1 else f"{name} #{met[name]}")
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
     return found

@@ -95,9 +95,9 @@ def log(report: Report, file: Path, *, store: str | None, experiment: str, force
         address = _address(store)
         try:
             client = MlflowClient(tracking_uri=address)
-            place = _experiment(client, experiment)
-            _check_files(client, address, place)
-            return _log(client, report, place, _Files(file, records), force)
+            experiment_id = _experiment(client, experiment)
+            _check_files(client, address, experiment_id)
+            return _log(client, report, experiment_id, _Files(file, records), force)
         except (mlflow.exceptions.MlflowException, ImportError) as error:
             raise InputError(
                 f"MLflow cannot use the store: {_shown(line(error))[:300]}",
@@ -143,23 +143,23 @@ def _shown(address: str) -> str:
     return re.sub(r"//[^/@\s]*@", "//***@", address)
 
 
-def _log(client: Any, report: Report, place: str, files: _Files, force: bool) -> Logged:
+def _log(client: Any, report: Report, experiment_id: str, files: _Files, force: bool) -> Logged:
     digest = hashlib.sha256(files.report.read_bytes()).hexdigest()
     start, end = _times(report)
     if not force:
-        held = client.search_runs([place], filter_string=f"tags.`{MARK}` = '{digest}'", max_results=1)
+        held = client.search_runs([experiment_id], filter_string=f"tags.`{MARK}` = '{digest}'", max_results=1)
         if held:
             return Logged(run=held[0].info.run_id, is_new=False)
     name = f"{line(report.audit)} {content.identity(report)}"
-    run = client.create_run(place, start_time=start, run_name=name).info.run_id
+    run = client.create_run(experiment_id, start_time=start, run_name=name).info.run_id
     try:
-        told = _fill(client, run, report, files, end)
+        logged = _fill(client, run, report, files, end)
         client.set_tag(run, MARK, digest)
         client.set_terminated(run, "FINISHED", end_time=end)
     except BaseException:
         client.delete_run(run)
         raise
-    return told
+    return logged
 
 
 def _times(report: Report) -> tuple[int, int]:
@@ -195,8 +195,8 @@ def _check_files(client: Any, address: str, experiment: str) -> None:
     scheme = urlsplit(address).scheme
     if scheme != "file" and not scheme.startswith("sqlite"):
         return
-    told = str(client.get_experiment(experiment).artifact_location)
-    files = get_local_path_or_none(told)
+    location = str(client.get_experiment(experiment).artifact_location)
+    files = get_local_path_or_none(location)
     inside = files is not None
     if scheme == "file" and files is not None:
         root = Path(os.path.realpath(local_file_uri_to_path(address)))
@@ -204,7 +204,7 @@ def _check_files(client: Any, address: str, experiment: str) -> None:
         inside = all(Path(os.path.realpath(path)).is_relative_to(root) for path in (files, root / experiment))
     if not inside:
         raise InputError(
-            f"The files of this experiment go elsewhere: {_shown(line(told))[:300]}",
+            f"The files of this experiment go elsewhere: {_shown(line(location))[:300]}",
             where=f"--tracking-uri {_shown(address)}",
             hint="Give another --experiment, or another store: this one sends them out of its folder.",
         )
@@ -312,13 +312,13 @@ def _distinct(keys: Sequence[tuple[str, str]]) -> list[str]:
     """Return a distinct key for each pair of a key and its meaning; equal or long keys get a hash of the meaning."""
     # Some file systems do not tell capitals from small letters.
     shared = Counter(key.lower() for key, _ in keys)
-    met: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
     found = []
     for key, whole in keys:
         if shared[key.lower()] > 1 or len(key) > MOST_KEY:
             mark = hashlib.sha256(whole.encode()).hexdigest()[:12]
-            met[mark] += 1
-            again = f"_{met[mark]}" if met[mark] > 1 else ""
+            seen[mark] += 1
+            again = f"_{seen[mark]}" if seen[mark] > 1 else ""
             key = f"{key[:MOST_KEY]}.h{mark}{again}"
         found.append(key)
     return found

@@ -58,7 +58,7 @@ def result(report: Report, only: Sequence[str] = ()) -> Json | None:
     InputError
         Where a selection of `only` cannot be read or selects nothing.
     """
-    rows = [report.estimates[place] for place in chosen(report, only)]
+    rows = [report.estimates[index] for index in chosen(report, only)]
     if not rows:
         return None
     return {
@@ -121,21 +121,21 @@ def _found(report: Report) -> Iterator[str]:
         yield "Nothing was found that the estimates would carry."
     for finding in content.findings(report):
         icon, word = content.MARKS[finding.severity]
-        said = [f"**{icon} {word}.** {escaped(finding.statement)}"]
-        shown = [report.estimates[place] for place in finding.evidence[:MOST_EVIDENCE]]
+        parts = [f"**{icon} {word}.** {escaped(finding.statement)}"]
+        shown = [report.estimates[index] for index in finding.evidence[:MOST_EVIDENCE]]
         lines = [f"- {code(named(row.name, row.where))}: {escaped(described(row))}" for row in shown]
         if len(finding.evidence) > MOST_EVIDENCE:
             lines.append(f"- and {len(finding.evidence) - MOST_EVIDENCE} more in report.json")
-        yield "\n\n".join([*said, "\n".join(lines)] if lines else said)
+        yield "\n\n".join([*parts, "\n".join(lines)] if lines else parts)
 
 
-def _estimates(report: Report, places: Sequence[int]) -> Iterator[str]:
+def _estimates(report: Report, indices: Sequence[int]) -> Iterator[str]:
     yield "### Estimates"
-    if places:
-        rows = [report.estimates[place] for place in places[:MOST_ROWS]]
+    if indices:
+        rows = [report.estimates[index] for index in indices[:MOST_ROWS]]
         yield "\n".join(["| estimate | value | interval | n | method |", "| --- | ---: | ---: | ---: | --- |"]
                         + [_cells(row) for row in rows])  # fmt: skip
-    shown = min(len(places), MOST_ROWS)
+    shown = min(len(indices), MOST_ROWS)
     yield f"{shown} of {len(report.estimates):,} estimates; report.json holds them all. Rates are fractions."
 
 

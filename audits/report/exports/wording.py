@@ -36,8 +36,8 @@ def named(name: str, where: Mapping[str, Coordinate]) -> str:
     >>> named("gap", {"layer": 3, "by": "accent"})
     'gap[by=accent,layer=3]'
     """
-    place = ",".join(f"{key}={coordinate(value)}" for key, value in sorted(where.items()))
-    return line(f"{name}[{place}]" if place else name)
+    conditions = ",".join(f"{key}={coordinate(value)}" for key, value in sorted(where.items()))
+    return line(f"{name}[{conditions}]" if conditions else name)
 
 
 def ends(estimate: Estimate) -> dict[str, float]:
@@ -74,7 +74,7 @@ def chosen(report: Report, only: Sequence[str]) -> list[int]:
     found = []
     for text in only:
         selection = gates.parse_selection(text, where="--only")
-        rows = [place for place, row in enumerate(report.estimates) if gates.selects(selection, row)]
+        rows = [index for index, row in enumerate(report.estimates) if gates.selects(selection, row)]
         if not rows:
             hint = gates.nearest(selection, report.estimates)
             raise InputError(f"{text!r} selects no estimate of this run.", where="--only", hint=hint)

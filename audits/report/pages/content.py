@@ -128,8 +128,8 @@ def findings(report: Report) -> list[Finding]:
 
 def cited(report: Report) -> list[int]:
     """Return the indices of the estimates that the findings rest on, in the order of the findings."""
-    met = (index for finding in findings(report) for index in finding.evidence)
-    return [index for index in dict.fromkeys(met) if index < len(report.estimates)]
+    indices = (index for finding in findings(report) for index in finding.evidence)
+    return [index for index in dict.fromkeys(indices) if index < len(report.estimates)]
 
 
 def broken(report: Report, gate: GateResult) -> list[str]:
@@ -192,12 +192,12 @@ def calibration_page(report: Report) -> str:
 
 def tables(report: Report) -> list[Table]:
     """Group the estimates by name; the coordinates that vary least come first in each table."""
-    places: dict[str, list[int]] = defaultdict(list)
+    by_name: dict[str, list[int]] = defaultdict(list)
     for index, estimate in enumerate(report.estimates):
-        places[estimate.name].append(index)
+        by_name[estimate.name].append(index)
     return [
         Table(name, report.estimates[rows[0]].measure.label, _keys(report, rows), tuple(rows))
-        for name, rows in places.items()
+        for name, rows in by_name.items()
     ]
 
 

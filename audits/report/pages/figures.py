@@ -70,7 +70,7 @@ def sized(spec: Json, width: int = WIDTH) -> Json:
 def for_page(svg: str) -> str:
     """Return an SVG for a page: no background, no ARIA labels, coordinates to the hundredth."""
     bare = _ASIDE.sub("", svg.replace(PAPER, ""))
-    return _NUMBER.sub(lambda met: f"{float(met[0]):.2f}".rstrip("0").rstrip("."), bare)
+    return _NUMBER.sub(lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), bare)
 
 
 def _picture(spec: Json, name: str) -> Picture:
@@ -86,9 +86,9 @@ def _picture(spec: Json, name: str) -> Picture:
 
 def _refused(why: str, name: str) -> InputError:
     # The library adds which of its lines were at work, each with "at" before it.
-    said = " ".join(why.split("\n    at ", 1)[0].split())
+    reason = " ".join(why.split("\n    at ", 1)[0].split())
     return InputError(
-        f"The chart cannot be drawn: {said[:200]}",
+        f"The chart cannot be drawn: {reason[:200]}",
         where=f"figure {name}",
         hint="Its specification must be Vega-Lite with its data inside.",
     )
@@ -136,9 +136,9 @@ def _drawable(value: Any) -> Any:
 
 def _renamed(svg: str, name: str) -> str:
     """Renumber the names inside an SVG per figure, since the library counts on from one chart to the next."""
-    met: dict[str, str] = {}
+    names: dict[str, str] = {}
 
     def rename(found: re.Match[str]) -> str:
-        return found[1] + met.setdefault(found[2], f"{name}-{len(met)}")
+        return found[1] + names.setdefault(found[2], f"{name}-{len(names)}")
 
     return _IDENTIFIER.sub(rename, svg)

@@ -85,10 +85,10 @@ def scale_of(estimate: Estimate) -> tuple[Coordinate, ...]:
 
 def span(estimates: Iterable[Estimate], references: Iterable[Reference | None] = ()) -> Span:
     """Return an axis that spans all intervals and references."""
-    met = [reference.value for reference in references if reference is not None]
+    values = [reference.value for reference in references if reference is not None]
     for estimate in estimates:
-        met += [end for end in (estimate.value, estimate.low, estimate.high) if end is not None]
-    low, high = min(met, default=0.0), max(met, default=1.0)
+        values += [end for end in (estimate.value, estimate.low, estimate.high) if end is not None]
+    low, high = min(values, default=0.0), max(values, default=1.0)
     if low == high:
         low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
     return Span(low, high)
@@ -104,19 +104,19 @@ def text_glyph(estimate: Estimate, axis: Span, *, against: Reference | None = No
     '|··├──●──┤···'
     """
 
-    def place(value: float) -> int:
+    def cell(value: float) -> int:
         return round(axis.share(value) * (width - 1))
 
     cells = ["·"] * width
     if against is not None:
-        cells[place(against.value)] = "|"
+        cells[cell(against.value)] = "|"
     if estimate.low is not None and estimate.high is not None:
-        left, right = place(estimate.low), place(estimate.high)
+        left, right = cell(estimate.low), cell(estimate.high)
         cells[left : right + 1] = ["─"] * (right + 1 - left)
         cells[left], cells[right] = "├", "┤"
-        if against is not None and left < place(against.value) < right:
-            cells[place(against.value)] = "┼"
-    cells[place(estimate.value)] = "●"
+        if against is not None and left < cell(against.value) < right:
+            cells[cell(against.value)] = "┼"
+    cells[cell(estimate.value)] = "●"
     return "".join(cells)
 
 
@@ -124,21 +124,21 @@ def svg_glyph(estimate: Estimate, against: Reference | None) -> Markup:
     """Draw one estimate as SVG on an axis of its own, with the ends and the reference labelled."""
     axis = span([estimate], [against])
 
-    def place(value: float) -> float:
+    def pixel(value: float) -> float:
         return round(MARGIN + axis.share(value) * (WIDTH - 2 * MARGIN), 1)
 
     places = decimals(estimate)
-    middle = place(estimate.value)
+    middle = pixel(estimate.value)
     parts = [Markup('<line class="axis" x1="0" y1="16" x2="{}" y2="16"/>').format(WIDTH)]
     labels: list[tuple[float, str]] = []
     if against is not None:
-        at = place(against.value)
+        at = pixel(against.value)
         parts.append(Markup('<line class="reference" x1="{0}" y1="3" x2="{0}" y2="29"/>').format(at))
         value = written(against.value, places) if against.name == "everyone" else f"{against.value:g}"
         labels.append((at, value if against.name in ("none", "equal") else f"{against.name} {value}"))
     texts = ends(estimate)
     if texts is not None and estimate.low is not None and estimate.high is not None:
-        sides = place(estimate.low), place(estimate.high)
+        sides = pixel(estimate.low), pixel(estimate.high)
         parts.append(Markup('<line class="interval" x1="{}" y1="16" x2="{}" y2="16"/>').format(*sides))
         labels += zip(sides, texts, strict=True)
     parts.append(Markup('<circle class="point" cx="{}" cy="16" r="5"/>').format(middle))

@@ -94,14 +94,14 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
 
 
 def _data(report: Report, live: frozenset[str], room: int) -> Json:
-    charts = [_chart(place, figure) for place, figure in enumerate(report.figures) if figure.file in live]
+    charts = [_chart(index, figure) for index, figure in enumerate(report.figures) if figure.file in live]
     # 200: the keys and brackets around the three parts.
     left = room - len(inlined(charts)) - len(inlined(CONFIG)) - 200
     return {"config": CONFIG, "figures": charts, "tables": fitting_tables(report, left)}
 
 
-def _chart(place: int, figure: Figure) -> Json:
-    return {"at": f"chart-{place}", "spec": content.chart(figure)}
+def _chart(index: int, figure: Figure) -> Json:
+    return {"at": f"chart-{index}", "spec": content.chart(figure)}
 
 
 def _within(sizes: Mapping[str, int], room: int) -> frozenset[str]:
@@ -123,16 +123,16 @@ def _weight(listing: content.Listing) -> int:
 
 def _found(report: Report, finding: Finding, limits: Mapping[int, list[Warning]]) -> Json:
     """Return a finding with its glyph, its numbers and the warnings that limit them."""
-    places = [index for index in finding.evidence if index < len(report.estimates)]
-    estimates = [report.estimates[index] for index in places]
-    notes = dict.fromkeys(warning.message for index in places for warning in limits.get(index, ()))
+    indices = [index for index in finding.evidence if index < len(report.estimates)]
+    estimates = [report.estimates[index] for index in indices]
+    notes = dict.fromkeys(warning.message for index in indices for warning in limits.get(index, ()))
     icon, word = content.MARKS[finding.severity]
     return {
         "severity": finding.severity,
         "icon": icon,
         "word": word,
         "statement": finding.statement,
-        "glyph": svg_glyph(estimates[0], reference(report, places[0])) if places else "",
+        "glyph": svg_glyph(estimates[0], reference(report, indices[0])) if indices else "",
         "proofs": [_proof(estimate) for estimate in estimates[:MOST_EVIDENCE]],
         "more": max(0, len(estimates) - MOST_EVIDENCE),
         "notes": list(notes),

@@ -86,8 +86,8 @@ def _found(report: Report) -> Iterable[str]:
         for index in finding.evidence[:4]:
             estimate, against = report.estimates[index], reference(report, index)
             glyph = text_glyph(estimate, span([estimate], [against]), against=against)
-            place = escaped(content.label(estimate))
-            lines.append(f"- {code(estimate.name)} {place}: `{glyph}` {escaped(described(estimate))}")
+            where = escaped(content.label(estimate))
+            lines.append(f"- {code(estimate.name)} {where}: `{glyph}` {escaped(described(estimate))}")
         if len(finding.evidence) > 4:
             lines.append(f"- and {len(finding.evidence) - 4} more in report.json")
         yield lines[0] + ("\n\n" + "\n".join(lines[1:]) if lines[1:] else "")
@@ -126,7 +126,7 @@ def _figures(report: Report) -> Iterable[str]:
         found = content.listing(figure)
         if found is not None:
             rows = [[escaped(cell) for cell in row] for row in found.rows]
-            right = [place for place, number in enumerate(found.numbers) if number]
+            right = [column for column, number in enumerate(found.numbers) if number]
             yield _table([escaped(title) for title in found.titles], rows, right=right)
 
 
@@ -185,8 +185,8 @@ def _limits(report: Report) -> Iterable[str]:
         yield f"Warning {code(notice.id)}:\n\n" + "\n".join(shown)
 
 
-def _warning(message: str, place: str) -> str:
-    return f"- {escaped(message)}" + (f" ({escaped(place)})" if place else "")
+def _warning(message: str, where: str) -> str:
+    return f"- {escaped(message)}" + (f" ({escaped(where)})" if where else "")
 
 
 def _provenance(report: Report) -> Iterable[str]:
@@ -219,5 +219,5 @@ def _rest(total: int) -> Iterable[str]:
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int]) -> str:
-    rule = ["---:" if place in right else "---" for place in range(len(titles))]
+    rule = ["---:" if column in right else "---" for column in range(len(titles))]
     return "\n".join("| " + " | ".join(row) + " |" for row in (titles, rule, *rows))

@@ -82,28 +82,28 @@ def _table(report: Report, table: Table, limits: dict[int, list[Warning]], most:
     estimates = [report.estimates[index] for index in rows]
     notes, methods, units, levels = _Codes(), _Codes(), _Codes(), _Codes()
     scales, sayings = _Codes(), _Codes()
-    said = [tuple(notes(warning.message) for warning in limits.get(index, ())) for index in rows]
+    note_codes = [tuple(notes(warning.message) for warning in limits.get(index, ())) for index in rows]
     faint = [int(any(warning.id == content.SMALL for warning in limits.get(index, ()))) for index in rows]
-    odd = {place: _odd(row) for place, row in enumerate(estimates) if _is_odd(row)}
-    whole = [[0, None, None] if place in odd else _whole(row) for place, row in enumerate(estimates)]
+    exceptions = {index: _exception(row) for index, row in enumerate(estimates) if _is_exception(row)}
+    whole = [[0, None, None] if index in exceptions else _whole(row) for index, row in enumerate(estimates)]
     packed = {
         "name": table.name,
         "count": len(table.rows),
         "rows": len(rows),
         "keys": list(table.keys),
         "where": [_coordinates(estimates, key) for key in table.keys],
-        "decimals": pack([0 if place in odd else decimals(row) for place, row in enumerate(estimates)]),
+        "decimals": pack([0 if index in exceptions else decimals(row) for index, row in enumerate(estimates)]),
         "value": pack([numbers[0] for numbers in whole]),
         "below": pack([numbers[1] for numbers in whole]),
         "above": pack([numbers[2] for numbers in whole]),
-        "odd": odd,
+        "odd": exceptions,
         "exact": pack([int(row.method == "exact") for row in estimates]),
         "n": pack([row.n for row in estimates]),
         "method": pack([methods(row.method) for row in estimates]),
         "unit": pack([units(row.unit) for row in estimates]),
         "level": pack([levels(_level(row)) for row in estimates]),
         "faint": pack(faint),
-        "notes": pack([sayings(codes) for codes in said]),
+        "notes": pack([sayings(codes) for codes in note_codes]),
         "scale": pack([scales(scale_of(row)) for row in estimates]),
     }
     names = {"methods": list(methods.known), "units": list(units.known), "levels": list(levels.known)}
@@ -138,7 +138,7 @@ def _whole(row: Estimate) -> list[int | None]:
     return [value, value - low, high - value]
 
 
-def _is_odd(row: Estimate) -> bool:
+def _is_exception(row: Estimate) -> bool:
     """Tell whether the script would write a row differently: bounds, and numbers beyond its integers."""
     if not is_rounded(row):
         return True
@@ -151,7 +151,7 @@ def _level(row: Estimate) -> str:
     return level_of(row) if row.low is not None else percent(row.level)
 
 
-def _odd(row: Estimate) -> list[Any]:
+def _exception(row: Estimate) -> list[Any]:
     return [row.value, row.low, row.high, point(row), interval(row)]
 
 
