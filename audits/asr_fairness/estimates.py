@@ -16,7 +16,7 @@ from audits.core.wording import first_of
 from audits.group_rates import METRIC_WORDS, MIN_REPORTED
 from audits.group_rates.cautions import too_few_words
 from audits.group_rates.comparing import p_method
-from audits.group_rates.rates import group_rates, parted, parted_words
+from audits.group_rates.rates import differing, differing_words, group_rates
 from audits.statistics import SpeakerSums, adjust, mean_of_rates, scaled
 
 TRIALS = {"wer": "words", "cer": "characters", "error": "clips"}
@@ -32,7 +32,7 @@ def estimates(draft: Draft, counts: Counts) -> None:
         for task in counts.tasks:
             add_rates(draft, task, counts.cohort)
             add_best_layer(draft, task, counts.cohort)
-            warn_parted(draft, task, counts.cohort)
+            warn_differing(draft, task, counts.cohort)
             add_spreads(draft, task, counts.cohort)
             _add_comparisons(draft, task, counts)
             advance(1)
@@ -105,17 +105,17 @@ def add_best_layer(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
     draft.add("best_layer", layer_choice(task, cohort, overall, replicates), **task.where)
 
 
-def warn_parted(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
+def warn_differing(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
     """Warn of groups where rates depend on the amount of speech, on the best layer and by the own head."""
     sums = sums_of(task, cohort.speakers, cohort.member)
     for column, layer in enumerate(task.layers):
         if layer not in task.judged:
             continue
         means = mean_of_rates(sums.errors[:, :, column], sums.sizes)
-        groups = list(parted(*means, cohort.names, level=draft.level, tests=len(cohort.names)))
+        groups = list(differing(*means, cohort.names, level=draft.level, tests=len(cohort.names)))
         if groups:
             by = "By the checkpoint's own head: " if layer == HEAD else ""
-            draft.warn("rates-part", by + parted_words(groups, trials=TRIALS[task.metric]), **task.at(layer))
+            draft.warn("rates-part", by + differing_words(groups, trials=TRIALS[task.metric]), **task.at(layer))
 
 
 def add_spreads(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:

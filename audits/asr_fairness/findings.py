@@ -14,7 +14,7 @@ from audits.asr_fairness.contrasts import (
     contrasts,
     layer_words,
     limits,
-    tell_silence,
+    tell_not_shown,
 )
 from audits.asr_fairness.counts import BASELINE, CONTROLS, HEAD, TASK_WORDS, TEST, TaskCounts, named
 from audits.asr_fairness.measure import Counts
@@ -60,7 +60,7 @@ def _tell_task(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]
         _tell_gap(draft, contrast)
     tell_crossings(draft, task, shown)
     if silent:
-        tell_silence(draft, task, silent, len(judged))
+        tell_not_shown(draft, task, silent, len(judged))
     _tell_pattern(draft, task, [contrast.comparison for contrast in shown if contrast.layer == task.best])
 
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from audits.asr_fairness import Options
+from audits.asr_fairness.layer_sets import workers_of
 from audits.asr_fairness.preview import coordinates_of, cost_of, preview_of
 from audits.asr_fairness.recordings import Inputs, Recording
-from audits.asr_fairness.stacks import workers_of
 from audits.core.context import Context, Plan
 from audits.core.groups import group_sets
 from audits.core.options import check_distinct

@@ -12,9 +12,9 @@ from audits.asr_fairness.asr import AsrSplit, Hypotheses, count_transcripts, hea
 from audits.asr_fairness.cohort import Cohort, cohort_of
 from audits.asr_fairness.comparisons import Comparison, compare
 from audits.asr_fairness.counts import CONTROLS, HEAD, TaskCounts
+from audits.asr_fairness.layer_sets import baseline_layers, encoder_layers
 from audits.asr_fairness.recordings import Inputs
 from audits.asr_fairness.sid import SidSplit, measure_sid, split_sid
-from audits.asr_fairness.stacks import baseline_stack, encoder_stack
 from audits.core.context import Context
 from audits.statistics import enough_permutations
 from probes.speech.vocabularies import Vocabulary
@@ -62,8 +62,8 @@ class Counts:
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     """Measure every task on every layer, and the controls where they are asked for."""
-    encoder = encoder_stack(inputs, options, context)
-    stacks = [baseline_stack(inputs, options, context), encoder] if options.baseline else [encoder]
+    encoder = encoder_layers(inputs, options, context)
+    layer_sets = [baseline_layers(inputs, options, context), encoder] if options.baseline else [encoder]
     sid = split_sid(inputs.recordings, options, context) if "sid" in options.tasks else ()
     asr = split_asr(inputs.recordings, options, context) if "asr" in options.tasks else None
     texts = [item.text for item in inputs.recordings]
@@ -72,7 +72,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     for control in ("", *CONTROLS) if options.controls else ("",):
         # Wrong labels on the encoder as it is; right labels on one that learned nothing.
         twin = control == "random-init"
-        chosen = [encoder_stack(inputs, options, context, random_seed=context.seed)] if twin else stacks
+        chosen = [encoder_layers(inputs, options, context, random_seed=context.seed)] if twin else layer_sets
         if sid:
             found.append(measure_sid(chosen, sid, options, context, control=control))
         if asr is not None:

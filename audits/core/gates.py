@@ -201,7 +201,7 @@ def _conditions(text: str | None, whole: str, where: str) -> tuple[tuple[str, st
     return tuple(keys)
 
 
-def check_places(
+def check_coordinates(
     gate: Gate, coordinates: Mapping[str, Sequence[Coordinate]], measures: Mapping[str, Measure] = MappingProxyType({})
 ) -> None:
     """Refuse a gate on a coordinate that no estimate of the run can have.

@@ -255,12 +255,12 @@ def coordinate(value: Coordinate) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def placed(where: Mapping[str, Coordinate]) -> str:
+def coordinates(where: Mapping[str, Coordinate]) -> str:
     """Return coordinates as words, in alphabetical order of their keys.
 
     Examples
     --------
-    >>> placed({"layer": 3, "by": "accent"})
+    >>> coordinates({"layer": 3, "by": "accent"})
     'by accent, layer 3'
     """
     return ", ".join(f"{key} {coordinate(value)}" for key, value in sorted(where.items()))

@@ -34,8 +34,8 @@ def estimates(draft: Draft, counts: Counts) -> None:
             _add(draft, changes(counts.first, counts.second, draft.level))
     if any(row.method == "none" for row in draft.select("p_value")):
         draft.warn("p-without-interval", "p-values of t tests are computed, not sampled: they have no interval.")
-    if counts.placed:
-        add_alignment_errors(draft, counts.placed, counts.corpus, counts.options.by)
+    if counts.aligned:
+        add_alignment_errors(draft, counts.aligned, counts.corpus, counts.options.by)
 
 
 def _add(draft: Draft, rows: Iterable[Row]) -> None:

@@ -12,7 +12,7 @@ from audits.phoneme_errors.changes import adjusted_changes
 from audits.phoneme_errors.corpus import NOTHING_COMPARED, SHARED, Corpus, corpus_of, group_warnings
 from audits.phoneme_errors.layers import measure_layers, probe_of
 from audits.phoneme_errors.reading import Inputs, check_unchanged, chosen_layers
-from audits.phoneme_errors.speech import Recording, embeddings_of, placed, tokens_of
+from audits.phoneme_errors.speech import Recording, align_phones, embeddings_of, tokens_of
 from audits.phoneme_errors.tokens import Tokens, Vectors
 from audits.phoneme_errors.values import Values
 from probes.models.checkpoints import ModelFolder
@@ -26,8 +26,8 @@ class Counts:
     ----------
     first, second
         The layers of each encoder; of the second none without --against.
-    placed
-        Recordings whose phones a checkpoint placed; none where an alignment was given.
+    aligned
+        Recordings whose phones a checkpoint aligned; none where an alignment was given.
     given, skipped
         Tokens and clips that there were, and how many were left out for which reason.
     warnings
@@ -38,7 +38,7 @@ class Counts:
     corpus: Corpus
     first: tuple[Values, ...]
     second: tuple[Values, ...] = ()
-    placed: tuple[Recording, ...] = ()
+    aligned: tuple[Recording, ...] = ()
     given: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[Warning, ...] = ()
@@ -85,7 +85,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         corpus=corpus,
         first=first,
         second=second[0] if second else (),
-        placed=inputs.speech.recordings if inputs.speech is not None and inputs.speech.aligner is not None else (),
+        aligned=inputs.speech.recordings if inputs.speech is not None and inputs.speech.aligner is not None else (),
         given=tokens.given + clips.total(),
         skipped=Counter(tokens.skipped) + Counter({SHARED: len(tokens.phones) - corpus.used}) + clips,
         warnings=(*warnings, *(Warning(id=note.id, message=note.message) for note in inputs.notes)),
@@ -108,7 +108,7 @@ def _encoded(inputs: Inputs, options: Options, context: Context) -> tuple[Inputs
         files = [one for one in (inputs.tokens, inputs.second) if isinstance(one, Tokens)]
         how = [list(options.features), options.transform]
         return inputs, files[0], [(one.vectors, [one.sha256, *how]) for one in files]
-    speech = placed(inputs.speech, options, context)
+    speech = align_phones(inputs.speech, options, context)
     folders = [speech.folder, *([inputs.second] if isinstance(inputs.second, ModelFolder) else [])]
     encoded = [embeddings_of(folder, speech.recordings, options, context) for folder in folders]
     for vectors, label in zip(encoded, ("Encoding", "Encoding with the second encoder"), strict=False):

@@ -53,12 +53,12 @@ def files(counts: "Counts") -> dict[str, bytes]:
 
     Times of a part of a recording count from the start of the recording.
     """
-    if not counts.placed:
+    if not counts.aligned:
         return {}
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(("path", "start", "end", "phone"))
-    for item in counts.placed:
+    for item in counts.aligned:
         begin = item.clip.start or 0.0
         rows.writerows(
             (item.clip.name, round(one.start + begin, 6), round(one.end + begin, 6), one.phone) for one in item.phones

@@ -77,7 +77,7 @@ class Speech:
     left_out: tuple[str, ...] = ()
 
 
-def placed(speech: Speech, options: Options, context: Context) -> Speech:
+def align_phones(speech: Speech, options: Options, context: Context) -> Speech:
     """Align the phones where there is an aligner; leave out what it cannot align."""
     if speech.aligner is None:
         return speech

@@ -144,7 +144,7 @@ def _ladder_words(rung: Rung, before: Estimate, after: Estimate) -> str:
     return f"{kept[0].upper()}{kept[1:]}, {left} {rates}."
 
 
-def tell_silence(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> None:
+def tell_not_shown(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> None:
     """Add the finding on gaps of one system that were not shown, and the size that could be missed."""
     system, hypothesis = silent[0].system, counts.options.hypothesis
     search = counts.searches[system]

@@ -11,7 +11,7 @@ from audits.core.context import Draft
 from audits.core.groups import ALL, MIN_WORDS
 from audits.core.wording import first_of, many
 from audits.group_rates import MIN_REPORTED
-from audits.group_rates.rates import group_rates, parted, parted_words, rate_at
+from audits.group_rates.rates import differing, differing_words, group_rates, rate_at
 from audits.speaker_groups.counts import Cohort, MetricCounts, Utterances, sums_of
 from audits.statistics import SpeakerSums, intervals_of, mean_of_rates, shrink_rates, sum_by_speaker
 
@@ -122,10 +122,10 @@ def add_speaker_rates(draft: Draft, data: Utterances, cohort: Cohort, metric: st
             for at in np.flatnonzero(sums.speakers > 1).tolist():
                 where = data.where(counts, system, group=names[at])
                 draft.add("speaker_rate", rate_at(rates, at, unit=data.unit), **where)
-            if found := list(parted(mean, above, names, level=draft.level, tests=len(cohort.names))):
+            if found := list(differing(mean, above, names, level=draft.level, tests=len(cohort.names))):
                 apart.setdefault(system, []).extend(found)
     for system, groups in apart.items():
-        draft.warn("rates-part", parted_words(groups, data.unit), **data.where(counts, system))
+        draft.warn("rates-part", differing_words(groups, data.unit), **data.where(counts, system))
 
 
 def add_shrunken(draft: Draft, data: Utterances, metric: str) -> None:

@@ -22,8 +22,8 @@ LEAST_FREEDOM = 3.0
 """Degrees of freedom that a heavy tail leaves at least: one outlying cluster is no reason to say nothing at all."""
 ALIKE = 1e-9
 STEPS = 50
-PARTED = 0.1
-"""Share of a rate by which the mean over clusters and the pooled rate have to differ to be said to part."""
+LEAST_DIFFERENCE = 0.1
+"""Share of a rate by which the mean over clusters and the pooled rate must differ to be reported."""
 BLOCK = 64
 """Columns that are solved at once: a few arrays of clusters by columns are all the memory needed."""
 
@@ -238,14 +238,14 @@ def mean_of_rates(errors: Floats, sizes: Floats) -> tuple[Spread, Spread]:
     return own, above
 
 
-def parts_from_pooled(mean: Spread, above: Spread, *, level: float, tests: int) -> NDArray[np.bool_]:
+def differs_from_pooled(mean: Spread, above: Spread, *, level: float, tests: int) -> NDArray[np.bool_]:
     """Tell where the mean over clusters and the pooled rate of `mean_of_rates` differ beyond chance.
 
-    They do where their distance is beyond chance (Student's t, Bonferroni over `tests` rates) and at least `PARTED` of
+    Their distance must be beyond chance (Student's t, Bonferroni over `tests` rates) and at least `LEAST_DIFFERENCE` of
     the mean.
     """
     beyond = np.abs(above.value) > above.half((1 - level) / 2 / tests)
-    parts: NDArray[np.bool_] = (mean.clusters > 1) & beyond & (np.abs(above.value) >= PARTED * mean.value)
+    parts: NDArray[np.bool_] = (mean.clusters > 1) & beyond & (np.abs(above.value) >= LEAST_DIFFERENCE * mean.value)
     return parts
 
 

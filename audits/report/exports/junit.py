@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
 
 from audits.core.gates import abridged, breaking, counted_findings
-from audits.core.numbers import described, placed
+from audits.core.numbers import coordinates, described
 from audits.core.records import GateResult, Report
 from audits.report.exports.wording import line, named, plain
 from audits.report.pages import content
@@ -83,7 +83,7 @@ def _output(report: Report) -> Iterator[str]:
     if not report.findings:
         yield "No findings."
     for warning in report.warnings[:MOST_WARNINGS]:
-        where = f" ({line(placed(warning.where))})" if warning.where else ""
+        where = f" ({line(coordinates(warning.where))})" if warning.where else ""
         yield f"Warning {line(warning.id)}: {line(warning.message)}{where}"
     if len(report.warnings) > MOST_WARNINGS:
         yield f"and {len(report.warnings) - MOST_WARNINGS} more warnings in report.json"

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from audits.core.gates import abridged
-from audits.core.numbers import coordinate, counted, described, levelled, placed, point
+from audits.core.numbers import coordinate, coordinates, counted, described, levelled, point
 from audits.core.records import Coordinate, Report
 from audits.report.pages import content
 from audits.report.pages.glyphs import Span, equality, reference, scale_of, span, text_glyph
@@ -178,7 +178,7 @@ def _limits(report: Report) -> Iterable[str]:
     if report.limitations:
         yield "\n".join(f"- {escaped(line)}" for line in report.limitations)
     for notice in content.notices(report):
-        lines = [_warning(warning.message, placed(warning.where)) for warning in notice.warnings]
+        lines = [_warning(warning.message, coordinates(warning.where)) for warning in notice.warnings]
         shown = lines[:MOST_WARNINGS]
         if len(lines) > len(shown):
             shown.append(f"- and {len(lines) - len(shown)} more of this kind in report.json")
