@@ -48,7 +48,7 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, endi
     with system_errors.as_wrong_input(f"the inputs of {spec.name}"):
         plan = runner.check(spec, options, context)
     for gate in parsed:
-        gates.check_places(gate, plan.coordinates, spec.by_name)
+        gates.check_coordinates(gate, plan.coordinates, spec.by_name)
     settings = _settings(options, common) | {key: _plain(value) for key, value in plan.settings.items()}
     subject = plan.subject and plan.subject.sha256
     mark = fingerprint(spec.name, settings, [_plain(source) for source in plan.data], subject, version())

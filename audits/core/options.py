@@ -1,4 +1,4 @@
-"""How an audit says which options it takes: one frozen dataclass, from which the command line is built.
+"""The options of an audit: one frozen dataclass, from which the command line is built.
 
 A field made by `option` or `argument` carries its help, and what the command line needs to know beyond
 its type. Types are str, int, float, bool, Path, each of them optional, and tuples of str for options
@@ -16,7 +16,7 @@ METADATA = "miles"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionSpec:
-    """What the command line knows of one option beyond its name, type and default.
+    """Specification of one option beyond its name, type and default.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class OptionSpec:
 
     @property
     def bounds(self) -> str:
-        """The bounds in words, for help; empty where there are none.
+        """Bounds in words, for help; empty where there are none.
 
         Examples
         --------
@@ -91,8 +91,8 @@ def option(help: str, default: Any = None, **spec: Any) -> Any:
 
 def argument(help: str, **spec: Any) -> Any:
     """Declare a positional argument, which must be given unless `required=False`."""
-    said = {"required": True, **spec}
-    return field(default=None, metadata={METADATA: OptionSpec(help=help, positional=True, **said)})
+    settings = {"required": True, **spec}
+    return field(default=None, metadata={METADATA: OptionSpec(help=help, positional=True, **settings)})
 
 
 def specs_of(options: type) -> dict[str, OptionSpec]:
@@ -101,7 +101,7 @@ def specs_of(options: type) -> dict[str, OptionSpec]:
 
 
 def check_names(options: type) -> None:
-    """Check that options name one another rightly.
+    """Check that every option that a spec names exists.
 
     Raises
     ------
@@ -116,14 +116,14 @@ def check_names(options: type) -> None:
 
 
 def flag_of(name: str, spec: OptionSpec) -> str:
-    """Return how the user names an option: `--by`, or the metavar of a positional argument."""
+    """Return the name of an option on the command line: `--by`, or the metavar of a positional argument."""
     if spec.positional:
         return spec.metavar or name.upper()
     return spec.flag or "--" + name.replace("_", "-")
 
 
 def build(options: type, values: Mapping[str, Any]) -> Any:
-    """Make the options record from the values given, after checking what every option promises.
+    """Build the options record from the given values, after checking them against the specs.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def build(options: type, values: Mapping[str, Any]) -> Any:
 
 
 def check_record(record: Any) -> None:
-    """Check what every option of a record promises, however the record was made.
+    """Check every value of an options record against its spec, however the record was made.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def _refuse(flag: str, value: float, spec: OptionSpec) -> None:
 
 
 def _check_company(record: Any) -> None:
-    """Refuse an option that was given without, or beside, those that its spec names."""
+    """Refuse an option that lacks another it needs, or stands beside one it excludes."""
     specs = specs_of(type(record))
     given = {item.name for item in fields(record) if getattr(record, item.name) not in (None, (), item.default)}
     for name in sorted(given):
@@ -187,7 +187,7 @@ def _check_company(record: Any) -> None:
 
 
 def check_distinct(lists: Iterable[tuple[str, Sequence[str]]]) -> None:
-    """Check that lists of names, each given as its flag and its values, name nothing twice.
+    """Check that no name occurs twice in lists of names, each given as its flag and its values.
 
     Raises
     ------
