@@ -1,4 +1,4 @@
-"""How well can hidden tokens be guessed from counts alone, and how alike are two corpora in their byte n-grams?
+"""Baselines made of token counts, and the overlap of corpora in byte n-grams.
 
 A masked language model that does not beat the frequencies of single tokens has not learnt from context, and what it
 loses or gains says nothing of languages. The second baseline knows the token on the left as well.

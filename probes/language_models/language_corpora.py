@@ -1,4 +1,4 @@
-"""Which sentences of a language are trained on, which are held out, and what else is known of the language?
+"""Sentences of a language, split into training and held-out, and attributes of languages from a table.
 
 A corpus is a folder with a file `<code>.txt` for each language, one sentence a line, and beside them, if wanted, a
 table `langs.csv` of attributes. A file is read once, block by block, so that its size does not matter to memory.

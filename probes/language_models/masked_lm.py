@@ -1,4 +1,4 @@
-"""The small encoder of the interference matrix: BERT's blocks, computed once for all and only where tokens are hidden.
+"""The small encoder of the interference matrix: BERT's blocks, computed only where tokens are hidden.
 
 With `front=0` it is BERT as Devlin et al. 2019 describe it (arXiv 1810.04805), to the bit of a weight's name and place.
 The front end is a convolution over the embeddings. Without it such a model predicts letters by their frequency alone

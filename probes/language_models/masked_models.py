@@ -1,4 +1,4 @@
-"""Which model of the Hugging Face format fills in hidden tokens, and what does it say about those that are hidden?
+"""Masked language models of the Hugging Face format, and their logits at hidden tokens.
 
 Its folder is checked as everywhere here: no code, no pickles, no weights that would be drawn at random. Its head is
 computed at the hidden tokens only, wherever that gives the same numbers as the whole text does.

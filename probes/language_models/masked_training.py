@@ -1,4 +1,4 @@
-"""How is a masked language model trained on one or several languages so that two of them can be compared?
+"""Training of masked language models on one or several languages so that any two can be compared.
 
 Everything random is common to all models of one seed: initial weights, and for each language the order of its windows
 and what is hidden in them. What differs between the model of a language and that of a pair is then the other language.

@@ -1,4 +1,4 @@
-"""What does a model of some languages lose on each of them? One job trains one model and keeps what it scored.
+"""Jobs of the interference matrix: each trains one model on some languages and keeps its held-out losses.
 
 A finished model is a small JSON under the hash of its whole configuration: no weights, but the nats of every held-out
 sentence, from which all numbers of the matrix are made. Whoever asks for it again, here or elsewhere, trains nothing.

@@ -1,4 +1,4 @@
-"""Which models are finished, and what was measured on them? One small JSON file a model, whichever machine wrote it.
+"""Results of finished models, one small JSON file each, shared by several machines.
 
 A file is named by the hash of everything that the model depends on, and says so inside: `key`, `sha256` of the
 value, `value`. It is written beside its place and renamed into it, so that a run killed at any moment leaves a whole

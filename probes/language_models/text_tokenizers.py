@@ -1,4 +1,4 @@
-"""How is text cut into the tokens of a language model: into bytes, by a tokenizer.json, or by one trained on it?
+"""Tokenizers: bytes, a tokenizer.json, or byte-level BPE trained on the corpus.
 
 A tokenizer.json is a table of tokens and rules, read by the library that writes it; nothing in it is run. Its limits
 of length, its padding and its random merges are switched off, so that the same text always gives the same tokens.

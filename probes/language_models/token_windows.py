@@ -1,4 +1,4 @@
-"""How does text become what a masked language model reads: windows of equal length, some of whose tokens are hidden?
+"""Windows of equal length cut from tokenized text, and the choice of tokens to hide in them.
 
 Sentences stand one after the other with a separator after each; the stream is cut into windows, so that nothing is
 padded. In held-out windows every token knows its sentence, since sentences are what intervals are made over.

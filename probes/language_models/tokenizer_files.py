@@ -1,4 +1,4 @@
-"""Is this file a tokenizer.json, and may its rules be given to the library that reads them?
+"""Checks of a tokenizer.json before the library that reads it gets its rules.
 
 They are a stranger's: what they could make of a text is bounded before the library, which cannot be stopped, sees them.
 """

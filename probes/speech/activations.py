@@ -1,4 +1,4 @@
-"""What does a speech encoder hold of a clip, layer by layer?
+"""Hidden states of speech encoders, layer by layer, from one forward pass a clip.
 
 One forward pass gives the hidden states of all layers. No batch may change them: clips are batched only
 with clips of exactly their length, padded only in the one kind of encoder that masks padding exactly,

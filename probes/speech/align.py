@@ -1,4 +1,4 @@
-"""When was each symbol of a known text said? The best path of a CTC head through the text, frame by frame.
+"""Forced alignment: the best path of a CTC head through a known text, frame by frame.
 
 CTC (Graves and others 2006) lets a path stay in a symbol or in the blank, and asks for a blank between two equal
 symbols. The most probable path that spells the text is found by dynamic programming.

@@ -1,4 +1,4 @@
-"""Where are files of alignments, and which intervals does one hold: a TextGrid, a CTM, a file of TIMIT, a table?
+"""Readers of alignment files (TextGrid, CTM, TIMIT's .phn, tables), and the search for them in a folder.
 
 Times are given as they are written; nobody has compared them with the recording yet.
 """

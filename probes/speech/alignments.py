@@ -1,4 +1,4 @@
-"""When is each phone of a clip spoken? Alignments as MFA, Kaldi, TIMIT, WebMAUS, Praat or a table write them.
+"""The phones of each clip with their times, from alignments of MFA, Kaldi, TIMIT, WebMAUS, Praat or a table.
 
 An alignment is matched to its clip by name; its times are checked against the length of the recording, its labels
 brought into one names, and its pauses left out. Nothing is dropped without a note.

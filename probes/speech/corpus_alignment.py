@@ -1,4 +1,4 @@
-"""Where does a CTC checkpoint hear the phones of a whole corpus? One forward pass a clip, kept by content."""
+"""Forced alignment of a whole corpus by a CTC checkpoint: one forward pass a clip, cached by content."""
 
 import functools
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Which linear map tells classes apart, from nothing but their moments? Linear discriminants of many training sets.
+"""Linear discriminants of many training sets, fitted from the moments of their classes alone.
 
 The moments of a training set are sums over its items. Those of every set that leaves one fold out are sums over the
 other folds, so that all probes of a cross-validation come from one reading of the data.

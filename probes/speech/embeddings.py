@@ -1,4 +1,4 @@
-"""Embeddings of a whole corpus, from one forward pass a clip, kept by content.
+"""Embeddings of a whole corpus, from one forward pass a clip, cached by content.
 
 Clips are put into batches by length, always in the same way, and a batch is the unit of the cache: the
 same clips give the same batches, the same bits, and after a kill only the missing batches are computed.

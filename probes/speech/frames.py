@@ -1,4 +1,4 @@
-"""When does each frame of a speech encoder hear, and how many frames does a clip give?
+"""How many frames a speech encoder makes of a clip, and which time each of them is centred on.
 
 All of it follows from the configuration; nothing is loaded. The configuration is not trusted.
 """

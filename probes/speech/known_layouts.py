@@ -1,4 +1,4 @@
-"""Layouts of published corpora, recognised where somebody gives one without its preset."""
+"""Recognition of published corpora that are given without their preset, for the hint of a refusal."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

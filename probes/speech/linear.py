@@ -1,4 +1,4 @@
-"""Can a linear map read a class off frozen vectors? One softmax probe for each of many layers at once.
+"""Softmax probes on frozen vectors, one for each of many layers, all fitted at once.
 
 All layers are fitted in one batch of problems that share nothing but the labels: L-BFGS with a memory,
 a step length and a stopping rule of its own for each layer, so that the result of a layer does not

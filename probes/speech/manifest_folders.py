@@ -1,4 +1,4 @@
-"""Folders that are given as a manifest: what Hugging Face's datasets saved to disk, and recordings with metadata."""
+"""Folders given as a manifest: datasets that `save_to_disk` wrote, and recordings with a table of metadata."""
 
 from collections.abc import Iterator
 from pathlib import Path

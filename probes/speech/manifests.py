@@ -1,4 +1,4 @@
-"""Which recordings are audited, who speaks, what is said, and to which groups does each belong?
+"""Manifests: the clips of an audit, with speaker, transcript and groups of each.
 
 Whatever a user hands over (a table, a folder with one, a corpus in its own layout) becomes one `Manifest` of `Clip`s.
 Files are not opened here; but a relative path must stay below its folder, so that a manifest from somebody else

@@ -1,4 +1,4 @@
-"""Embeddings of every phone token of a corpus, from one forward pass a clip, kept by content.
+"""Embeddings of every phone token of a corpus, from one forward pass a clip, cached by content.
 
 A batch of clips is the unit of the cache, as for whole clips; what is kept of it is one vector for each phone and
 layer, so that a corpus takes a hundredth of what its frames would.

@@ -1,4 +1,4 @@
-"""What is a label of an alignment called, and is it a phone at all? Pauses, stress digits, and the user's own map."""
+"""From labels of an alignment to phones: pauses, stress digits, and the user's own map."""
 
 import re
 from collections.abc import Iterable, Mapping

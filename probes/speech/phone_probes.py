@@ -1,4 +1,4 @@
-"""Would a probe that knows only one group's phones read that group better? Four probes a group, folds by speaker.
+"""Phone probes trained on one group, on everyone else or on everyone: four a group, folds by speaker.
 
 For every group g and fold, phones are read by probes that learned from all other folds: `all` (everyone), `matched`
 (as many random tokens of everyone as g has, phone by phone), `in` (g alone) and `out` (everyone but g). The tokens of a

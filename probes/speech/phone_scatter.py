@@ -1,4 +1,4 @@
-"""How noisily, and how far from where others place it, does an encoder place a phone of some group of speakers?
+"""Scatter of each group's phone tokens in an encoder's space, and the shift of their centroids from all others'.
 
 Two errors are told apart. Random: tokens of one phone scatter around their own group's centroid. Systematic: that
 centroid lies elsewhere than that of everyone else. Both are measured without bias by the number of speakers or

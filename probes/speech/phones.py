@@ -1,4 +1,4 @@
-"""What does an encoder hold of one spoken phone? Its frames, pooled: one vector a layer for every phone token."""
+"""Phone vectors: the frames of each phone token pooled, one vector a layer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Can an encoder take this clip, and what is it? Told from the sound itself, before the encoder is loaded."""
+"""Checks of a clip's sound before the encoder is loaded: its hash, its samples, and whether the encoder can take it."""
 
 from dataclasses import dataclass
 

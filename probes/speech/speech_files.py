@@ -1,4 +1,4 @@
-"""What is written beside the recordings of a spoken corpus: its manifests, and where its phones lie."""
+"""Files beside the recordings of a spoken corpus: manifests, and TextGrids of the phones."""
 
 import csv
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""One recording of a spoken corpus: what is said in it, by whom, and when each phoneme lies."""
+"""Records of a spoken corpus: clips, their speakers, and the phonemes in them."""
 
 from dataclasses import dataclass
 from pathlib import Path

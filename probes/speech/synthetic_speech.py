@@ -1,4 +1,4 @@
-"""Speech with a planted accent gap: who says what, in which accent, with every phoneme's time known.
+"""Synthetic speech with a planted accent gap and known times of every phoneme.
 
 Answers "would an audit find the unfairness that is there, and only that?". A synthesiser (espeak-ng) reads
 short lists of words in several English accents. The planted accent is left out of the training clips, or

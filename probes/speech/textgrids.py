@@ -1,4 +1,4 @@
-"""What does a Praat TextGrid hold? Its interval tiers, and which of them is the one of phones.
+"""Reader of Praat TextGrids: interval tiers, and the choice of those that hold phones.
 
 A TextGrid has a long and a short form. To Praat both are one row of numbers and quoted texts, whatever else stands
 between them, and they are read that way here. What a file says about its size is never allocated. Times are given as

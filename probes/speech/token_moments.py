@@ -1,4 +1,4 @@
-"""Where do the tokens of a phone lie, and how far apart? Moments of every speaker and phone, read as a stream.
+"""Moments of phone tokens by speaker and phone (centroids, scatter, distances), read as a stream.
 
 Nothing here grows with the number of tokens: a layer is read in chunks, and what is kept are its mean and spread,
 and one centroid for each speaker and phone, a block of phones at a time.

@@ -1,4 +1,4 @@
-"""What do the symbols of a checkpoint's own CTC head stand for?
+"""The vocabulary of a checkpoint's own CTC head: what each of its symbols stands for.
 
 Read before anything runs, from vocab.json and tokenizer_config.json as wav2vec2 tokenizers write them. Where they do
 not say it plainly, the answer is the reason why the head cannot be used.

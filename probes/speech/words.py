@@ -1,4 +1,4 @@
-"""How many words and characters did a transcript get wrong?"""
+"""Word and character errors of transcripts against their references."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""How are words chosen so that common ones are common and rare ones exist? By weights that fall with their rank."""
+"""Random choice of words by weights that fall with their rank, so that common and rare ones exist."""
 
 from bisect import bisect
 from collections.abc import Sequence

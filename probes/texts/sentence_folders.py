@@ -1,4 +1,4 @@
-"""What does a folder of sentence-transformers do to make one vector of a text, and can it be repeated here exactly?
+"""Folders of sentence-transformers: the steps from a text to one vector, and whether all can be repeated exactly.
 
 Its settings are read and none of its code is run. A step that is not known here is refused.
 """

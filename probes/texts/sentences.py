@@ -1,4 +1,4 @@
-"""What do a few thousand short English sentences look like, where common things are common and rare things exist?
+"""Synthetic English sentences from a grammar with common and rare topics, forms and words.
 
 The sentences are made from a grammar: a topic gives people, things, deeds and places that go together, a form gives
 the sentence. Topics, forms and words are chosen with weights that fall with their rank, as they do in real text, so

@@ -1,4 +1,4 @@
-"""Where do texts lie in the space of an encoder, each in the same place whatever texts are beside it?
+"""Embeddings of texts by an encoder, none of which depends on the texts beside it.
 
 One forward pass over a batch, padded on the right behind an exact mask, gives every text one vector. Texts of a
 corpus are taken in chunks, and a chunk is the unit of the cache: a killed run goes on with the first missing one.

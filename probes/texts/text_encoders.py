@@ -1,4 +1,4 @@
-"""Which encoder of texts is meant, and how does it make one vector of many tokens?
+"""Finding and checking an encoder of texts: its model, pooling, layer and limit of tokens.
 
 The folder is checked and its settings are read; nothing is loaded yet and nothing of it is ever run. A folder of
 sentence-transformers says itself how its tokens are pooled and what follows; only steps that can be repeated here

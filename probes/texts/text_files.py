@@ -1,4 +1,4 @@
-"""Texts of a file, or embeddings that were made of texts.
+"""Reader of files of texts, or of embeddings that were made of texts.
 
 JSON lines and lists, CSV, TSV and plain text are read line by line; NPZ and NPY files hold embeddings. What is left
 out is counted, and every text that is used keeps its place in the file.

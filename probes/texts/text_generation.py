@@ -1,4 +1,4 @@
-"""What does a causal language model write, at a given temperature and cut-off?
+"""Text generation by a causal language model, with temperature, top-k, top-p and repetition penalty.
 
 A token is the argmax of its logits after repetition penalty, temperature, top-k and top-p, plus Gumbel noise, which
 is an exact draw from their softmax (Gumbel 1954; Maddison et al. 2014). Every text has a random stream of its own,

@@ -1,4 +1,4 @@
-"""Which embeddings of texts does an NPZ or NPY file hold, and which texts stand beside them?
+"""Reader of text embeddings in an NPZ or NPY file, and of the texts beside them.
 
 Headers are judged before an array is read, and numbers and texts are read in pieces.
 """

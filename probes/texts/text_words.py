@@ -1,4 +1,4 @@
-"""What is a word of a text? White space says it, but for scripts that are written without: there every letter counts.
+"""Splitting texts into words: at white space, and letter by letter in scripts that are written without.
 
 Where Chinese, Japanese, Thai or Khmer words begin, only a dictionary knows. A letter with its marks is a unit that
 every reader can check. In mixed text, runs of other letters stay whole: 我用 Python 寫 has three letters and a word.

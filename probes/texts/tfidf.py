@@ -1,4 +1,4 @@
-"""What are texts like on the surface: which words, word pairs and letter sequences do they share?
+"""TF-IDF vectors of texts from words, word pairs and letter sequences, hashed and projected at random.
 
 The weak stand-in for a language model: it sees spelling and vocabulary, no meaning. n-grams are hashed and their
 weights are projected at random, so a word that the reference lacks counts as much as any rare one. A vocabulary or

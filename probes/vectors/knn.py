@@ -1,4 +1,4 @@
-"""Which points are whose nearest neighbours, exactly, without ever holding all distances?
+"""Exact nearest neighbours, found without ever holding all distances.
 
 Squared distances come from products of blocks in float32, |x|^2 + |y|^2 - 2xy with the mean taken off first. Their
 rounding error is bounded, and what can be near within that bound is computed again in float64 from the points as given.

@@ -1,4 +1,4 @@
-"""How much of one sample lies within the support of another, as k-nearest-neighbour balls draw it?
+"""Precision, recall, density and coverage: how much of one sample lies within k-nearest-neighbour balls of another.
 
 Everything follows from lists of neighbours and near pairs that are found once: the values of the whole sample, and
 of any part of it, such as halves, without another distance.

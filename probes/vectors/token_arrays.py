@@ -1,4 +1,4 @@
-"""How are the tokens of an NPZ read without ever holding the file?
+"""Reader of NPZ files of tokens, labels and vectors, that never holds the whole file.
 
 Labels are read in pieces. Vectors stay in the file: what is stored plainly is read where it stands, what is
 compressed is unpacked as a stream. Nothing is mapped into memory, since mapped pages count as memory.

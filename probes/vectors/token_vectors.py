@@ -1,4 +1,4 @@
-"""How are the vectors of tokens read from an NPZ without ever holding them?
+"""Vectors of tokens that stay in their NPZ file and are read in pieces.
 
 What is stored plainly is read where it stands, what is compressed is unpacked as a stream.
 """

@@ -1,4 +1,4 @@
-"""How is CORAAL read, whose recordings are whole interviews, cut into utterances by its transcripts?
+"""Reader of CORAAL, whose recordings are whole interviews, cut into utterances by its transcripts.
 
 A clip is one line of a transcript that a speaker of the metadata says. Its text loses the marks of transcription;
 lines with nothing but pauses and noises, and lines in which something is hidden or not understood, are left out

@@ -1,4 +1,4 @@
-"""How are the two corpora of spoken digits read, AudioMNIST and FSDD, whose file names say what is said?
+"""Readers of AudioMNIST and FSDD, corpora of spoken digits whose file names hold the transcripts.
 
 Their metadata were typed by hand: ages that nobody has and two spellings of one accent are mended and counted.
 FSDD's stand in a Python file, of which only the literal is read; nothing in it runs.

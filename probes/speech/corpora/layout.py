@@ -1,4 +1,4 @@
-"""What every preset needs: the corpus, of which no link out is followed, and the layout that it is turned into."""
+"""Common parts of all presets: the corpus, out of which no link is followed, and the layout it is turned into."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""How are the corpora read that come as one table: Common Voice, Artie, Fair-Speech, EdAcc, Sonos?"""
+"""Readers of corpora that come as one table: Common Voice, Artie, Fair-Speech, EdAcc, Sonos."""
 
 from pathlib import Path
 

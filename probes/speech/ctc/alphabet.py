@@ -1,4 +1,4 @@
-"""From text to symbols and back again."""
+"""The alphabet of a CTC probe: from text to symbol numbers and back."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Fitting the probes: first by alignment, then by gradient, stopped in time.
+"""Fitting of CTC probes: first by alignment, then by gradient with early stopping.
 
 Left to itself a linear CTC probe spends most of its time on the plateau where every frame is blank. Here
 it starts beyond: shared-covariance Gaussians of the letters (a linear map, in closed form) are re-aligned

@@ -1,4 +1,4 @@
-"""The clips of a corpus as CTC probes see them: frames, letters, and who trains on them."""
+"""The clips of a corpus as CTC probes take them: frames, letters, and the folds that train on them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Coordinates in which the training frames of every fold and layer are white.
+"""Whitening of the training frames of every fold and layer.
 
 A linear probe finds the same map in any coordinates; in these it takes few gradient steps to find it.
 """
