@@ -19,14 +19,14 @@ _PIECE = 2**22
 
 
 class Baselines(NamedTuple):
-    """Losses in nats of two models made of counts, shape (masked,): in the order of `held[masked]`."""
+    """Losses in nats of a unigram and a bigram model, shape (masked,), in the order of `held[masked]`."""
 
     unigram: Floats
     bigram: Floats
 
 
 def baseline_losses(train: ArrayLike, held: ArrayLike, masked: ArrayLike, vocabulary: int) -> Baselines:
-    """Return how surprising masked tokens are to the frequencies of tokens, and to those of pairs of neighbours.
+    """Compute the losses of masked tokens under smoothed unigram and bigram frequencies.
 
     Both are smoothed after Witten and Bell (1991): what has been seen gives way to what is less specific as often as
     it showed something new. With c counts in N training tokens, D of V ids seen, and D(u) different followers of u,
@@ -92,7 +92,7 @@ def _given_left(train: NDArray[np.integer], left: Ints, tokens: Ints, base: Floa
 
 
 def _pairs(train: NDArray[np.integer], vocabulary: int) -> tuple[Ints, Ints]:
-    """Return the pairs of neighbours that occur, as first * vocabulary + second in order, and how often they do."""
+    """Count the pairs of neighbours; return them, as first * vocabulary + second in order, and their counts."""
     pairs, counts = np.empty(0, np.int64), np.empty(0, np.int64)
     # Piece by piece: sorted at once, the pairs of a large text would take several times its memory.
     rows = max(1, _PIECE // max(1, train.shape[1]))

@@ -79,7 +79,7 @@ class LanguageText:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Attributes:
-    """What a table says of languages.
+    """Attributes of languages from a table.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Attributes:
 
 
 def check_codes(folder: Path, codes: Sequence[str]) -> tuple[str, ...]:
-    """Return the codes of languages in order, once it is clear that each can name a file of the folder.
+    """Check that each code of a language names a file of the folder; return the codes in order.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def read_language(folder: Path, code: str, *, seed: int, train_bytes: int, held_
 
 
 def shared_content(texts: Sequence[LanguageText]) -> tuple[tuple[str, ...], ...]:
-    """Return groups of languages whose files are the same byte by byte, each with its codes in order."""
+    """Return groups of languages with identical files, each as its codes in order."""
     by_hash: dict[str, list[str]] = {}
     for text in texts:
         by_hash.setdefault(text.sha256, []).append(text.code)
@@ -196,7 +196,7 @@ def shared_content(texts: Sequence[LanguageText]) -> tuple[tuple[str, ...], ...]
 
 
 def shared_sentences(texts: Sequence[LanguageText]) -> dict[tuple[str, str], int]:
-    """Return how many held-out sentences of a target stand in the training sentences of a source: by (target, source).
+    """Count the held-out sentences of a target among the training sentences of a source, by (target, source).
 
     Only pairs that share one are listed. Such a sentence is no longer unseen where the two are trained on together.
     """
@@ -210,7 +210,7 @@ def shared_sentences(texts: Sequence[LanguageText]) -> dict[tuple[str, str], int
 
 
 def read_attributes(folder: Path, codes: Sequence[str]) -> Attributes:
-    """Read what `langs.csv` of a folder says of languages; nothing where there is no such table.
+    """Read the attributes of languages from `langs.csv` of a folder; none where there is no such table.
 
     Raises
     ------
@@ -272,7 +272,7 @@ def _path(folder: Path, code: str) -> Path:
 
 
 class _Pool:
-    """The sentences of smallest priority met so far: at least so many bytes of them, where there are that many."""
+    """The sentences of smallest priority so far, `size` bytes of them or a little more."""
 
     def __init__(self, seed: int, size: int) -> None:
         # Hashed, so that neighbouring seeds, and other uses of the same one, have nothing in common.
@@ -300,7 +300,7 @@ class _Pool:
             self.ordered()
 
     def ordered(self) -> list[bytes]:
-        """Return the sentences in order of priority, once those that are not needed are dropped."""
+        """Drop sentences that are not needed and return the rest in order of priority."""
         order = np.argsort(self._priorities, kind="stable")
         sizes = np.cumsum([len(self._sentences[place]) + 1 for place in order.tolist()])
         order = order[: np.searchsorted(sizes, self._size) + 1]
@@ -316,7 +316,7 @@ class _Pool:
 def _split(
     sentences: Sequence[bytes], train_bytes: int, held_bytes: int, most: int
 ) -> tuple[tuple[bytes, ...], tuple[bytes, ...], int]:
-    """Return sentences held out, sentences for training, and how many were left out as equal to one held out."""
+    """Split sentences into held-out and training ones, and count those left out as equal to one held out."""
     held: dict[bytes, None] = {}
     train: list[bytes] = []
     spent = also = 0

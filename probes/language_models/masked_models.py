@@ -25,7 +25,7 @@ _HINT = "Give a folder saved as a masked language model, such as BertForMaskedLM
 
 
 class AtPositions(nn.Module):
-    """A model as a function of ids (b, t) and positions (b, m) to logits (b, m, vocabulary).
+    """A model as a map from ids (b, t) and positions (b, m) to logits (b, m, vocabulary).
 
     The marks that its tokenizer puts around a text, such as [CLS] and [SEP], are put around every window here;
     positions do not count them. Nothing is dropped at random in training.
@@ -195,7 +195,7 @@ def _keep_all(model: nn.Module) -> None:
 
 
 def _agrees(model: nn.Module) -> bool:
-    """Tell whether the head gives the same for states that were picked before it."""
+    """Tell whether the head gives the same logits when only the wanted states are passed to it."""
     ids, positions = torch.arange(12).view(1, 12) % 7 + 2, torch.tensor([[7, 2, 10]])
     training = model.training
     model.eval()

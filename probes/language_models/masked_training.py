@@ -31,7 +31,7 @@ _BATCH = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How every model of a matrix is trained.
+    """Training settings that all models of a matrix share.
 
     Parameters
     ----------
@@ -57,14 +57,14 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """How a training went: for each language its mean loss (nats per token) over each stretch of the steps."""
+    """Course of a training: for each language its mean loss (nats per token) over each stretch of the steps."""
 
     curves: Mapping[str, tuple[float, ...]]
     finite: bool
 
 
 def rows_of(languages: tuple[str, ...], batch: int, budget: Budget) -> dict[str, int]:
-    """Return the windows of each language in one step.
+    """Return the number of windows of each language in one step.
 
     What cannot be shared out is left out: one language with a window more than another would be hurt less.
 
@@ -123,7 +123,7 @@ def train(
 
 
 class _Feed:
-    """The windows of one language in their order for one seed; a model that takes fewer gets the first of a step."""
+    """Batches of one language's windows in the order of a seed; a smaller share of a step takes its first rows."""
 
     def __init__(self, text: Windows, rows: int, recipe: Recipe, mask: int, generator: torch.Generator) -> None:
         self.text, self.rows, self.recipe, self.mask, self.generator = text, rows, recipe, mask, generator
@@ -180,7 +180,7 @@ def _set_rates(optimisers: list[torch.optim.Optimizer], step: int, recipe: Recip
 def score(
     network: nn.Module, held: Windows, *, share: float, mask: int, seed: int, code: str, device: str = "cpu"
 ) -> tuple[Floats, Floats]:
-    """Return for every held-out sentence the nats over its hidden tokens, and how many were hidden; (sentences,) each.
+    """Score held-out text: nats over each sentence's hidden tokens, and their number; (sentences,) each.
 
     The hidden tokens depend on the seed and the language alone, never on the model.
     """

@@ -36,12 +36,12 @@ _PIECES = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tokenizer:
-    """What cuts text into tokens.
+    """A tokenizer with the marks of a masked language model.
 
     Parameters
     ----------
     name, sha256
-        What it is called, and a hash of all that ids depend on.
+        Its name, and a hash of everything that ids depend on.
     size
         Ids are 0 to size - 1, the two marks below among them.
     mask, separator
@@ -53,7 +53,7 @@ class Tokenizer:
     before, after
         Ids that its template puts around a text; `encode` does not.
     notes
-        What of a text its tokens do not tell, in words.
+        Properties of a text that its tokens lose, in words.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Tokenizer:
     _rules: Any = field(default=None, repr=False)
 
     def encode(self, lines: Sequence[bytes]) -> list[Ids]:
-        """Return the ids of each sentence, given in UTF-8; no separators, no marks around it, nothing cut.
+        """Return the ids of each sentence, given in UTF-8, without separators or template and never cut.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class Tokenizer:
         return found
 
     def unknown_share(self, ids: Sequence[Ids]) -> float:
-        """Return the share of tokens that stand for text which the tokenizer does not know; 0 where there are none.
+        """Return the share of unknown tokens; 0 where there are no tokens.
 
         >>> BYTES.unknown_share(BYTES.encode([b"ab"]))
         0.0
@@ -246,7 +246,7 @@ def _one_thread() -> Iterator[None]:
 
 @contextmanager
 def _told(where: str) -> Iterator[None]:
-    """Turn whatever the library raises on strange rules into an error that names their file."""
+    """Turn any error of the library into a refusal that names the file of the rules."""
     try:
         yield
     except BaseException as error:
@@ -272,7 +272,7 @@ def _rules(file: Path) -> Any:
 
 
 def _check_whole(model: Mapping[str, Any], content: Mapping[str, Any], where: str) -> None:
-    """Refuse BPE that passes over letters which it does not know: a loss would be the lower the more it leaves out."""
+    """Refuse BPE that skips unknown letters: a loss would be the lower the more text it leaves out."""
     if "merges" not in model or model.get("unk_token") is not None:
         return
     from tokenizers import pre_tokenizers

@@ -40,7 +40,7 @@ class Windows:
 
 
 def cut(encoded: Sequence[Ints], sizes: Sequence[int], *, separator: int, length: int) -> Windows:
-    """Cut sentences, as ids, into windows; what does not fill the last window is left out.
+    """Cut sentences, as ids, into windows; an incomplete last window is left out.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def cut(encoded: Sequence[Ints], sizes: Sequence[int], *, separator: int, length
 
 
 def masked_positions(windows: int, length: int, share: float, generator: torch.Generator, draws: int = 1) -> Tensor:
-    """Return positions to hide, int64, shape (draws, windows, count): as many in every window, no two draws alike.
+    """Draw positions to hide, int64, shape (draws, windows, count): as many in every window, no two draws alike.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def masked_positions(windows: int, length: int, share: float, generator: torch.G
 
 
 def hidden(ids: Tensor, positions: Tensor, mask: int) -> tuple[Tensor, Tensor]:
-    """Return the ids with those at the positions hidden, and what stood there; all int64.
+    """Return the ids with the mask at the positions, and the original ids there; all int64.
 
     Examples
     --------

@@ -28,7 +28,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class CtcPath:
-    """Frames of each target, from `starts` up to `ends`, and the path's mean log-probability per frame."""
+    """A CTC path: frames of each target, from `starts` up to `ends`, and the mean log-probability per frame."""
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
@@ -37,7 +37,7 @@ class CtcPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """A transcript as a head's symbol numbers, what each is in the transcript, and how many letters were left out."""
+    """A transcript as symbol numbers of a head, the transcript's symbol of each, and the count of letters left out."""
 
     numbers: tuple[int, ...]
     symbols: tuple[str, ...]
@@ -155,7 +155,7 @@ def _compiled_path(scores: Tensor, targets: NDArray[np.int64], blank: int) -> ND
 
 
 def _runs(labels: NDArray[np.int64], blank: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first frame of each run of a symbol other than the blank, and the frame after its last."""
+    """Return the first frame of each run of a symbol other than the blank, and the frame after the run."""
     changes = np.flatnonzero(np.diff(labels)) + 1
     starts, ends = np.concatenate([[0], changes]), np.concatenate([changes, [len(labels)]])
     said = labels[starts] != blank
@@ -165,7 +165,7 @@ def _runs(labels: NDArray[np.int64], blank: int) -> tuple[NDArray[np.int64], NDA
 def phone_intervals(
     path: CtcPath, centres: NDArray[np.float64], symbols: Sequence[str], *, pauses: frozenset[str] = frozenset()
 ) -> tuple[PhoneInterval, ...]:
-    """Return when each target of a path was said.
+    """Return the interval in time of each target of a path.
 
     CTC heads put most of a symbol's sound into blanks, so that no blank is taken for silence: two neighbours meet in
     the middle of the blank frames between them. The first begins and the last ends half a frame outside its own
@@ -199,7 +199,7 @@ def phone_intervals(
 
 
 def targets_of(vocabulary: Vocabulary, transcript: str, *, phones: bool) -> Targets:
-    """Return a transcript in the numbers of a head, words apart by its delimiter if it has one.
+    """Encode a transcript in the symbol numbers of a head, with its word delimiter if it has one.
 
     Phones stand between spaces, and "|" or "/" alone between words. A phone is looked up as it is written, then
     without the stress digit of ARPAbet (AH0 as AH), then in small letters. A letter is looked up as it is written,

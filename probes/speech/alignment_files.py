@@ -38,7 +38,7 @@ _CLIPS = ("path", "utterance", "clip", "file", "file_name", "filename")
 
 
 def find_files(root: Path) -> tuple[list[Path], list[str]]:
-    """Return the alignments below a folder, and what was not read: links out of it, and names that are not UTF-8."""
+    """Return the alignment files below a folder, and entries not read: links out of it, names that are not UTF-8."""
     home = os.path.realpath(root).rstrip(os.sep) + os.sep
     found, unread, folders = [], [], [root]
     while folders:
@@ -67,7 +67,7 @@ def find_files(root: Path) -> tuple[list[Path], list[str]]:
 
 
 def read_intervals(path: Path, tier: str | None, rate: int) -> list[Tier]:
-    """Return the tiers of phones of a file that is the alignment of one clip, in any form but a CTM."""
+    """Read the phone tiers of one clip's alignment file, in any form but a CTM."""
     suffix = path.suffix.lower()
     if suffix == ".textgrid":
         return phone_tiers(read_textgrid(path), tier, str(path))
@@ -81,7 +81,7 @@ def read_intervals(path: Path, tier: str | None, rate: int) -> list[Tier]:
 
 
 def read_phn(path: Path, tier: str | None, rate: int) -> list[Tier]:
-    """Return the intervals of a file of TIMIT, which counts samples: `rate` of them are one second."""
+    """Read the intervals of a TIMIT file, whose times are samples at `rate` Hz."""
     _refuse_tier(path, tier)
     marks = []
     for line, fields in _fields(path):
@@ -95,7 +95,7 @@ def read_phn(path: Path, tier: str | None, rate: int) -> list[Tier]:
 
 
 def read_ctm(path: Path, tier: str | None) -> dict[str, list[Tier]]:
-    """Return the intervals of each utterance of a CTM; `;;` begins a comment."""
+    """Read the intervals of each utterance of a CTM; `;;` begins a comment."""
     _refuse_tier(path, tier)
     marks: defaultdict[str, list[Mark]] = defaultdict(list)
     channels: dict[str, str] = {}
@@ -116,7 +116,7 @@ def read_ctm(path: Path, tier: str | None) -> dict[str, list[Tier]]:
 
 
 def read_tables(path: Path, tier: str | None) -> dict[str, list[Tier]]:
-    """Return the tiers of phones of each clip of a table; the clip is "" where no column names it.
+    """Read the phone tiers of each clip of a table; the clip is "" where no column names it.
 
     A column `tier`, or the column `type` in which MFA tells words from phones, holds the names of tiers.
     """

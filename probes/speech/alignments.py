@@ -1,7 +1,7 @@
 """The phones of each clip with their times, from alignments of MFA, Kaldi, TIMIT, WebMAUS, Praat or a table.
 
 An alignment is matched to its clip by name; its times are checked against the length of the recording, its labels
-brought into one names, and its pauses left out. Nothing is dropped without a note.
+brought to one set of names, and its pauses left out. Nothing is dropped without a note.
 """
 
 import math
@@ -43,15 +43,15 @@ _NOTES = {
     "map-unused": "entries of the phone map met no label",
     "numbers": "phones are numbers: Kaldi's own, if its symbols were not looked up, and then pauses count as phones",
 }
-"""What each note says of the things that it counts."""
+"""Text of each note, after the number that it counts."""
 
 Log = defaultdict[str, Counter[str]]
-"""How often what happened to which file, clip or label."""
+"""Counts by event, then by the name of the file, clip or label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignedClip:
-    """The phones of a clip in time order, and how many intervals of its `file` were left out as pauses."""
+    """Phones of a clip in time order, and the number of intervals of its `file` left out as pauses."""
 
     phones: tuple[PhoneInterval, ...]
     pauses: int
@@ -60,7 +60,7 @@ class AlignedClip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alignments:
-    """What was found for each clip (None: nothing), the files it is from, their hash, and what was changed."""
+    """Alignment of each clip (None: it has none), the files used, their hash, and notes on changes."""
 
     clips: tuple[AlignedClip | None, ...]
     files: tuple[Path, ...]
@@ -70,7 +70,7 @@ class Alignments:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Source:
-    """One alignment that may belong to a clip: a file, not read yet, or what a file of many holds of one utterance."""
+    """An alignment that may belong to a clip: a file, not read yet, or one utterance of a file of many."""
 
     key: str
     name: str
@@ -153,7 +153,7 @@ def _sources(path: Path, stems: set[str], tier: str | None, log: Log) -> list[_S
 
 
 def _files(path: Path, log: Log) -> dict[Path, str]:
-    """Return the alignments and their names: those of a folder, or the one file that the path is."""
+    """Return the alignment files of a folder, or the single file, each with its name."""
     if not path.exists():
         near = nearest_name(path)
         hint = f"Did you mean {near}?" if near else "Check the path."
@@ -171,7 +171,7 @@ def _files(path: Path, log: Log) -> dict[Path, str]:
 
 
 def _key(name: str) -> str:
-    """Return a name of a clip or an alignment without what does not tell recordings apart.
+    """Return the name of a clip or an alignment without suffixes of sound files and leading slashes.
 
     >>> _key("./TRAIN/SA1.WAV.wav"), _key("/data/a.b.flac"), _key("spk1-rec.2")
     ('TRAIN/SA1', 'data/a.b', 'spk1-rec.2')
@@ -188,12 +188,12 @@ def _utterance(clip: Clip) -> str:
 
 
 def _is_of_part(source: _Source, clip: Clip) -> bool:
-    """Tell whether an alignment is named after the part of a recording that the clip is, not after the recording."""
+    """Tell whether an alignment is named after the clip's own part of a recording, not after the whole recording."""
     return clip.start is not None and source.key == _utterance(clip) != PurePosixPath(_key(clip.name)).name
 
 
 def _match(sources: Sequence[_Source], clips: Sequence[Clip]) -> dict[_Source, list[int]]:
-    """Return the alignments that belong to clips, each with the places of its clips (parts of one recording)."""
+    """Match alignments to clips; return each matched one with the indices of its clips (parts of one recording)."""
     exact, stems = defaultdict[str, list[_Source]](list), defaultdict[str, list[_Source]](list)
     for source in sources:
         exact[source.key].append(source)
@@ -222,7 +222,7 @@ def _match(sources: Sequence[_Source], clips: Sequence[Clip]) -> dict[_Source, l
 
 
 def _shared(one: PurePosixPath, other: PurePosixPath) -> int:
-    """Return how many parts one path ends in that are the whole other one; 1 where only their stems agree."""
+    """Return the length of the shorter path where the longer one ends in it, else 1 (only the stems agree)."""
     depth = min(len(one.parts), len(other.parts))
     return depth if one.parts[-depth:] == other.parts[-depth:] else 1
 
@@ -236,7 +236,7 @@ def _only(found: Sequence[_Source], clip: Clip) -> _Source:
 
 
 def _marks(source: _Source, tiers: Sequence[Tier], seconds: float, names: PhoneNames, log: Log) -> list[Mark]:
-    """Return the intervals of an alignment in time order, those of all its speakers together."""
+    """Check the intervals of an alignment and merge those of all its speakers in time order."""
     found: list[Mark] = []
     for tier in tiers:
         for mark in tier.marks:
@@ -288,7 +288,7 @@ def _check_order(marks: Sequence[Mark], file: Path, hint: str) -> None:
 
 
 def _part(marks: Sequence[Mark], clip: Clip, names: PhoneNames, log: Log) -> list[Mark]:
-    """Return what lies wholly inside the part of the recording that the clip is, in seconds from its start."""
+    """Return the intervals wholly inside the clip's part of the recording, in seconds from its start."""
     if clip.start is None or clip.end is None:
         return list(marks)
     inside = []

@@ -27,10 +27,10 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """One clip's phones, the mean log-probability of a frame on their path, and what the head makes of the sound.
+    """The alignment of one clip: its phones, the path's mean log-probability per frame, and the head's errors.
 
     `errors` are the insertions, deletions and substitutions of its best symbols against the `length` of the transcript:
-    a head that does not hear what was said cannot place it.
+    the times of a head that does not recognise the words are not to be trusted.
     """
 
     phones: tuple[PhoneInterval, ...]

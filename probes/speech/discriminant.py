@@ -27,7 +27,7 @@ class ClassMoments:
 
     @classmethod
     def empty(cls, sets: int, classes: int, width: int) -> "ClassMoments":
-        """Return the moments of nothing."""
+        """Return moments without any items."""
         zeros = [torch.zeros(shape, dtype=torch.float64) for shape in ((classes,), (classes, width), (width, width))]
         return cls(*(part.expand(sets, *part.shape).clone() for part in zeros))
 
@@ -40,22 +40,22 @@ class ClassMoments:
         self.squares[place] += torch.from_numpy(triangle)
 
     def total(self, places: list[int]) -> "ClassMoments":
-        """Return the moments of several sets put together, as one set."""
+        """Return the moments of the union of several sets, as one set."""
         return ClassMoments(*(part[places].sum(0)[None] for part in (self.counts, self.sums, self.squares)))
 
     def less(self, other: "ClassMoments") -> "ClassMoments":
-        """Return the moments of what is left when another set is taken out."""
+        """Return the moments of the items left after those of `other` are removed."""
         return ClassMoments(self.counts - other.counts, self.sums - other.sums, self.squares - other.squares)
 
 
 def sum_moments(parts: list[ClassMoments]) -> ClassMoments:
-    """Return the moments of sets that have no item in common, put together place by place."""
+    """Add the moments of disjoint items, set by set."""
     counts, sums, squares = ([getattr(part, name) for part in parts] for name in ("counts", "sums", "squares"))
     return ClassMoments(torch.stack(counts).sum(0), torch.stack(sums).sum(0), torch.stack(squares).sum(0))
 
 
 def fit_discriminant(moments: ClassMoments, priors: Tensor | None = None) -> Probe:
-    """Return the linear discriminant of one training set.
+    """Fit the linear discriminant of one training set.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ _FOLDERS = (
 
 
 def advice_on_table(path: Path, columns: Sequence[str]) -> str:
-    """Return which preset reads a table with these columns; empty where none is known to.
+    """Return advice that names the preset of a table with these columns; empty where none is known.
 
     >>> advice_on_table(Path("test.tsv"), ["client_id", "path", "sentence", "up_votes", "age"])
     'This looks like Common Voice: --preset common-voice reads it as it was published and finds its recordings.'
@@ -45,7 +45,7 @@ def advice_on_table(path: Path, columns: Sequence[str]) -> str:
 
 
 def advice_on_folder(folder: Path) -> str:
-    """Return which preset reads a folder; empty where none is known to."""
+    """Return advice that names the preset of a folder; empty where none is known."""
     try:
         for preset, corpus, patterns in _FOLDERS:
             if all(next(folder.glob(pattern), None) is not None for pattern in patterns):
@@ -58,7 +58,7 @@ def advice_on_folder(folder: Path) -> str:
 
 @contextmanager
 def advised(advice: str) -> Iterator[None]:
-    """Add an advice to whatever mend a refusal names."""
+    """Add advice to the hint of any refusal raised inside the block."""
     try:
         yield
     except InputError as error:

@@ -68,7 +68,7 @@ def softmax_probe(
 
 
 def _row_space(features: Tensor) -> Tensor | None:
-    """Return an orthonormal basis of the items' span, (layers, width, rank), where that is smaller.
+    """Return an orthonormal basis of the items' span, (layers, width, rank), if it is smaller than the space.
 
     The penalty does not see rotations, and the best weights lie in the span: the problem is the same.
     """
@@ -125,7 +125,7 @@ def _direction(gradient: Tensor, moves: list[tuple[Tensor, Tensor, Tensor]]) -> 
 def _step(
     point: Tensor, loss: Tensor, gradient: Tensor, direction: Tensor, objective: Objective, *, first: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Halve each layer's step until it descends enough (Armijo); a layer that cannot stays where it is."""
+    """Halve each layer's step until the loss falls enough (Armijo); a layer without such a step is left as it is."""
     slope = (gradient * direction).sum((1, 2))
     norm = direction.abs().amax((1, 2)).clamp_min(1e-12)
     # The first direction is the bare gradient, whose length means nothing: no weight moves by more than 1.

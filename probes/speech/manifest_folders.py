@@ -33,7 +33,7 @@ def open_manifest(path: Path, decimal: str | None = None) -> Table:
 
 
 def table_of_folder(folder: Path, decimal: str | None = None) -> Table | None:
-    """Return the table of a folder that `save_to_disk` wrote, or that holds a table of metadata; None of any other.
+    """Read the table of a folder that `save_to_disk` wrote, or that holds a table of metadata; None for any other.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def _several(folder: Path, what: str, names: list[str]) -> InputError:
 
 
 def _saved(folder: Path) -> Table:
-    """Read the parts of a saved dataset in their order; the number of a row is that in its part."""
+    """Read the parts of a saved dataset in order; rows are numbered within their part."""
     parts = [_part(folder, name) for name in _parts(folder)]
     columns = parts[0].columns
     odd = next((part for part in parts if part.columns != columns), None)

@@ -29,7 +29,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnMap:
-    """Which column holds what; None: the usual names are tried (`ROLES`).
+    """Names of the columns by role; None: the usual names are tried (`ROLES`).
 
     `start` and `end` are seconds, for clips that are parts of a longer recording; they have no usual names.
     """
@@ -72,13 +72,13 @@ class Clip:
 
     @property
     def where(self) -> str:
-        """Where a message about this clip points to."""
+        """The `where` of messages about this clip: file, line and name."""
         return f"{self.source}:{self.line} ({self.name})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """All clips, and what was done to their values on the way.
+    """All clips, and notes on how their values were read.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Manifest:
     form: tuple[str, ...] = ()
 
     def preview(self, besides: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return what `--dry-run` says of the columns, apart from some of them."""
+        """Return the lines of `--dry-run` on the columns, except those of `besides`."""
         left_out = set(besides)
         words = [f"{name}: {what}" for name, what in self.read_as.items() if name not in left_out]
         return (f"Columns are read as: {'; '.join(words)}.", *self.form, *([self.advice] if self.advice else []))
@@ -169,7 +169,7 @@ def assemble(
     opened: bool = True,
     advice: str = "",
 ) -> Manifest:
-    """Make the manifest of a table, wherever that came from; `notes` are those of whoever made it.
+    """Make the manifest of a table; `notes` of its reader go before those made here.
 
     Where recordings are never `opened`, a path is a name like any other: it need not lead to a file below the root.
     `advice` is added to every refusal.
@@ -235,7 +235,7 @@ def _read_as(
     segment: tuple[str, str, bool] | None,
     levels: Mapping[str, Levels],
 ) -> dict[str, str]:
-    """Return what each column that is used was read as, in words."""
+    """Describe in words what each column in use was read as."""
     speakers = {clip.speaker for clip in clips} - {None}
     words = {"path": "the recording", "text": "the transcript", "speaker": f"the speaker, {len(speakers):,} of them"}
     found = {column: words[role] for role, column in chosen.items() if column is not None}
@@ -245,7 +245,7 @@ def _read_as(
 
 
 def find_column(table: Table, role: str, name: str | None, *, usual: Sequence[str], needed: bool) -> str | None:
-    """Return the column of a role: the one that is named, or the only one with a usual name.
+    """Find the column of a role: the one that the user named, or the only one with a usual name.
 
     Raises
     ------
@@ -295,7 +295,7 @@ def _segment_columns(table: Table, columns: ColumnMap, path: str | None) -> tupl
 def level_rules(
     table: Table, by: Sequence[str], values: Path | None, bins: Mapping[str, Sequence[float]]
 ) -> dict[str, Levels]:
-    """Return how the values of each column of groups become levels.
+    """Return the rule that turns values into levels, for each column of groups.
 
     Raises
     ------

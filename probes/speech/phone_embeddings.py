@@ -28,7 +28,7 @@ class PhoneEmbeddings:
     Parameters
     ----------
     phones
-        Where the phones of each item lie.
+        Phone intervals of each item.
     centres
         Middle of each item's frames, seconds, shape (frames,).
     open_encoder
@@ -64,12 +64,12 @@ class PhoneEmbeddings:
         return tuple(range(len(self._entry(first))))
 
     def width(self, layer: int) -> int:
-        """Return how many numbers a vector of a layer has."""
+        """Return the width of a layer's vectors."""
         first = next(batch for batch in self._batches if self._count(batch))
         return int(self._vectors(first, layer).shape[1])
 
     def compute(self, progress: Progress, label: str) -> None:
-        """Run the encoder over the clips that the cache has not."""
+        """Run the encoder over the clips that are not in the cache."""
         todo = [batch for batch in self._batches if self._count(batch) and not self._present(batch)]
         with progress.phase(label, len(self._items), "clips") as advance:
             advance(len(self._items) - sum(len(batch.items) for batch in todo))

@@ -34,7 +34,7 @@ _STRESSED = re.compile(r"(AA|AE|AH|AO|AW|AX|AY|EH|ER|EY|IH|IX|IY|OW|OY|UH|UW|UX)
 
 
 class PhoneNames:
-    """How labels become phones; the user's map goes before every rule, and may name what the rules make of a label."""
+    """Rules from labels to phones; the user's map goes first, for the label itself or its form without stress."""
 
     def __init__(self, mapping: Mapping[str, str], *, keep_stress: bool) -> None:
         self.unused = set(mapping)
@@ -43,7 +43,7 @@ class PhoneNames:
         self._known: dict[str, tuple[str, str]] = {}
 
     def of(self, label: str) -> tuple[str, str]:
-        """Return the phone of a label, "" for a pause, and what became of it: `mapped`, `stress` (lost) or ""."""
+        """Return the phone of a label ("" for a pause) and the change: `mapped`, `stress` (digit dropped) or ""."""
         if label not in self._known:
             text = clean(label)
             plain = text if self._keep_stress or not _STRESSED.fullmatch(text) else text[:2]
@@ -55,12 +55,12 @@ class PhoneNames:
         return self._known[label]
 
     def mapped(self, label: str) -> str:
-        """Return what the user's map makes of a label, and the label where it says nothing."""
+        """Return the user's name of a label, or the label itself where the map has none."""
         self.unused -= {label}
         return self._mapping.get(label, label)
 
     def applied(self, phones: Iterable[PhoneInterval]) -> tuple[PhoneInterval, ...]:
-        """Return phones under their names, without pauses.
+        """Rename phones and drop pauses.
 
         >>> PhoneNames({"DX": "T"}, keep_stress=False).applied([PhoneInterval("AH0", 0.0, 0.1)])
         (PhoneInterval(phone='AH', start=0.0, end=0.1),)
@@ -70,7 +70,7 @@ class PhoneNames:
 
 
 def phone_names(phone_map: Path | None, *, keep_stress: bool = False) -> PhoneNames:
-    """Return what names the phones, from the user's map if there is one (see `read_alignments`)."""
+    """Make the rules of phone names, with the user's map if there is one (see `read_alignments`)."""
     return PhoneNames(_read_map(phone_map) if phone_map else {}, keep_stress=keep_stress)
 
 

@@ -2,7 +2,7 @@
 
 For every group g and fold, phones are read by probes that learned from all other folds: `all` (everyone), `matched`
 (as many random tokens of everyone as g has, phone by phone), `in` (g alone) and `out` (everyone but g). The tokens of a
-fold are answered by probes that heard none of its speakers. All probes expect the phones in one and the same mix, so
+fold are classified by probes that saw none of its speakers. All probes expect the phones in one and the same mix, so
 that none gains from knowing which phones its group says most.
 """
 
@@ -27,7 +27,7 @@ MOST_PRODUCTS = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """Who is tested when, and which tokens stand for everyone where a group is matched.
+    """Design of the cross-validation: folds of the speakers, and tokens of everyone that match each group in number.
 
     Parameters
     ----------
@@ -59,18 +59,18 @@ class Design:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hits:
-    """Tokens read right, by the speaker and the phone; means over repetitions.
+    """Tokens classified correctly, by speaker and phone; means over repetitions.
 
     Parameters
     ----------
     trials
         Tokens, shape (speakers, phones).
     everyone
-        Right under the probe of everyone, shape (speakers, phones).
+        Correct under the probe of everyone, shape (speakers, phones).
     matched
-        Right under the probe matched to each group, on whoever speaks, shape (groups, speakers, phones).
+        Correct under the probe matched to each group, whoever speaks, shape (groups, speakers, phones).
     inside, outside
-        Right under the probe of the group alone and of everyone else, for the group's speakers; 0 elsewhere.
+        Correct under the probe of the group alone and of everyone else, for the group's speakers; 0 elsewhere.
     """
 
     trials: Floats
@@ -126,7 +126,7 @@ def deal(
 
 
 def _dealt(member: Bools, folds: int, rng: np.random.Generator) -> Ints:
-    """Return a fold for each person, so that every group, and everyone, is spread over the folds evenly.
+    """Assign people to folds so that each group, and everyone together, is spread over them evenly.
 
     In random order, those in small groups first, each goes where its own groups are least present so far.
     """
@@ -149,12 +149,12 @@ def _dealt(member: Bools, folds: int, rng: np.random.Generator) -> Ints:
 
 
 def affordable(tokens: int, width: int, classes: int, groups: int, fits: int) -> bool:
-    """Tell whether softmax probes of this size take minutes at most; `fits` are folds times repetitions."""
+    """Tell whether softmax probes of this size take at most minutes; `fits` is folds times repetitions."""
     return tokens * width * classes * (2 * groups + 1) * fits <= MOST_PRODUCTS
 
 
 def read_phones(design: Design, chunks: Chunks, standard: Standard, *, method: str) -> Hits:
-    """Fit every probe on one layer and count what it reads right.
+    """Fit every probe on one layer and count the tokens that it classifies correctly.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def read_phones(design: Design, chunks: Chunks, standard: Standard, *, method: s
 
 @dataclass(frozen=True, slots=True)
 class _Probes:
-    """Probes of each fold: of everyone, and of each group matched, in and out."""
+    """Probes of each fold: of everyone, and of each group `matched`, `in` and `out`."""
 
     everyone: list[Probe]
     matched: list[list[Probe]]
@@ -208,13 +208,13 @@ def _discriminants(design: Design, chunks: Chunks, standard: Standard) -> _Probe
 
 
 def _parts(member: Bools) -> int:
-    """Return how many of the first groups hold every speaker once together; 0 where none do."""
+    """Return how many of the first groups together hold every speaker exactly once; 0 where none do."""
     once = (np.cumsum(member, axis=0) == 1).all(axis=1)
     return int(np.argmax(once)) + 1 if once.any() else 0
 
 
 def _scaled_parts(chunks: Chunks, standard: Standard) -> Iterator[tuple[slice, Tensor]]:
-    """Yield which tokens the next vectors are of, and these centred and scaled."""
+    """Yield a slice of token numbers and their vectors, centred and scaled."""
     # In float32, which the probes work in: a shift by its rounding is harmless.
     mean, scale = (torch.from_numpy(side.astype(np.float32)) for side in (standard.mean, 1 / standard.scale))
     read = 0
@@ -224,7 +224,7 @@ def _scaled_parts(chunks: Chunks, standard: Standard) -> Iterator[tuple[slice, T
 
 
 def _moments(design: Design, chunks: Chunks, standard: Standard, masks: list[Bools]) -> list[ClassMoments]:
-    """Return the moments of every fold of some sets of tokens, one record a set."""
+    """Sum the moments of several sets of tokens by fold, one record a set."""
     found = [ClassMoments.empty(design.folds, design.classes, len(standard.mean)) for _ in masks]
     fold = np.where(design.phones >= 0, design.fold[design.speakers], -1)
     for rows, values in _scaled_parts(chunks, standard):

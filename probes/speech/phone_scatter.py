@@ -19,7 +19,7 @@ MIN_SPEAKERS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scatter:
-    """Means over phones; each also with any one of the speakers left out.
+    """Mean scatter and shift over phones, each also with every speaker left out in turn.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Scatter:
 
 
 def pair_variance(counts: Floats, scatter: Floats, distances: Floats) -> tuple[Floats, Floats]:
-    """Return half the mean squared distance of two tokens of different speakers, and that without each speaker.
+    """Return half the mean squared distance between tokens of different speakers, and that without each speaker.
 
     With n_u tokens of speaker u, S_u their scatter around their own mean, d_u^2 the squared distance of that mean
     to the centroid of all, N = sum n_u and Q = sum (S_u + n_u d_u^2), it is (N Q - sum n_u S_u) / (N^2 - sum n_u^2):
@@ -113,7 +113,7 @@ def measure_scatter(
     moments
         Of the phones that every group has; others would not be compared like with like.
     member, rest
-        Who is in which group, and whom it is compared with, shape (groups, speakers).
+        Members of each group, and the speakers it is compared with, shape (groups, speakers).
     home
         Row of the group to whose centroid a speaker's own tokens are compared, -1 for none, shape (speakers,).
     """
@@ -175,12 +175,12 @@ def _shift(
 
 
 def _halves(groups: int) -> tuple[slice, slice]:
-    """Return the rows of the groups, and those of all others of each."""
+    """Return the rows of the groups, and the rows of their complements."""
     return slice(None, groups), slice(groups, None)
 
 
 class _Side:
-    """One phone's centroids as some groups see them, and how far chance moves these: rows are groups."""
+    """One phone's centroids by group, and the variance that chance gives them; rows are groups."""
 
     def __init__(self, n: Floats, scatter: Floats, distances: Floats, centre: Floats) -> None:
         self.n, self.distances, self.centre = n, distances, centre
@@ -196,13 +196,13 @@ class _Side:
 
 
 def _mean(sums: Floats, counts: Floats) -> Floats:
-    """Return means, NaN where there is nothing."""
+    """Return sums over counts, NaN where the count is 0."""
     with np.errstate(invalid="ignore"):
         return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
 class _Sums:
-    """Sums over phones of what is averaged in the end."""
+    """Running sums over phones, from which the means of `Scatter` are made."""
 
     def __init__(self, groups: int, people: int) -> None:
         self._phones, self._twice = 0, 0

@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class PhoneInterval:
-    """A phone as an alignment places it, from `start` up to `end`, in seconds from the start of the clip."""
+    """A phone of an alignment, from `start` up to `end`, in seconds from the start of the clip."""
 
     phone: str
     start: float

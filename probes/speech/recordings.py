@@ -28,7 +28,7 @@ class Sound:
 
 
 def measure_sound(clip: Clip, folder: ModelFolder) -> Sound | str:
-    """Return what a clip is, or why the encoder cannot take it.
+    """Read and check a clip; return its sound, or the reason why the encoder cannot take it.
 
     Raises
     ------

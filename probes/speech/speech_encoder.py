@@ -47,7 +47,7 @@ _SILENCE, _IGNORED = 0, -100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSummary:
-    """How the training went: its steps, the mean losses of the last pass (nats) and its wall time."""
+    """Summary of a training: steps, mean losses of the last pass (nats) and wall time."""
 
     steps: int
     phoneme_loss: float
@@ -57,7 +57,7 @@ class TrainingSummary:
 
 @dataclass(frozen=True, slots=True)
 class _Example:
-    """One clip, ready: normalised signal, phoneme of each frame, symbols to write."""
+    """A clip prepared for training: normalised signal, phoneme of each frame, symbols of the transcript."""
 
     signal: torch.Tensor
     frames: torch.Tensor
@@ -121,7 +121,7 @@ def frame_labels(clip: Clip, frames: int, numbers: dict[str, int]) -> torch.Tens
 
 
 def _written(clip: Clip, units: Units) -> list[str]:
-    """Return what the CTC head should write of a clip; the space between words is `|`."""
+    """Return the target text of the CTC head for a clip; the space between words is `|`."""
     return list(clip.text.replace(" ", "|")) if units == "letters" else [phone.name for phone in clip.spoken]
 
 

@@ -54,7 +54,7 @@ Samples = npt.NDArray[np.int16]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpokenCorpus:
-    """What was spoken, and the two manifests: of every clip, and of the audit's clips alone."""
+    """A synthetic corpus: its clips, and two manifests, of every clip and of the audit's clips alone."""
 
     clips: tuple[Clip, ...]
     manifest: Path
@@ -141,7 +141,7 @@ def _cast(
     people: np.random.Generator,
     tosses: np.random.Generator,
 ) -> list[Speaker]:
-    """Invent `count` speakers: accents take turns, genders and voices too, half of each accent has heads."""
+    """Invent `count` speakers, with accents, genders and voices in turn; half of each accent has heads."""
     women, men = ([voice for voice in voices if voice.startswith(letter)] for letter in "fm")
     turns = -(-count // len(accents))
     coins = {accent: tosses.permutation(np.arange(turns) % 2) for accent in accents}
@@ -202,7 +202,7 @@ class _EventText(ctypes.Union):
 
 
 class _Event(ctypes.Structure):
-    """The library's record of something that happens while it speaks; `sample` counts from the start."""
+    """espeak-ng's event structure; `sample` counts from the start of the utterance."""
 
     _fields_ = (
         ("type", ctypes.c_int),
@@ -223,7 +223,7 @@ _RATE, _PITCH = 1, 3
 
 
 class _Synthesiser:
-    """espeak-ng, which holds one state for the whole process, kept to one user at a time.
+    """espeak-ng, limited to one user at a time, since its state belongs to the whole process.
 
     What it says depends a little on all that it said before (its noise and flutter run on), even after its
     own terminate call. Each `running` therefore loads a private copy of the library, which starts afresh.
@@ -247,7 +247,7 @@ class _Synthesiser:
     @classmethod
     @contextlib.contextmanager
     def running(cls) -> Iterator["_Synthesiser"]:
-        """Load the library afresh and hold it for the block."""
+        """Load a fresh copy of the library for the duration of the block."""
         loader = _loader()
         with cls._lock, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as private:
             source = Path(loader.get_library_path())
@@ -272,7 +272,7 @@ class _Synthesiser:
         return self._hear(*speaker.tract)
 
     def _hear(self, up: int, down: int) -> tuple[Samples, tuple[Phone, ...]]:
-        """Resample what was said, up to the pause that ends it, at half amplitude (the filter overshoots)."""
+        """Resample the signal up to its final pause, at half amplitude (the filter overshoots)."""
         from scipy.signal import resample_poly
 
         starts = self._starts
@@ -288,7 +288,7 @@ class _Synthesiser:
         return heard, phones
 
     def _receive(self, signal: Any, length: int, events: Any) -> int:
-        """Keep one piece of the signal and the phonemes that start in it."""
+        """Store one piece of the signal and the phonemes that start in it."""
         if length > 0:
             # A copy: the library writes the next piece into the same memory.
             self._signal.append(np.ctypeslib.as_array(signal, shape=(length,)).copy())

@@ -42,7 +42,7 @@ class Tier(NamedTuple):
 
 
 def read_number(text: str) -> float | None:
-    """Return a number as a file of times writes it, finite or not; None where the text is none.
+    """Parse a number of a file of times, finite or not; None where the text is no number.
 
     >>> read_number("-1.5e-2"), read_number("1_0"), read_number("0,5")
     (-0.015, None, None)
@@ -58,7 +58,7 @@ def check_size(path: Path) -> None:
 
 
 def read_plain(path: Path) -> str:
-    """Return a text in UTF-8, or in UTF-16 with a byte order mark as Praat writes it; lines end in a line feed.
+    """Read a text in UTF-8, or in UTF-16 with a byte order mark as Praat writes it; lines end in a line feed.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def read_plain(path: Path) -> str:
 
 
 def read_textgrid(path: Path) -> list[Tier]:
-    """Return the tiers of intervals; tiers of points are passed over.
+    """Read the interval tiers of a TextGrid; point tiers are skipped.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def _tier(tokens: "_Tokens", place: int) -> Tier | None:
 
 
 class _Tokens:
-    """The numbers and texts of a file in their order, and where in the file the last one stood."""
+    """Stream of the numbers and texts of a TextGrid, with the line of the last one."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
@@ -182,7 +182,7 @@ class _Tokens:
 
 
 def phone_tiers(tiers: Sequence[Tier], tier: str | None, where: str) -> list[Tier]:
-    """Return the tiers of phones: one, or one for each speaker as MFA names them (`Ann - phones`).
+    """Choose the phone tiers: one, or one for each speaker as MFA names them (`Ann - phones`).
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ def standardisation(chunks: Chunks) -> Standard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhoneMoments:
-    """One phone's tokens, speaker by speaker.
+    """Moments of one phone's tokens, speaker by speaker.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def phone_moments(
     cosine: bool = False,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[PhoneMoments]:
-    """Yield the moments of every wanted phone of a layer, after as many readings as memory asks for.
+    """Yield the moments of every wanted phone of a layer, read once for each block that fits in memory.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ _LARGEST_JSON = 2**24
 
 @dataclass(frozen=True, slots=True)
 class DenseLayer:
-    """A linear layer behind the pooling: its weights' file and what is done to its output."""
+    """A linear layer behind the pooling: the file of its weights, and its activation."""
 
     weights: Path
     activation: str
@@ -30,7 +30,7 @@ class DenseLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """What a folder of sentence-transformers does; of a plain folder only `transformer` is known."""
+    """Steps of a sentence-transformers folder; a plain folder has only `transformer`."""
 
     transformer: Path
     mode: str = ""
@@ -42,7 +42,7 @@ class Pipeline:
 
 
 def read_pipeline(root: Path) -> Pipeline:
-    """Return what a folder does, from its modules.json where it has one."""
+    """Read the steps of a folder from its modules.json, if it has one."""
     steps = root / "modules.json"
     if not steps.exists():
         return Pipeline(transformer=root)
@@ -124,7 +124,7 @@ def _dense(root: Path, folder: Path) -> DenseLayer:
 
 
 def _inside(root: Path, path: Path, where: str) -> Path:
-    """Return where a path leads, which must be inside the folder, or in the same model's part of the hub's cache."""
+    """Resolve a path, which must stay inside the folder or the same model's part of the hub's cache."""
     # Of links that lead in a circle realpath gives the link itself, where Path.resolve() raises.
     real = Path(os.path.realpath(path))
     cached = root.parent.name == "snapshots" and real.parent == root.parent.parent / "blobs"
@@ -143,7 +143,7 @@ def _json(root: Path, path: Path) -> object:
 
 
 def settings_object(root: Path, path: Path) -> Mapping[str, object]:
-    """Return the settings that a JSON file inside a model's folder holds."""
+    """Read the settings of a JSON file inside a model's folder."""
     content = _json(root, path)
     if not isinstance(content, dict):
         raise InputError("The settings are no object.", where=str(path), hint=AGAIN)
@@ -159,5 +159,5 @@ def _unknown(what: str, where: str) -> InputError:
 
 
 def positive(value: object) -> int | None:
-    """Return a whole number above 0, None for anything else."""
+    """Return the value if it is a whole number above 0, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -39,14 +39,14 @@ _UNREAD = ("pooler.",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoded:
-    """Vectors, shape (n, width), in the order of the texts, and which of these were longer than allowed."""
+    """Vectors, shape (n, width), in the order of the texts, and whether each text was cut."""
 
     vectors: NDArray[np.float32]
     cut: NDArray[np.bool_]
 
     @property
     def shortened(self) -> int:
-        """Return how many texts were cut."""
+        """Number of texts that were cut."""
         return int(self.cut.sum())
 
 
@@ -80,7 +80,7 @@ class TextEncoder:
         self.width = self._encoder.width
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        """Return the vectors of texts; a text without any token is read as the mark of a text's beginning or end.
+        """Return the vectors of texts; a text without any token is encoded as the beginning or end mark alone.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class TextEncoder:
         return Encoded(vectors=vectors, cut=cut)
 
     def encode_each(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return the vectors of texts as `encode` does, and of each text whether it was shortened."""
+        """Return the vectors of texts as `encode` does, and whether each text was cut."""
         plain = [_clean(text) for text in texts]
         if isinstance(self._encoder, TfIdf):
             return self._encoder.encode(plain), np.zeros(len(plain), dtype=np.bool_)
@@ -112,14 +112,14 @@ def encode_all(
     progress: Progress,
     label: str,
 ) -> Encoded:
-    """Return the vectors of texts, shape (n, width), computing only what the cache lacks; copies share theirs.
+    """Encode texts, shape (n, width), computing only what is not in the cache, and each distinct text once.
 
     Parameters
     ----------
     reference
         See `TextEncoder`.
     label
-        What the phase is called in `progress`.
+        Name of the phase in `progress`.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def _encoded(encoder: Callable[[], TextEncoder], chunk: Sequence[str]) -> dict[s
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Cut texts into chunks; those that differ in case, accents or white space only come into one.
+    """Yield chunks of texts; those that differ only in case, accents or white space share one.
 
     Many tokenizers take such texts for the same, and in different batches rounding would tell them apart.
     """
@@ -183,7 +183,7 @@ def _clean(text: str) -> str:
 
 
 class _Transformer:
-    """A language model, its tokenizer, and what makes one vector of its states."""
+    """A language model, its tokenizer, and the pooling and dense layers behind them."""
 
     def __init__(self, spec: TextEncoderSpec, folder: ModelFolder, *, device: str, dtype: str, batch: int) -> None:
         self._spec, self._folder, self._device, self._batch = spec, folder, device, batch

@@ -44,7 +44,7 @@ _KNOWN_MODES = {"mean": "mean", "cls": "cls", "lasttoken": "last"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextEncoderSpec:
-    """An encoder that was found and checked; nothing of it is loaded.
+    """A checked encoder of texts; nothing of it is loaded.
 
     `layer` indexes the hidden states, 0 the embeddings and -1 the last; `unit` says that vectors are scaled to
     length 1; `lower` that texts are put in small letters. `tfidf` has no folder, pooling or limit.
@@ -62,12 +62,12 @@ class TextEncoderSpec:
 
     @property
     def weak(self) -> bool:
-        """Tell whether it sees the surface of texts only."""
+        """Whether the encoder sees only the surface of texts."""
         return self.kind == "tfidf"
 
     @property
     def key(self) -> dict[str, object]:
-        """Return all that an embedding depends on besides the text; the reference of `tfidf` is not known here."""
+        """The part of the cache key that does not depend on the text; the reference of `tfidf` is added elsewhere."""
         return {
             "encoder": self.folder.sha256 if self.folder else self.kind,
             # Raised when the vectors of the same model change, so that a cache gives none of before.
@@ -82,7 +82,7 @@ class TextEncoderSpec:
 
     @property
     def description(self) -> str:
-        """Return in words what a vector is."""
+        """Description of the vectors in words."""
         if self.folder is None:
             return "TF-IDF of words, word pairs and 2 to 4 letters in a row, projected to 512 dimensions"
         layer = {-1: "the last layer", 0: "the embedding layer"}.get(self.layer, f"layer {self.layer}")

@@ -39,7 +39,7 @@ class TextSet:
     Parameters
     ----------
     given, skipped
-        Items that the file holds, and those left out, by reason.
+        Number of items in the file, and of those left out, by reason.
     places
         Where each used item stands, counted from 1, shape (items,).
     texts
@@ -71,7 +71,7 @@ class TextSet:
 
 @dataclass(slots=True)
 class _Found:
-    """What has been read so far; plain arrays, since a list of two million numbers is larger than their file."""
+    """Items read so far, in plain arrays, since a list of two million numbers is larger than their file."""
 
     max_words: int | None
     texts: list[str] = field(default_factory=list)
@@ -158,12 +158,12 @@ def read_texts(path: Path, *, column: str = "text", max_words: int | None = None
 
 
 def _encodable(text: str) -> str:
-    """Return a text that can be written as UTF-8: half a surrogate pair is no character."""
+    """Replace lone surrogates, which have no UTF-8 form."""
     return text if text.isascii() else _LONE.sub("\ufffd", text)
 
 
 def _add_json(path: Path, column: str, found: _Found) -> str:
-    """Add the texts of JSON lines or of a JSON list; return what their places count."""
+    """Add the texts of JSON lines or of a JSON list; return what their positions count, "line" or "entry"."""
     for line, content in numbered_lines(path, hint=_HINT):
         if not content.strip():
             continue

@@ -2,7 +2,7 @@
 
 A token is the argmax of its logits after repetition penalty, temperature, top-k and top-p, plus Gumbel noise, which
 is an exact draw from their softmax (Gumbel 1954; Maddison et al. 2014). Every text has a random stream of its own,
-so that what it says does not depend on its neighbours in the batch; only rounding, which differs between batch
+so that it does not depend on its neighbours in the batch; only rounding, which differs between batch
 shapes, can turn a near-tie the other way. Batches are kept by content: a killed run goes on where it was.
 """
 
@@ -35,7 +35,7 @@ _UNMASKED = ("rwkv",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How the next token is drawn: temperature 0 takes the likeliest, top-k 0 and top-p 1 cut nothing off."""
+    """Settings of sampling: temperature 0 takes the likeliest token, top-k 0 and top-p 1 cut nothing off."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -93,7 +93,7 @@ def check_causal(folder: ModelFolder, prompts: Sequence[str] = (), new: int = 1)
 
 
 class _Speller:
-    """The part of a model that needs no weights: from prompts to token ids and back."""
+    """Conversion of prompts to token ids and back, which needs no weights."""
 
     def __init__(self, folder: ModelFolder) -> None:
         self.folder = folder
@@ -108,7 +108,7 @@ class _Speller:
         self._context = max(0, getattr(text, "max_position_embeddings", None) or 0)
 
     def spell(self, prompt: str, new: int) -> tuple[list[int], int]:
-        """Return the prompt's token ids as far as `new` more fit behind them, and how many were cut off."""
+        """Return the prompt's token ids, cut so that `new` more fit behind them, and the number cut off."""
         ids: list[int] = list(self._tokeniser(prompt).input_ids)
         # Some tokenizers close every text; a text to be continued is still open.
         while ids and ids[-1] in self.ends:
@@ -134,7 +134,7 @@ class _Speller:
         return kept + ids[len(ids) - room + len(kept) :], len(ids) - room
 
     def read(self, prompt: str, seen: Sequence[int], new: Sequence[int], cut: int) -> Generated:
-        """Return the text that the new token ids spell after a prompt."""
+        """Decode new token ids after a prompt."""
         end = next((at for at, token in enumerate(new) if token in self.ends), len(new))
         before, whole = self._decode(seen), self._decode([*seen, *new[:end]])
         # Decoded alone, the first word would lose the space before it in some tokenizers.
@@ -149,7 +149,7 @@ class _Speller:
 
 
 def parameters_of(folder: ModelFolder) -> int:
-    """Return the number of parameters of a causal language model; no weights are loaded.
+    """Count the parameters of a causal language model without loading its weights.
 
     Raises
     ------
@@ -306,7 +306,7 @@ def generate_all(
 
 
 def row_seed(seed: int, row: int, sampling: Sampling) -> int:
-    """Return the seed of one text's noise: other settings have other noise, but more new tokens only add to it."""
+    """Return the seed of one text's noise, which differs by settings but not by the number of new tokens."""
     settings = asdict(sampling)
     del settings["max_new_tokens"]
     # 60 bits, which any generator takes as a seed.
@@ -331,7 +331,7 @@ def _to_end(row: list[int], ends: Sequence[int]) -> list[int]:
 
 
 def _settings(folder: ModelFolder) -> Any:
-    """Return the settings of generation that the folder brings, or None; only its special tokens are of use here."""
+    """Return the folder's generation settings, or None; only their special tokens are used here."""
     try:
         return transformers().GenerationConfig.from_pretrained(folder.path, **hub_models.LOCAL)
     except (OSError, ValueError):
@@ -348,7 +348,7 @@ def _special(sources: Sequence[Any], name: str, vocabulary: int) -> list[int]:
 
 
 def _check_config(folder: ModelFolder) -> Any:
-    """Return the configuration of a causal language model; nothing but architectures made for one is taken."""
+    """Check and return the configuration: only architectures of causal language models are taken."""
     known = transformers().models.auto.modeling_auto
     name = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(folder.family)
     config = hub_models.configuration(folder)

@@ -19,7 +19,7 @@ _PIECE = 2**24
 
 
 def open_vectors(path: Path) -> tuple[Archive, str, StoredArray]:
-    """Open an NPZ or NPY of embeddings; return it, the name of their array and the array, of which a header was read.
+    """Open an NPZ or NPY of embeddings; return the archive, and name and header of the array of embeddings.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def _wrong(archive: Archive, name: str, said: str, hint: str) -> InputError:
 
 
 def _checked(archive: Archive, name: str) -> StoredArray:
-    """Return the array of embeddings, after comparing its header with what can be read."""
+    """Check the header of the array of embeddings and return the array."""
     stored = archive.find(name)
     shape = stored.shape
     if len(shape) != 2 or not shape[0] or not 0 < shape[1] <= MAX_WIDTH:
@@ -68,7 +68,7 @@ def _check_size(archive: Archive, name: str, stored: StoredArray) -> None:
 
 
 def vectors_of(stored: StoredArray, where: str) -> NDArray[np.float32]:
-    """Return embeddings as float32, shape (texts, width), after a look at every number."""
+    """Read embeddings as float32, shape (texts, width), and refuse numbers that are not finite."""
     count, width = stored.shape
     values = np.empty((count, width), dtype=np.float32)
     step = max(1, _PIECE // (width * stored.dtype.itemsize))
@@ -85,7 +85,7 @@ def vectors_of(stored: StoredArray, where: str) -> NDArray[np.float32]:
 
 
 def texts_beside(archive: Archive, beside: str, count: int) -> Iterator[str] | None:
-    """Return the texts that stand with `count` embeddings of the array `beside`; None where there are none."""
+    """Read the texts of the `count` embeddings in the array `beside`; None where the file has none."""
     names = {**archive.arrays, **archive.refused}
     label = next((label for label in ("text", "texts") if label in names), None)
     return None if label is None else _strings(archive, label, beside, count)

@@ -32,16 +32,16 @@ _HINT = "Give --device cpu, or fewer points with --samples."
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Points ready to be compared.
+    """Points prepared for distances.
 
     Parameters
     ----------
     given
-        As they came, float32 or float64, shape (points, width): what exact distances are computed from.
+        Points as given, float32 or float64, shape (points, width), from which exact distances are computed.
     centred
-        Less the common centre, float32 on the device.
+        Points less the common centre, float32 on the device.
     floors
-        |x|^2 of the centred points less what rounding may add to a squared distance on their account, float32.
+        |x|^2 of the centred points less their part in the bound of the rounding error, float32.
     """
 
     given: NDArray[np.floating]
@@ -61,7 +61,7 @@ class Neighbours:
     squared
         Squared distances in float64, shape (points, count).
     index
-        Which points they are, shape (points, count).
+        Indices of those points, shape (points, count).
     """
 
     squared: Floats
@@ -70,12 +70,12 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Pairs of a point x and a point y that are near by the measure of either, and the nearest pairs of all points.
+    """Near pairs of points x and y (within the reach of either), and the nearest point of each.
 
     Parameters
     ----------
     x, y
-        Places of the two, shape (pairs,).
+        Indices of the two points, shape (pairs,).
     squared
         Squared distances, shape (pairs,).
     nearest_y, nearest_x
@@ -128,7 +128,7 @@ def points(vectors: NDArray[np.floating], centre: NDArray[np.floating] | None = 
 
 
 def exact(x: Points, y: Points, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> Floats:
-    """Return the squared distances of single pairs in float64, from the points as given, shape (pairs,).
+    """Compute the squared distances of single pairs in float64, from the points as given, shape (pairs,).
 
     >>> one = points(np.array([[0.0, 0.0], [3.0, 4.0]]))
     >>> exact(one, one, np.array([0, 1]), np.array([1, 1])).tolist()
@@ -224,7 +224,7 @@ def pairs(
 
 
 class _Nearest:
-    """The nearest point met so far of each of some points."""
+    """Running minimum: the nearest point so far of each point."""
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.squared = torch.full((size,), torch.inf, device=device)
@@ -245,7 +245,7 @@ def _blocks(rows: int, columns: int, *, symmetric: bool) -> Iterator[tuple[slice
 
 
 def _bounds(x: Points, y: Points, rows: slice, columns: slice) -> Tensor:
-    """Return numbers that no squared distance of a block is below, and that hardly any is far above."""
+    """Return tight lower bounds of the squared distances of a block."""
     try:
         left, right = x.centred[rows], y.centred[columns]
         return (left @ right.T).mul_(-2).add_(x.floors[rows, None]).add_(y.floors[None, columns])
@@ -254,7 +254,7 @@ def _bounds(x: Points, y: Points, rows: slice, columns: slice) -> Tensor:
 
 
 def _keep(best: Tensor, index: Tensor, rows: slice, squared: Tensor, first: int) -> None:
-    """Merge a block of distances into the lists of its rows, which are sorted, the nearest first."""
+    """Merge a block of distances into the sorted lists of its rows, the nearest first."""
     count, ends = best.shape[1], best[rows, -1:]
     if torch.isinf(ends).any():
         value, place = squared.topk(min(count, squared.shape[1]), dim=1, largest=False)
@@ -276,7 +276,7 @@ def _keep(best: Tensor, index: Tensor, rows: slice, squared: Tensor, first: int)
 
 
 def _settled(own: Points, count: int, best: NDArray[np.float32], index: Integers) -> Neighbours:
-    """Sort the lists by exact distances, and mend those from which rounding may have kept a neighbour."""
+    """Sort the lists by exact distances, and recompute those that may lack a neighbour because of rounding."""
     size, kept = index.shape
     rows = np.repeat(np.arange(size), kept)
     squared = exact(own, own, rows, index.ravel()).reshape(size, kept)

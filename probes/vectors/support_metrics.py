@@ -22,7 +22,7 @@ METRICS = ("precision", "recall", "density", "coverage", "f1", "clipped_density"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One sample: its distinct points, their neighbours among themselves, and how many items each stands for.
+    """One sample: the neighbours of its distinct points among themselves, and the items that each stands for.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Side:
 
 
 def radii(side: Side, ks: Sequence[int]) -> Floats:
-    """Return r_k^2 of every point in every part of a sample: the squared distance to its k-th distinct neighbour.
+    """Return the squared distance r_k^2 of every point to its k-th distinct neighbour, in every part of a sample.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def radii(side: Side, ks: Sequence[int]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Balls:
-    """The balls around the points of a sample at one k: squared radii of shape (parts, points)."""
+    """Balls around the points of a sample at one k, with squared radii of shape (parts, points)."""
 
     side: Side
     k: int
@@ -73,7 +73,7 @@ class Balls:
 
     @property
     def drawn(self) -> Bools:
-        """Tell of every part whether all its points have a k-th neighbour, shape (parts,)."""
+        """Whether all points of each part have a k-th neighbour, shape (parts,)."""
         drawn: Bools = (np.isfinite(self.radii) | (self.side.weights == 0)).all(axis=1)
         return drawn
 
@@ -92,13 +92,13 @@ def widened(own: Balls, factor: float = 3.0) -> float:
 
 
 def balls(side: Side, ks: Sequence[int]) -> list[Balls]:
-    """Draw the balls of a sample at several k."""
+    """Return the balls of a sample at several k."""
     return [Balls(side, k, own) for k, own in zip(ks, radii(side, ks), strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a reference brings to every comparison: its balls, clipped radii, and how it fares against itself."""
+    """A reference prepared for comparisons: balls, clipped squared radii, and clipped density against itself."""
 
     balls: Balls
     clipped: Floats
@@ -131,12 +131,12 @@ def ground(own: Balls) -> Ground:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Who lies within whose balls in one part.
+    """Counts of points within balls, in one part of both samples.
 
     Parameters
     ----------
     held_by, holds
-        In how many reference balls each candidate lies, and how many candidates each reference ball holds.
+        Number of reference balls around each candidate, and of candidates in each reference ball.
     narrow
         As `held_by`, in balls of at most the median radius.
     reached
@@ -150,7 +150,7 @@ class Membership:
 
 
 def membership(reference: Ground, candidate: Balls, near: Pairs, part: int = 0) -> Membership:
-    """Look up who lies within whose balls, in one part of both samples; all counts are of distinct points."""
+    """Count the distinct points within balls, in one part of both samples."""
     wx, wy = reference.balls.side.weights[part], candidate.side.weights[part]
     met = np.flatnonzero((wx > 0)[near.x] & (wy > 0)[near.y])
     x, y, squared = near.x[met], near.y[met], near.squared[met]
@@ -167,7 +167,7 @@ def membership(reference: Ground, candidate: Balls, near: Pairs, part: int = 0) 
 
 
 def evaluate(reference: Ground, candidate: Balls, near: Pairs) -> dict[str, Floats]:
-    """Return every metric of every part, each of shape (parts,).
+    """Compute every metric for every part, each of shape (parts,).
 
     With B(x) the ball around a reference point x of radius r_k(x), its distance to its k-th neighbour, and w the items
     that a point stands for: precision is the share of candidate items within any B(x); density their mean number of
@@ -213,7 +213,7 @@ def reach(own: Sequence[Balls]) -> Floats:
 
 
 def list_length(k: int, share: float, size: int, *, risk: float = 1e-12) -> int:
-    """Return how long a list of neighbours must be so that a part with this share of the points holds k of them.
+    """Return the length of a list of neighbours at which a part with this share of the points holds k of them.
 
     The chance that it does not is `risk` for each point (binomial).
 
@@ -241,9 +241,9 @@ def coverage_ceiling(n: int, m: int, k: int) -> float:
 
 
 def hubness(side: Side, k: int) -> tuple[Floats, NDArray[np.int64]]:
-    """Return how skewed it is how often each point is among the k nearest of another, and the largest such number.
+    """Return the skewness of k-occurrence (how often a point is among the k nearest of others), and its maximum.
 
-    The skewness of the k-occurrence (Radovanović et al. 2010): near 0 without hubs.
+    Skewness is near 0 without hubs (Radovanović et al. 2010).
 
     Returns
     -------
@@ -268,7 +268,7 @@ def _mean(values: NDArray[np.bool_] | Floats, weights: Weights) -> float:
 
 
 def _calibrated(held: float, n: int, m: int, k: int) -> float:
-    """Return the number of good candidates over m at which n reference points hold as many, at most k each."""
+    """Return the number of good candidates over m at which the mean filling of n balls, at most k each, is `held`."""
     grid, expected = _expected(n, m, k)
     return float(np.interp(held, expected, grid))
 

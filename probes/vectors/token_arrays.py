@@ -37,7 +37,7 @@ def layer_of(name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenArchive:
-    """An NPZ of tokens, of which nothing but the headers of its arrays has been read."""
+    """An NPZ of tokens, of which only the headers of the arrays have been read."""
 
     path: Path
     archive: Archive
@@ -59,15 +59,15 @@ class TokenArchive:
         return [name for name, array in self.archive.arrays.items() if name not in labels and array.dtype.kind in "iuf"]
 
     def line(self, index: int) -> int:
-        """Return the number of a token, from 0 as numpy counts."""
+        """Return the index of a token, from 0."""
         return index
 
     def spot(self, index: int, name: str) -> str:
-        """Say where a value stands."""
+        """Return the `where` of a value, for messages."""
         return f"{self.path}, {name}[{index}]"
 
     def labels(self, names: Sequence[str]) -> dict[str, list[str | None]]:
-        """Return arrays of texts or numbers, one entry a token, as texts; all are judged before one is read."""
+        """Read arrays of labels, one entry a token, as texts; all headers are checked before one array is read."""
         arrays = [self._array(name) for name in names]
         for array in arrays:
             if len(array.shape) != 1 or array.dtype.kind == "V":
@@ -87,7 +87,7 @@ class TokenArchive:
     def vectors(
         self, names: Sequence[str], *, beside: str, count: int, layers: Sequence[int] | None, transform: str
     ) -> ArrayVectors:
-        """Return the vectors that arrays hold, without reading them.
+        """Return the vectors of some arrays without reading them.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class TokenArchive:
 
 
 def open_tokens(path: Path) -> TokenArchive:
-    """Open an NPZ of tokens, reading only headers; one that would unpack to far more than its size is refused."""
+    """Open an NPZ of tokens, reading only headers; refuse one that would unpack to far more than its size."""
     hint = "Save all: numpy.savez(file, phone=phones, speaker=speakers, features=vectors)."
     archive = open_archive(path, forms=("NPZ",), hint=hint)
     archive.check_expansion(tuple(archive.arrays))

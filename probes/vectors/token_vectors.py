@@ -23,7 +23,7 @@ _SHOWN = 40
 def as_float32(
     values: NDArray[Any], transform: str, where: Callable[[int, int], str] | None = None
 ) -> NDArray[np.float32]:
-    """Return numbers (tokens, width) as they are analysed: as they are ("none") or their natural logarithm ("log").
+    """Transform numbers (tokens, width) for the analysis: unchanged ("none") or to natural logarithms ("log").
 
     Where `where` can tell the place of a number, one that is finite and not above 0 has no logarithm and is refused.
 
@@ -39,7 +39,7 @@ def as_float32(
 
 
 def chosen_layers(asked: Sequence[int] | None, there: Sequence[int], path: Path) -> Sequence[int]:
-    """Return the layers asked for, after looking whether they are there; None asks for all."""
+    """Check and return the layers asked for; None asks for all."""
     layers = there if asked is None else asked
     if not layers or len({*layers} & {*there}) < len(layers):
         said, shown = (", ".join(map(str, numbers[:_SHOWN])) for numbers in (layers, there))
@@ -50,14 +50,14 @@ def chosen_layers(asked: Sequence[int] | None, there: Sequence[int], path: Path)
 
 @dataclass(frozen=True, slots=True)
 class VectorPlace:
-    """Where the vectors of a layer lie: from a value of one array on, or each number in an array of its own."""
+    """Location of a layer's vectors: from an offset in one array, or each number in an array of its own."""
 
     arrays: tuple[StoredArray, ...]
     first: int
     width: int
 
     def read(self, start: int, stop: int, *, checked: bool) -> NDArray[Any]:
-        """Return the vectors of the tokens from one place to another, shape (tokens, width)."""
+        """Read the vectors of the tokens from `start` to `stop`, shape (tokens, width)."""
         if len(self.arrays) > 1:
             return np.stack([array.values(start, stop, checked=checked) for array in self.arrays], axis=1)
         first, last = self.first + start * self.width, self.first + stop * self.width
@@ -88,7 +88,7 @@ class ArrayVectors:
         return tuple(self.places)
 
     def width(self, layer: int) -> int:
-        """Return how many numbers a vector of a layer has."""
+        """Return the width of a layer's vectors."""
         return self.places[layer].width
 
     def chunks(self, layer: int, size: int) -> Iterator[NDArray[np.float32]]:
@@ -100,7 +100,7 @@ class ArrayVectors:
                 yield as_float32(values if kept.all() else values[kept], self.transform)
 
     def usable(self, progress: Progress) -> NDArray[np.bool_]:
-        """Tell which tokens have finite numbers in all layers, by one reading of them."""
+        """Read all layers once and tell which tokens have only finite numbers."""
         # In the order of the file, so that what is compressed is unpacked once.
         layers = sorted(self.places, key=lambda layer: self.places[layer].first)
         size = max(1, _PIECE // (8 * max(place.width for place in self.places.values())))
@@ -116,7 +116,7 @@ class ArrayVectors:
         return good
 
     def keeping(self, kept: NDArray[np.bool_]) -> "ArrayVectors":
-        """Return the same with other tokens used."""
+        """Return a copy that uses other tokens."""
         return replace(self, kept=kept)
 
     def _pieces(self, layers: Sequence[int], size: int, *, checked: bool) -> Iterator[tuple[int, int, NDArray[Any]]]:

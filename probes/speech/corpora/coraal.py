@@ -22,7 +22,7 @@ _TRANSCRIPT = ("Spkr", "StTime", "Content", "EnTime")
 
 
 def clean_content(content: str) -> str | None:
-    """Return the words of a transcript's line; empty: none are spoken, None: some are hidden.
+    """Return the spoken words of a transcript's line: empty without any, None where some are hidden.
 
     >>> clean_content("[Yeah] I was <laugh> (pause 0.31) /there/.")
     'Yeah I was there.'

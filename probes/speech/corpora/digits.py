@@ -123,7 +123,7 @@ def _mend_ages(table: Table) -> tuple[Table, list[Note]]:
 
 
 def _unify_case(table: Table, column: str) -> tuple[Table, list[Note]]:
-    """Give values that differ in case only the spelling that most recordings have."""
+    """Unify values that differ only in case to the spelling that most recordings have."""
     if column not in table.columns:
         return table, []
     values = [(row.values[column] or "").strip() for row in table.rows]

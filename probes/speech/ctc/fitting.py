@@ -22,7 +22,7 @@ DECAY = (0.9, 0.99)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcProbes:
-    """Fitted probes, and what stopped them.
+    """Fitted probes, with the loss and the epoch at which each stopped.
 
     Parameters
     ----------
@@ -89,13 +89,13 @@ class _Point:
     offsets: Tensor
 
     def raw(self, whitening: Whitening) -> tuple[Tensor, Tensor]:
-        """Return weights and biases for frames as they are."""
+        """Return weights and biases for frames that are not whitened."""
         weights = whitening.root @ self.slopes
         return weights, self.offsets - torch.einsum("flw,flwv->flv", whitening.mean, weights)
 
 
 def _align(source: Source, whitening: Whitening, point: _Point | None) -> _Point:
-    """Return the Gaussian classifiers of frames aligned by the last ones, or evenly at the start."""
+    """Fit Gaussian classifiers to frames aligned by the previous ones, or evenly in the first round."""
     folds, layers, width = whitening.mean.shape
     sums = torch.zeros((folds, layers, width, source.symbols))
     mass = torch.zeros((folds, layers, source.symbols))
@@ -119,7 +119,7 @@ def _align(source: Source, whitening: Whitening, point: _Point | None) -> _Point
 
 
 def _outer(frames: Tensor, share: Tensor) -> Tensor:
-    """Return sum over frames of frame times share, shape (folds, layers, width, symbols)."""
+    """Return the sum of frame times share over frames, shape (folds, layers, width, symbols)."""
     folds, layers, count, symbols = share.shape
     joined = share.permute(1, 2, 0, 3).reshape(layers, count, folds * symbols)
     found = torch.bmm(frames.transpose(1, 2), joined)

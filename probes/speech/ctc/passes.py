@@ -12,7 +12,7 @@ from probes.speech.ctc.utterances import Utterances
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Loss of every probe and clip, (folds, layers, clips), and its gradient at every frame's scores.
+    """Result of a forward-backward pass: losses, shape (folds, layers, clips), and gradients at every frame's scores.
 
     `gradient` has shape (folds, layers, frames, symbols); `probability` minus `gradient` is the
     posterior of the symbols given the transcript. A clip whose text cannot fit its frames has loss 0
@@ -61,7 +61,7 @@ def forward_backward(batch: Utterances, found: Tensor, chosen: Tensor) -> Pass:
 
 
 def _ctc(logs: Tensor, targets: list[Tensor], counts: Tensor, layers: int) -> tuple[Tensor, Tensor]:
-    """Return the losses of sequences, `layers` for each target, and their gradients at the scores."""
+    """Return the CTC losses of sequences, `layers` of them for each target, and the gradients at the scores."""
     leaf = logs.contiguous().requires_grad_()
     lengths = torch.tensor([len(target) for target in targets])
     loss = ctc_loss(
