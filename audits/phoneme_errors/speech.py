@@ -97,7 +97,7 @@ def placed(speech: Speech, options: Options, context: Context) -> Speech:
     kept: list[Recording] = []
     skipped = list(speech.skipped)
     for (item, _), clip in zip(given, found, strict=True):
-        phones = () if clip is None else aligner.names.applied(clip.phones)
+        phones = () if clip is None else aligner.names.rename(clip.phones)
         if clip is not None and phones:
             kept.append(replace(item, phones=phones, errors=clip.errors, length=clip.length))
         else:

@@ -85,8 +85,8 @@ def _given_left(train: NDArray[np.integer], left: Ints, tokens: Ints, base: Floa
     total = np.bincount(follows, weights=counts, minlength=vocabulary + 1)[left]
     different = np.bincount(follows, minlength=vocabulary + 1)[left]
     wanted = left * vocabulary + tokens
-    place = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
-    together = np.where(pairs[place] == wanted, counts[place], 0) if len(pairs) else np.zeros(len(wanted))
+    index = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
+    together = np.where(pairs[index] == wanted, counts[index], 0) if len(pairs) else np.zeros(len(wanted))
     given: Floats = (together + different * base) / np.maximum(total + different, 1)
     return np.where(total > 0, given, base)
 
@@ -99,8 +99,8 @@ def _pairs(train: NDArray[np.integer], vocabulary: int) -> tuple[Ints, Ints]:
     for start in range(0, len(train), rows):
         part = train[start : start + rows].astype(np.int64)
         found, times = np.unique(part[:, :-1] * vocabulary + part[:, 1:], return_counts=True)
-        pairs, place = np.unique(np.append(pairs, found), return_inverse=True)
-        counts = np.bincount(place, weights=np.append(counts, times), minlength=len(pairs)).astype(np.int64)
+        pairs, inverse = np.unique(np.append(pairs, found), return_inverse=True)
+        counts = np.bincount(inverse, weights=np.append(counts, times), minlength=len(pairs)).astype(np.int64)
     return pairs, counts
 
 
@@ -148,11 +148,11 @@ def overlap_matrix(corpora: Sequence[Sequence[bytes]], n: int = 3) -> Floats:
 def _profile(sentences: Sequence[bytes], n: int) -> tuple[Ints, Floats]:
     """Return the n-grams of a corpus as numbers in order, and their relative frequencies."""
     joined = np.frombuffer(b"".join(sentences), np.uint8)
-    places = max(0, len(joined) - n + 1)
-    grams = np.zeros(places, dtype=np.int64)
-    for place in range(n):
-        grams = (grams << 8) | joined[place : place + places]
+    count = max(0, len(joined) - n + 1)
+    grams = np.zeros(count, dtype=np.int64)
+    for offset in range(n):
+        grams = (grams << 8) | joined[offset : offset + count]
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-    left = np.repeat(np.cumsum(lengths), lengths)[:places] - np.arange(places)
+    left = np.repeat(np.cumsum(lengths), lengths)[:count] - np.arange(count)
     found, counts = np.unique(grams[left >= n], return_counts=True)
     return found, counts / max(1, counts.sum())

@@ -110,8 +110,8 @@ def check_codes(folder: Path, codes: Sequence[str]) -> tuple[str, ...]:
         _path(folder, code)
         other = seen.setdefault(unicodedata.normalize("NFKC", code).casefold(), code)
         if other != code:
-            said = f"The codes {other!r} and {code!r} differ only by case or form: on some disks they are one file."
-            raise InputError(said, where="--langs", hint="Rename one of the two files.")
+            message = f"The codes {other!r} and {code!r} differ only by case or form: on some disks they are one file."
+            raise InputError(message, where="--langs", hint="Rename one of the two files.")
     twice = next((code for code, times in Counter(codes).items() if times > 1), None)
     if twice is not None:
         raise InputError(f"The language {twice!r} is given twice.", where="--langs", hint="Name each one once.")
@@ -163,14 +163,14 @@ def read_language(folder: Path, code: str, *, seed: int, train_bytes: int, held_
     sentences = lines.count - pool.blank
     if sentences < FEWEST_SENTENCES:
         count = "only one sentence" if sentences == 1 else f"{sentences or 'no'} sentences"
-        said = f"The file has {count} in {lines.count} line{'s' * (lines.count != 1)}."
-        raise lines.refusal(said, f"Write one sentence a line, {FEWEST_SENTENCES} or more.")
+        message = f"The file has {count} in {lines.count} line{'s' * (lines.count != 1)}."
+        raise lines.refusal(message, f"Write one sentence a line, {FEWEST_SENTENCES} or more.")
     held, train, also = _split(pool.ordered(), train_bytes, held_bytes, sentences // _HELD_SHARE)
     if not train:
-        said = f"The first sentence drawn for training is longer than {train_bytes} bytes."
+        message = f"The first sentence drawn for training is longer than {train_bytes} bytes."
         if also:
-            said = f"No sentence is left for training: {also} are equal to one of the {len(held)} held out."
-        raise InputError(said, where=str(path), hint="Give more different sentences, or more bytes.")
+            message = f"No sentence is left for training: {also} are equal to one of the {len(held)} held out."
+        raise InputError(message, where=str(path), hint="Give more different sentences, or more bytes.")
     unused = sentences - len(train) - len(held) - also
     skipped = {BLANK: pool.blank, ALSO_HELD: also, NOT_DRAWN: unused}
     return LanguageText(
@@ -231,8 +231,8 @@ def read_attributes(folder: Path, codes: Sequence[str]) -> Attributes:
         return Attributes(path=None, columns={}, missing=tuple(codes))
     check_ordinary(path, hint=f"Name a table {ATTRIBUTES}, or remove it.")
     if path.stat().st_size > LARGEST_TABLE:
-        said = f"The table is larger than {LARGEST_TABLE:,} bytes."
-        raise InputError(said, where=str(path), hint="Give one short row for each language.")
+        message = f"The table is larger than {LARGEST_TABLE:,} bytes."
+        raise InputError(message, where=str(path), hint="Give one short row for each language.")
     check_link(path, folder)
     table = read_table(path)
     if "code" not in table.columns:
@@ -244,8 +244,10 @@ def read_attributes(folder: Path, codes: Sequence[str]) -> Attributes:
     for row in table.rows:
         code = (row.values.get("code") or "").strip()
         if not code or code in rows:
-            said = f"The language {code!r} has a row already, on line {lines[code]}." if code else "The code is empty."
-            raise InputError(said, where=f"{path}:{row.line}", hint="Give each language one row.")
+            message = (
+                f"The language {code!r} has a row already, on line {lines[code]}." if code else "The code is empty."
+            )
+            raise InputError(message, where=f"{path}:{row.line}", hint="Give each language one row.")
         rows[code], lines[code] = row.values, row.line
     columns = {
         name: {code: cell for code in codes if code in rows and (cell := (rows[code].get(name) or "").strip())}
@@ -260,11 +262,11 @@ def _path(folder: Path, code: str) -> Path:
         hint = "A code has letters, digits, '_' and '.'; ',', '+' and '-' join codes. Rename zh-TW.txt to zh_TW.txt."
         raise InputError(f"{code!r} cannot be the code of a language.", where="--langs", hint=hint)
     try:
-        said = "" if folder.is_dir() else "This is no folder." if folder.exists() else "There is no such folder."
+        message = "" if folder.is_dir() else "This is no folder." if folder.exists() else "There is no such folder."
     except OSError as error:
-        said = f"The folder cannot be read: {error}."
-    if said:
-        raise InputError(said, where=str(folder), hint="Name the folder that holds the files <code>.txt.")
+        message = f"The folder cannot be read: {error}."
+    if message:
+        raise InputError(message, where=str(folder), hint="Name the folder that holds the files <code>.txt.")
     path = folder / f"{code}.txt"
     check_link(path, folder)
     read_head(path, wanted="text", hint=HINT)
@@ -302,13 +304,13 @@ class _Pool:
     def ordered(self) -> list[bytes]:
         """Drop sentences that are not needed and return the rest in order of priority."""
         order = np.argsort(self._priorities, kind="stable")
-        sizes = np.cumsum([len(self._sentences[place]) + 1 for place in order.tolist()])
+        sizes = np.cumsum([len(self._sentences[index]) + 1 for index in order.tolist()])
         order = order[: np.searchsorted(sizes, self._size) + 1]
         if len(order) < len(sizes):
             # No line above this one can come back in, whatever follows.
             self._limit = self._priorities[order[-1]]
         self._held = int(sizes[len(order) - 1])
-        self._sentences = [self._sentences[place] for place in order.tolist()]
+        self._sentences = [self._sentences[index] for index in order.tolist()]
         self._priorities = self._priorities[order]
         return self._sentences
 

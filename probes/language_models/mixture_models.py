@@ -209,7 +209,7 @@ def measure(job: Job, advance: Callable[[], None] = lambda: None) -> dict[str, A
     texts = {code: windows_of(job.corpus, code, tokenizer, job.cache) for code in {*job.codes, *job.scored}}
     curves: Mapping[str, tuple[float, ...]] = {}
     if job.recipe.steps:
-        went = train(
+        course = train(
             network,
             {code: texts[code][0] for code in job.codes},
             job.recipe,
@@ -219,9 +219,9 @@ def measure(job: Job, advance: Callable[[], None] = lambda: None) -> dict[str, A
             dtype=getattr(torch, job.dtype),
             advance=advance,
         )
-        if not went.finite:
+        if not course.finite:
             return {"status": DIVERGED, "losses": {}, "curves": {}, "parameters": parameters}
-        curves = went.curves
+        curves = course.curves
     losses: dict[str, Any] = {}
     for code in job.scored:
         held = texts[code][1]

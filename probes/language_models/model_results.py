@@ -43,11 +43,11 @@ class Results:
 
     folder: Path
     also: tuple[Path, ...] = ()
-    _met: dict[Path, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _rejected: dict[Path, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def path(self, key: object) -> Path:
         """Return the path of a key's result in the own folder, whether it exists or not."""
-        return self.folder / _place(key)
+        return self.folder / _relative_path(key)
 
     def has(self, key: object) -> bool:
         """Tell whether a file in any folder looks like the key's whole result; only `read` checks all of it."""
@@ -55,7 +55,7 @@ class Results:
 
     def found(self, keys: Sequence[object]) -> set[int]:
         """Return the indices of the keys that `has` finds; only both ends of each file are read."""
-        return {place for place, key in enumerate(keys) if self.has(key)}
+        return {index for index, key in enumerate(keys) if self.has(key)}
 
     def read(self, key: object, check: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any] | None:
         """Read the value of a key; None where no folder holds a whole one.
@@ -78,7 +78,7 @@ class Results:
             except _ABSENT:
                 continue
             except (OSError, ValueError, RecursionError) as error:
-                self._met[path] = str(error)
+                self._rejected[path] = str(error)
                 continue
             if path != self.path(key):
                 self.write(key, value)
@@ -100,8 +100,8 @@ class Results:
         data = _document(key, value)
         path = self.path(key)
         if len(data) > MOST_BYTES:
-            said = f"The result of one model has {len(data)} bytes; {MOST_BYTES} can be kept."
-            raise InputError(said, where=str(path), hint="Hold out less text.")
+            message = f"The result of one model has {len(data)} bytes; {MOST_BYTES} can be kept."
+            raise InputError(message, where=str(path), hint="Hold out less text.")
         # Not tempfile: its files are the writer's alone, and a merge may be another user's.
         part = path.parent / f"{_PART}{uuid4().hex}"
         try:
@@ -125,14 +125,14 @@ class Results:
     def problems(self) -> tuple[str, ...]:
         """Return the files that `read` rejected, as `file: why`, and the other folders that do not exist."""
         missing = (f"{folder}: there is no such folder" for folder in self.also if not folder.is_dir())
-        return (*missing, *(f"{path}: {why}" for path, why in sorted(self._met.items())))
+        return (*missing, *(f"{path}: {why}" for path, why in sorted(self._rejected.items())))
 
     def _paths(self, key: object) -> Iterator[Path]:
-        place = _place(key)
-        return (folder / place for folder in (self.folder, *self.also))
+        relative = _relative_path(key)
+        return (folder / relative for folder in (self.folder, *self.also))
 
 
-def _place(key: object) -> Path:
+def _relative_path(key: object) -> Path:
     name = sha256_json(key)
     return Path(name[:2], f"{name}.json")
 

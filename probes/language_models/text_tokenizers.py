@@ -83,8 +83,8 @@ class Tokenizer:
             return [np.frombuffer(line, dtype=np.uint8).astype(np.int32) for line in lines]
         # A text that spells "[SEP]" means these letters. Set here, since a copy sent to a worker forgets it.
         self._rules.encode_special_tokens = True
-        texts = [self._decoded(place, line) for place, line in enumerate(lines, start=1)]
-        with _told(self.name):
+        texts = [self._decoded(number, line) for number, line in enumerate(lines, start=1)]
+        with _refusals(self.name):
             # One by one, which is faster than a batch on one core: a batch would start threads, and a fork loses those.
             found = [np.array(self._rules.encode(text, add_special_tokens=False).ids, np.int32) for text in texts]
         for text, ids in zip(texts, found, strict=True):
@@ -107,12 +107,12 @@ class Tokenizer:
             return 0.0
         return sum(int((row == self.unknown).sum()) for row in ids) / tokens
 
-    def _decoded(self, place: int, line: bytes) -> str:
+    def _decoded(self, number: int, line: bytes) -> str:
         try:
             return line.decode()
         except UnicodeDecodeError as error:
-            said = f"Sentence {place} is not UTF-8: it holds the byte 0x{line[error.start]:02x}."
-            raise InputError(said, where=self.name, hint="Save the corpus as UTF-8.") from None
+            message = f"Sentence {number} is not UTF-8: it holds the byte 0x{line[error.start]:02x}."
+            raise InputError(message, where=self.name, hint="Save the corpus as UTF-8.") from None
 
 
 BYTES = Tokenizer(name="bytes", sha256=sha256_json(["bytes", 257, 256, 10]), size=257, mask=256, separator=10)
@@ -135,19 +135,19 @@ def read_tokenizer(path: Path) -> Tokenizer:
         check_links(path)
     content = tokenizer_content(file)
     rules = _rules(file)
-    with _told(str(file)):
+    with _refusals(str(file)):
         ids = rules.get_vocab()
     size = max(ids.values(), default=-1) + 1
     if not 1 < size <= MOST_TOKENS:
-        said = f"It has {size} tokens; 2 to {MOST_TOKENS} can be used."
-        raise InputError(said, where=f"{file}, model.vocab", hint=AGAIN)
+        message = f"It has {size} tokens; 2 to {MOST_TOKENS} can be used."
+        raise InputError(message, where=f"{file}, model.vocab", hint=AGAIN)
     _check_whole(content["model"], content, str(file))
     names = _names(file.parent) if path.is_dir() else {}
     mask = _first_id(ids, [names.get("mask_token", ""), *_MASKS])
     ends = [names.get("sep_token", ""), names.get("eos_token", ""), *_SEPARATORS]
     separator = _first_id(ids, [name for name in ends if ids.get(name) != mask])
     unknown = _unknown(content["model"], ids)
-    with _told(str(file)):
+    with _refusals(str(file)):
         before, after = _template(rules)
         newline = rules.encode("\n", add_special_tokens=False).ids
         notes = _notes(rules)
@@ -199,8 +199,8 @@ def train_bpe(texts: Mapping[str, Sequence[bytes]], size: int) -> bytes:
     totals = {code: sum(map(len, lines)) for code, lines in texts.items()}
     empty = [code for code in sorted(totals) if not totals[code]]
     if empty or not totals:
-        said = f"There is no text of {empty[0]!r}." if empty else "There is no text."
-        raise InputError(said, where="texts of the vocabulary", hint="Give sentences of every language.")
+        message = f"There is no text of {empty[0]!r}." if empty else "There is no text."
+        raise InputError(message, where="texts of the vocabulary", hint="Give sentences of every language.")
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     whole = Tokenizer(models.BPE())
@@ -227,8 +227,8 @@ def _share(code: str, lines: Sequence[bytes], room: int) -> Iterator[str]:
             try:
                 yield line.decode()
             except UnicodeDecodeError:
-                said = f"A sentence of {code!r} is not UTF-8: {ascii(line[:60])[2:-1]}."
-                raise InputError(said, where="texts of the vocabulary", hint="Save the corpus as UTF-8.") from None
+                message = f"A sentence of {code!r} is not UTF-8: {ascii(line[:60])[2:-1]}."
+                raise InputError(message, where="texts of the vocabulary", hint="Save the corpus as UTF-8.") from None
 
 
 @contextmanager
@@ -245,7 +245,7 @@ def _one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
+def _refusals(where: str) -> Iterator[None]:
     """Turn any error of the library into a refusal that names the file of the rules."""
     try:
         yield
@@ -260,7 +260,7 @@ def _told(where: str) -> Iterator[None]:
 def _rules(file: Path) -> Any:
     from tokenizers import Tokenizer
 
-    with _told(str(file)):
+    with _refusals(str(file)):
         rules = Tokenizer.from_str(file.read_text(encoding="utf-8-sig"))
         rules.no_truncation()
         rules.no_padding()
@@ -325,5 +325,5 @@ def _notes(rules: Any) -> tuple[str, ...]:
         return ()
     read = unicodedata.normalize("NFC", rules.normalizer.normalize_str("Xé"))
     lost = {"X": "It reads capitals as small letters", "é": "It takes accents off"}
-    return tuple(f"{said}; the loss does not count what it would take to tell them." for letter, said in lost.items()
-                 if letter not in read)  # fmt: skip
+    changes = [change for letter, change in lost.items() if letter not in read]
+    return tuple(f"{change}; the loss does not count what it would take to tell them." for change in changes)

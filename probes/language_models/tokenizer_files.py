@@ -42,8 +42,8 @@ def tokenizer_content(file: Path) -> Mapping[str, Any]:
     content = read_json(file)
     model = content.get("model") if isinstance(content, dict) else None
     if not isinstance(content, dict) or not isinstance(model, dict) or not isinstance(model.get("vocab"), dict | list):
-        said = "The file is JSON, but no tokenizer: it has no model with a vocabulary."
-        raise InputError(said, where=str(file), hint="Give a tokenizer.json as the library tokenizers writes it.")
+        message = "The file is JSON, but no tokenizer: it has no model with a vocabulary."
+        raise InputError(message, where=str(file), hint="Give a tokenizer.json as the library tokenizers writes it.")
     _check_growth(content.get("normalizer"), str(file))
     _try(file)
     return content
@@ -84,8 +84,8 @@ def load_rules(file: str) -> None:
 def read_json(file: Path) -> object:
     """Read a JSON file of a tokenizer, within limits of its size and its number of lists."""
     if file.exists() and not file.is_dir() and (not file.is_file() or file.stat().st_size > LARGEST_FILE):
-        said = f"It has more than {LARGEST_FILE} bytes." if file.is_file() else "This is not an ordinary file."
-        raise InputError(said, where=str(file), hint="Give a tokenizer.json as the library tokenizers writes it.")
+        message = f"It has more than {LARGEST_FILE} bytes." if file.is_file() else "This is not an ordinary file."
+        raise InputError(message, where=str(file), hint="Give a tokenizer.json as the library tokenizers writes it.")
     try:
         text = read_text(file)
     except InputError as error:
@@ -116,8 +116,8 @@ def _check_growth(rule: object, where: str) -> None:
             charsmap = str(found.get("precompiled_charsmap", ""))
             growth *= max(written + between, 1) * max(ahead, 1) * _longest(charsmap[:_LONGEST_MAP])
             if growth > _MOST_GROWTH or len(charsmap) > _LONGEST_MAP:
-                said = "Its rules put so much in the place of a letter that a text could fill the memory."
-                raise InputError(said, where=f"{where}, normalizer", hint="Use a tokenizer that you trust.")
+                message = "Its rules put so much in the place of a letter that a text could fill the memory."
+                raise InputError(message, where=f"{where}, normalizer", hint="Use a tokenizer that you trust.")
 
 
 def _longest(charsmap: str) -> int:

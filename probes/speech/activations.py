@@ -210,7 +210,7 @@ class SpeechEncoder:
         self.forwards += len(waves)
         inputs = self._inputs(waves)
         try:
-            with torch.inference_mode(), _undisturbed():
+            with torch.inference_mode(), _preserved_random_state():
                 output = self._model(**inputs, output_hidden_states=hidden, return_dict=True)
                 if self._head is None:
                     return output, []
@@ -259,7 +259,7 @@ class SpeechEncoder:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _preserved_random_state() -> Iterator[None]:
     """Keep the state of torch's global generator: models draw from it even where they use nothing of it."""
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         # WavLM gives torch two masks of different types, which is allowed and means the same.
@@ -296,7 +296,7 @@ def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tu
         config = hub_models.configuration(folder)
         meta = hub_models.described(loader, config, folder)
         if random_seed is not None:
-            with _undisturbed():
+            with _preserved_random_state():
                 torch.manual_seed(random_seed)
                 model = loader.from_config(config, trust_remote_code=False)
     if random_seed is None:

@@ -158,8 +158,8 @@ def _runs(labels: NDArray[np.int64], blank: int) -> tuple[NDArray[np.int64], NDA
     """Return the first frame of each run of a symbol other than the blank, and the frame after the run."""
     changes = np.flatnonzero(np.diff(labels)) + 1
     starts, ends = np.concatenate([[0], changes]), np.concatenate([changes, [len(labels)]])
-    said = labels[starts] != blank
-    return starts[said], ends[said]
+    spoken = labels[starts] != blank
+    return starts[spoken], ends[spoken]
 
 
 def phone_intervals(
@@ -230,10 +230,10 @@ def targets_of(vocabulary: Vocabulary, transcript: str, *, phones: bool) -> Targ
         raise _unknown(list(dict.fromkeys(lacking)), list(known))
     found: list[tuple[str, int]] = []
     for word in words:
-        heard = [(unit, number) for unit, number in word if number is not None]
-        if heard and found and SPACE in known:
+        encoded = [(unit, number) for unit, number in word if number is not None]
+        if encoded and found and SPACE in known:
             found.append((SPACE, known[SPACE]))
-        found += heard
+        found += encoded
     return Targets(
         numbers=tuple(number for _, number in found), symbols=tuple(unit for unit, _ in found), left_out=len(lacking)
     )

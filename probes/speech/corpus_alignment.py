@@ -26,7 +26,7 @@ _NONE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class ClipAlignment:
     """The alignment of one clip: its phones, the path's mean log-probability per frame, and the head's errors.
 
     `errors` are the insertions, deletions and substitutions of its best symbols against the `length` of the transcript:
@@ -50,7 +50,7 @@ def align_corpus(
     cache: Cache,
     progress: Progress,
     largest: int = 8,
-) -> list[Placed | None]:
+) -> list[ClipAlignment | None]:
     """Align every clip to its transcript; None where no path through the head's frames spells it.
 
     Parameters
@@ -60,21 +60,23 @@ def align_corpus(
     key
         What the head's answers depend on besides the clips.
     """
-    found: list[Placed | None] = [None] * len(items)
+    found: list[ClipAlignment | None] = [None] * len(items)
     opened = functools.cache(open_encoder)
     with progress.phase("Aligning the phones", len(items), "clips") as advance:
         for batch in plan_batches(items, batching_of(folder), largest=largest):
-            mine = [items[index] for index in batch.items]
+            clips = [items[index] for index in batch.items]
             entry_key = [_VERSION, key, [[items[index].sha256, list(targets[index].numbers)] for index in batch.items]]
-            said = [targets[index] for index in batch.items]
-            entry = cache.memo(ALIGNED, entry_key, partial(_aligned, opened, mine, said, blank, str(folder.path)))
+            transcripts = [targets[index] for index in batch.items]
+            entry = cache.memo(
+                ALIGNED, entry_key, partial(_aligned, opened, clips, transcripts, blank, str(folder.path))
+            )
             for index, path, errors_of in zip(batch.items, _unpacked(entry), entry["errors"].tolist(), strict=True):
                 if path is not None:
                     centres = head_centres(folder, items[index].samples)
                     phones = phone_intervals(path, centres, targets[index].symbols, pauses=frozenset({SPACE}))
                     length = len(targets[index].numbers)
-                    found[index] = Placed(phones=phones, score=path.score, errors=errors_of, length=length)
-            advance(len(mine))
+                    found[index] = ClipAlignment(phones=phones, score=path.score, errors=errors_of, length=length)
+            advance(len(clips))
     return found
 
 
@@ -119,11 +121,11 @@ def _packed(paths: Sequence[CtcPath | None]) -> dict[str, Tensor]:
 
 def _unpacked(entry: dict[str, Tensor]) -> list[CtcPath | None]:
     found: list[CtcPath | None] = []
-    spans, place = entry["spans"].numpy(), 0
+    spans, offset = entry["spans"].numpy(), 0
     for count, score in zip(entry["counts"].tolist(), entry["scores"].tolist(), strict=True):
         if count == _NONE:
             found.append(None)
             continue
-        found.append(CtcPath(spans[0, place : place + count], spans[1, place : place + count], score))
-        place += count
+        found.append(CtcPath(spans[0, offset : offset + count], spans[1, offset : offset + count], score))
+        offset += count
     return found

@@ -31,19 +31,19 @@ class ClassMoments:
         zeros = [torch.zeros(shape, dtype=torch.float64) for shape in ((classes,), (classes, width), (width, width))]
         return cls(*(part.expand(sets, *part.shape).clone() for part in zeros))
 
-    def add(self, place: int, vectors: Tensor, labels: Tensor) -> None:
+    def add(self, index: int, vectors: Tensor, labels: Tensor) -> None:
         """Add items to one set: float32 vectors of shape (items, width), centred roughly, and their classes."""
-        self.counts[place] += torch.bincount(labels, minlength=self.counts.shape[1]).double()
-        self.sums[place].index_add_(0, labels, vectors.double())
+        self.counts[index] += torch.bincount(labels, minlength=self.counts.shape[1]).double()
+        self.sums[index].index_add_(0, labels, vectors.double())
         # The products of one chunk fit float32; their sum over a corpus does not. BLAS forms one triangle only.
         triangle = ssyrk(1.0, vectors.numpy().T, lower=0)
-        self.squares[place] += torch.from_numpy(triangle)
+        self.squares[index] += torch.from_numpy(triangle)
 
-    def total(self, places: list[int]) -> "ClassMoments":
+    def total(self, indices: list[int]) -> "ClassMoments":
         """Return the moments of the union of several sets, as one set."""
-        return ClassMoments(*(part[places].sum(0)[None] for part in (self.counts, self.sums, self.squares)))
+        return ClassMoments(*(part[indices].sum(0)[None] for part in (self.counts, self.sums, self.squares)))
 
-    def less(self, other: "ClassMoments") -> "ClassMoments":
+    def subtract(self, other: "ClassMoments") -> "ClassMoments":
         """Return the moments of the items left after those of `other` are removed."""
         return ClassMoments(self.counts - other.counts, self.sums - other.sums, self.squares - other.squares)
 

@@ -57,7 +57,7 @@ def advice_on_folder(folder: Path) -> str:
 
 
 @contextmanager
-def advised(advice: str) -> Iterator[None]:
+def with_advice(advice: str) -> Iterator[None]:
     """Add advice to the hint of any refusal raised inside the block."""
     try:
         yield

@@ -17,7 +17,7 @@ from probes.files.levels import Note as Note
 from probes.files.names import suggest
 from probes.files.safe_paths import Places, is_name_of_file
 from probes.files.tables import Row, Table
-from probes.speech.known_layouts import advice_on_table, advised
+from probes.speech.known_layouts import advice_on_table, with_advice
 from probes.speech.manifest_folders import open_manifest
 
 ROLES: Mapping[str, tuple[str, ...]] = {
@@ -174,7 +174,7 @@ def assemble(
     Where recordings are never `opened`, a path is a name like any other: it need not lead to a file below the root.
     `advice` is added to every refusal.
     """
-    with advised(advice):
+    with with_advice(advice):
         manifest = _assemble(table, columns, by, values, bins, Places(audio_root) if opened else None, needs, notes)
     return replace(manifest, advice=advice)
 
@@ -373,9 +373,9 @@ def _segment(row: Row, columns: tuple[str, str, bool], where: str) -> tuple[floa
     try:
         start, end = (float(text) for text in texts)
     except ValueError:
-        met = f"{first} {texts[0]!r} and {second} {texts[1]!r} are not both seconds."
+        message = f"{first} {texts[0]!r} and {second} {texts[1]!r} are not both seconds."
         raise InputError(
-            met, where=where, hint="Write both like 0.25, or leave both empty for the whole file."
+            message, where=where, hint="Write both like 0.25, or leave both empty for the whole file."
         ) from None
     end += start if is_duration else 0.0
     if not (math.isfinite(end) and 0 <= start < end):

@@ -54,7 +54,7 @@ class PhoneEmbeddings:
         self._reopened: Encoder | None = None
         self._batches = plan_batches(items, batching, largest=largest)
         self.tokens = [
-            (index, place) for batch in self._batches for index in batch.items for place in range(len(phones[index]))
+            (index, number) for batch in self._batches for index in batch.items for number in range(len(phones[index]))
         ]
 
     @property
@@ -101,10 +101,10 @@ class PhoneEmbeddings:
         return sum(len(self._phones[index]) for index in batch.items)
 
     def _key_of(self, batch: Batch) -> list[object]:
-        places = [
+        content = [
             [self._items[index].sha256, [[one.start, one.end] for one in self._phones[index]]] for index in batch.items
         ]
-        return [self.key, places]
+        return [self.key, content]
 
     def _present(self, batch: Batch) -> bool:
         return self._cache.has(PHONES, self._key_of(batch))

@@ -49,9 +49,9 @@ class PhoneNames:
             plain = text if self._keep_stress or not _STRESSED.fullmatch(text) else text[:2]
             name = next((one for one in (text, plain) if one in self._mapping), None)
             phone = plain if name is None else self._mapping[name]
-            done = "mapped" if name is not None else "stress" if plain != text else ""
+            change = "mapped" if name is not None else "stress" if plain != text else ""
             self.unused -= {name}
-            self._known[label] = ("" if phone.casefold() in PAUSES else phone, done)
+            self._known[label] = ("" if phone.casefold() in PAUSES else phone, change)
         return self._known[label]
 
     def mapped(self, label: str) -> str:
@@ -59,10 +59,10 @@ class PhoneNames:
         self.unused -= {label}
         return self._mapping.get(label, label)
 
-    def applied(self, phones: Iterable[PhoneInterval]) -> tuple[PhoneInterval, ...]:
+    def rename(self, phones: Iterable[PhoneInterval]) -> tuple[PhoneInterval, ...]:
         """Rename phones and drop pauses.
 
-        >>> PhoneNames({"DX": "T"}, keep_stress=False).applied([PhoneInterval("AH0", 0.0, 0.1)])
+        >>> PhoneNames({"DX": "T"}, keep_stress=False).rename([PhoneInterval("AH0", 0.0, 0.1)])
         (PhoneInterval(phone='AH', start=0.0, end=0.1),)
         """
         named = (replace(one, phone=self.of(one.phone)[0]) for one in phones)
@@ -84,6 +84,6 @@ def _read_map(path: Path) -> dict[str, str]:
     for row in table.rows:
         old, new = (clean(row.values.get(name)) for name in ("from", "to"))
         if found.setdefault(old, new) != new:
-            met = f"The phone {old!r} becomes both {found[old]!r} and {new!r}."
-            raise InputError(met, where=f"{path}:{row.line}", hint="Keep one of the two rows.")
+            message = f"The phone {old!r} becomes both {found[old]!r} and {new!r}."
+            raise InputError(message, where=f"{path}:{row.line}", hint="Keep one of the two rows.")
     return found

@@ -80,7 +80,7 @@ class Hits:
     outside: Floats
 
 
-def deal(
+def make_design(
     phones: Ints,
     speakers: Ints,
     member: Bools,
@@ -102,13 +102,13 @@ def deal(
     Examples
     --------
     >>> member = np.array([[True, True, False, False]])
-    >>> design = deal(np.zeros(4, int), np.arange(4), member, 2, np.random.default_rng(0))
+    >>> design = make_design(np.zeros(4, int), np.arange(4), member, 2, np.random.default_rng(0))
     >>> sorted(design.fold[:2].tolist()), sorted(design.fold[2:].tolist()), int(design.matched.sum())
     ([0, 1], [0, 1], 2)
     """
-    whose = np.arange(member.shape[1]) if people is None else people
-    first, place = np.unique(whose, return_index=True, return_inverse=True)[1:]
-    fold = _dealt(member[:, first], folds, rng)[place.ravel()]
+    person_of = np.arange(member.shape[1]) if people is None else people
+    first, person = np.unique(person_of, return_index=True, return_inverse=True)[1:]
+    fold = _assign_folds(member[:, first], folds, rng)[person.ravel()]
     matched = np.zeros((len(member), len(phones)), dtype=bool)
     used, classes = phones >= 0, int(phones.max()) + 1
     for k in range(folds):
@@ -119,13 +119,13 @@ def deal(
             own = np.bincount(phones[here[inside[speakers[here]]]], minlength=classes)
             # In random order within every phone, as many from the front as the group has.
             mixed = here[np.lexsort((rng.random(len(here)), phones[here]))]
-            place = np.arange(len(here)) - starts[phones[mixed]]
-            matched[group, mixed[place < own[phones[mixed]]]] = True
+            rank = np.arange(len(here)) - starts[phones[mixed]]
+            matched[group, mixed[rank < own[phones[mixed]]]] = True
     shares = np.bincount(phones[used], minlength=classes) / max(used.sum(), 1) if mix is None else mix
     return Design(phones=phones, speakers=speakers, member=member, fold=fold, folds=folds, matched=matched, mix=shares)
 
 
-def _dealt(member: Bools, folds: int, rng: np.random.Generator) -> Ints:
+def _assign_folds(member: Bools, folds: int, rng: np.random.Generator) -> Ints:
     """Assign people to folds so that each group, and everyone together, is spread over them evenly.
 
     In random order, those in small groups first, each goes where its own groups are least present so far.
@@ -203,7 +203,7 @@ def _discriminants(design: Design, chunks: Chunks, standard: Standard) -> _Probe
                 inside = own.total(others)
                 found.inside[k].append(fit_discriminant(inside, mix))
                 found.matched[k].append(fit_discriminant(matched.total(others), mix))
-                found.outside[k].append(fit_discriminant(rest[k].less(inside), mix))
+                found.outside[k].append(fit_discriminant(rest[k].subtract(inside), mix))
     return found
 
 
@@ -278,8 +278,8 @@ def _softmax(values: Tensor, labels: Tensor, sets: list[NDArray[np.intp]], mix: 
             means[row] = mine.mean(0)
             features[row, : len(chosen)] = mine - means[row]
             targets[row, : len(chosen)] = labels[torch.from_numpy(chosen)]
-            met = torch.bincount(targets[row, : len(chosen)], minlength=classes).clamp_min(1) / len(chosen)
-            shares[row, : len(chosen)] = (wanted / met)[targets[row, : len(chosen)]]
+            shares_seen = torch.bincount(targets[row, : len(chosen)], minlength=classes).clamp_min(1) / len(chosen)
+            shares[row, : len(chosen)] = (wanted / shares_seen)[targets[row, : len(chosen)]]
         weights, biases = softmax_probe(features, targets, classes, shares=shares)
         biases = biases - (means[:, None] @ weights)[:, 0]
         found += list(zip(weights, biases, strict=True))
@@ -303,9 +303,9 @@ def _count(design: Design, probes: _Probes, chunks: Chunks, standard: Standard) 
                 jobs.append((1 + group, probes.matched[k][group], np.ones(len(chosen), dtype=bool)))
                 jobs.append((1 + groups + group, probes.inside[k][group], inside))
                 jobs.append((1 + 2 * groups + group, probes.outside[k][group], inside))
-            for place, (weights, biases), who in jobs:
+            for index, (weights, biases), who in jobs:
                 right = _right(x, weights, biases, design.phones[tokens], who)
-                hits[place] += np.bincount(cells[tokens[who]], weights=right, minlength=people * classes)
+                hits[index] += np.bincount(cells[tokens[who]], weights=right, minlength=people * classes)
     trials = np.bincount(cells[fold >= 0], minlength=people * classes).astype(np.float64)
     shape = (people, classes)
     stacked = np.stack(hits[1:]).reshape(3, groups, *shape) if groups else np.zeros((3, 0, *shape))

@@ -82,27 +82,27 @@ def read_textgrid(path: Path) -> list[Tier]:
     tokens = _Tokens(path, content)
     head = [tokens.header(), tokens.header()]
     if not head[0].startswith("ooTextFile") or head[1] != "TextGrid":
-        met = f"This is no TextGrid: it begins with {(head[0] or content.lstrip())[:60]!r}."
-        raise InputError(met, where=str(path), hint="In Praat: Save as text file, or Save as short text file.")
+        message = f"This is no TextGrid: it begins with {(head[0] or content.lstrip())[:60]!r}."
+        raise InputError(message, where=str(path), hint="In Praat: Save as text file, or Save as short text file.")
     for what in ("the start", "the end"):
         tokens.number(what)
-    tiers = [tier for place in range(1, tokens.count("tiers") + 1) if (tier := _tier(tokens, place))]
+    tiers = [tier for number in range(1, tokens.count("tiers") + 1) if (tier := _tier(tokens, number))]
     tokens.finish()
     return tiers
 
 
-def _tier(tokens: "_Tokens", place: int) -> Tier | None:
-    tokens.inside = f" of tier {place}"
+def _tier(tokens: "_Tokens", tier: int) -> Tier | None:
+    tokens.inside = f" of tier {tier}"
     kind = tokens.string("the class")
     if kind not in ("IntervalTier", "TextTier"):
-        tokens.refuse(f"The class of tier {place} is {kind[:60]!r}.", "It is IntervalTier or TextTier.")
+        tokens.refuse(f"The class of tier {tier} is {kind[:60]!r}.", "It is IntervalTier or TextTier.")
     name = tokens.string("the name")
     tokens.inside = f" of tier {name[:60]!r}"
     for what in ("the start", "the end"):
         tokens.number(what)
     marks = []
-    for number in range(1, tokens.count("intervals") + 1):
-        tokens.interval = number
+    for interval in range(1, tokens.count("intervals") + 1):
+        tokens.interval = interval
         start = tokens.number("the start")
         line = tokens.line
         end = tokens.number("the end") if kind == "IntervalTier" else start
@@ -120,7 +120,7 @@ class _Tokens:
         self.inside = ""
         self.interval = 0
         self._text = text
-        self._place = 0
+        self._offset = 0
         self._matches = _TOKEN.finditer(text)
 
     def _next(self) -> str | float | None:
@@ -138,9 +138,9 @@ class _Tokens:
         self._move(len(self._text))
         return None
 
-    def _move(self, place: int) -> None:
-        self.line += self._text.count("\n", self._place, place)
-        self._place = place
+    def _move(self, offset: int) -> None:
+        self.line += self._text.count("\n", self._offset, offset)
+        self._offset = offset
 
     def header(self) -> str:
         """Return the next token, whatever it is: a file that is no TextGrid may hold anything."""
@@ -170,10 +170,10 @@ class _Tokens:
             self.refuse(f"After the last tier there is more: {str(found)[:60]!r}.", "A count (size) is too small.")
 
     def _wrong(self, what: str, kind: str, found: str | float | None) -> NoReturn:
-        place = f" of interval {self.interval}" if self.interval else ""
-        met = "the file ends" if found is None else f"there is {str(found)[:60]!r}"
+        interval = f" of interval {self.interval}" if self.interval else ""
+        instead = "the file ends" if found is None else f"there is {str(found)[:60]!r}"
         self.refuse(
-            f"Here {what}{place}{self.inside} was to come, {kind}; but {met}.",
+            f"Here {what}{interval}{self.inside} was to come, {kind}; but {instead}.",
             "The file is cut, or one of its counts (size) is wrong: write it again.",
         )
 
@@ -205,9 +205,9 @@ def phone_tiers(tiers: Sequence[Tier], tier: str | None, where: str) -> list[Tie
         hint = "Choose one with --tier NAME, or rename one."
         raise InputError(f"Several tiers may hold the phones: {both}.", where=where, hint=hint)
     if not found:
-        met = "No tier is called like one of phones" if tier is None else f"There is no tier {tier!r}"
+        message = "No tier is called like one of phones" if tier is None else f"There is no tier {tier!r}"
         hint = suggest(tier or "phones", [one.name[:60] for one in tiers])
-        raise InputError(f"{met}.", where=where, hint=f"Choose one with --tier NAME. {hint}")
+        raise InputError(f"{message}.", where=where, hint=f"Choose one with --tier NAME. {hint}")
     if not any(one.marks for one in found):
         raise InputError(f"The tier {found[0].name[:60]!r} is empty.", where=where, hint="Align the recording again.")
     return found

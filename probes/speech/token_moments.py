@@ -109,10 +109,10 @@ def phone_moments(
     size = max(1, block_bytes // (8 * max(people * width, 1)))
     for start in range(0, len(wanted), size):
         block = wanted[start : start + size]
-        place = np.full(int(phones.max(initial=0)) + 1, -1)
-        place[block] = np.arange(len(block))
+        row_of = np.full(int(phones.max(initial=0)) + 1, -1)
+        row_of[block] = np.arange(len(block))
         # Phones that take no part have the number -1, which would index the last.
-        row = np.where(phones >= 0, place[phones], -1)
+        row = np.where(phones >= 0, row_of[phones], -1)
         cells = np.where(row >= 0, row * people + speakers, -1)
         counts = np.bincount(cells[cells >= 0], minlength=len(block) * people)
         sums = torch.zeros((len(block) * people, width), dtype=torch.float64)

@@ -47,16 +47,16 @@ def read_pipeline(root: Path) -> Pipeline:
     if not steps.exists():
         return Pipeline(transformer=root)
     kinds, names = _modules(root, steps)
-    places = [_inside(root, root / name, f"{steps}, path") for name in names]
-    settings = _transformer_settings(root, places[0])
-    pooling = places[1] / "config.json"
+    folders = [_inside(root, root / name, f"{steps}, path") for name in names]
+    settings = _transformer_settings(root, folders[0])
+    pooling = folders[1] / "config.json"
     return Pipeline(
-        transformer=places[0],
+        transformer=folders[0],
         mode=_mode(settings_object(root, pooling), str(pooling)),
         where=str(pooling),
         longest=positive(settings.get("max_seq_length")),
         lower=settings.get("do_lower_case") is True,
-        dense=tuple(_dense(root, place) for kind, place in zip(kinds, places, strict=True) if kind == "Dense"),
+        dense=tuple(_dense(root, folder) for kind, folder in zip(kinds, folders, strict=True) if kind == "Dense"),
         unit="Normalize" in kinds,
     )
 

@@ -139,8 +139,8 @@ def encode_all(
             advance(len(chunk))
     if not texts:
         return Encoded(vectors=np.zeros((0, 0), dtype=np.float32), cut=np.zeros(0, dtype=np.bool_))
-    places = {text: place for place, text in enumerate(text for chunk in chunks for text in chunk)}
-    rows = [places[text] for text in texts]
+    indices = {text: index for index, text in enumerate(text for chunk in chunks for text in chunk)}
+    rows = [indices[text] for text in texts]
     return Encoded(vectors=np.concatenate(vectors)[rows], cut=np.concatenate(cut)[rows])
 
 

@@ -127,15 +127,15 @@ def find_text_encoder(
     folder = replace(folder, reference=reference)
     _check_text_model(folder)
     chosen = _pooling(pooling, pipeline, folder)
-    place = _layer(layer, folder)
+    index = _layer(layer, folder)
     # Dense layers and scaling belong to the vectors that the folder itself makes.
-    own = place == -1 and chosen == _KNOWN_MODES.get(pipeline.mode)
+    own = index == -1 and chosen == _KNOWN_MODES.get(pipeline.mode)
     return TextEncoderSpec(
         reference=reference,
         kind="transformer",
         folder=folder,
         pooling=chosen,
-        layer=place,
+        layer=index,
         max_tokens=_limit(max_tokens, pipeline, folder),
         unit=own and pipeline.unit,
         lower=pipeline.lower,
@@ -235,28 +235,30 @@ def _layer(asked: int | float, folder: ModelFolder) -> int:
             where=f"{folder.path / 'config.json'}, key num_hidden_layers",
             hint=AGAIN,
         )
-    place = round(asked * count) if isinstance(asked, float) else asked
-    if not -count - 1 <= place <= count:
+    index = round(asked * count) if isinstance(asked, float) else asked
+    if not -count - 1 <= index <= count:
         raise InputError(
-            f"There is no layer {place}.", where=f"--layer {asked}", hint=f"Layers are 0 to {count}, or -1, the last."
+            f"There is no layer {index}.", where=f"--layer {asked}", hint=f"Layers are 0 to {count}, or -1, the last."
         )
     # Hidden states are the embeddings and one for each layer.
-    place = place % (count + 1)
-    return -1 if place == count else place
+    index = index % (count + 1)
+    return -1 if index == count else index
 
 
 def _limit(asked: int | None, pipeline: Pipeline, folder: ModelFolder) -> int:
-    places = None if folder.family in _UNLIMITED else _first(folder.config, _POSITION_KEYS)
-    if places is not None and _OFFSET.fullmatch(folder.family):
+    positions = None if folder.family in _UNLIMITED else _first(folder.config, _POSITION_KEYS)
+    if positions is not None and _OFFSET.fullmatch(folder.family):
         padding = folder.config.get("pad_token_id")
         # Position 0 is behind that of padding: RoBERTa's 514 positions, with padding at 1, hold 512 tokens.
-        places -= (padding if isinstance(padding, int) else 1) + 1
-    if asked is not None and places is not None and asked > places:
+        positions -= (padding if isinstance(padding, int) else 1) + 1
+    if asked is not None and positions is not None and asked > positions:
         raise InputError(
-            f"The model has {places} positions for tokens.", where=f"--max-tokens {asked}", hint=f"At most {places}."
+            f"The model has {positions} positions for tokens.",
+            where=f"--max-tokens {asked}",
+            hint=f"At most {positions}.",
         )
     longest = positive(_tokenizer_settings(folder).get("model_max_length"))
-    known = [limit for limit in (places, pipeline.longest, longest, MOST_TOKENS) if limit is not None]
+    known = [limit for limit in (positions, pipeline.longest, longest, MOST_TOKENS) if limit is not None]
     return max(min(known), 1) if asked is None else asked
 
 

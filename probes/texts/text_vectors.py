@@ -38,13 +38,13 @@ def _embeddings_name(archive: Archive) -> str:
         return "embeddings"
     tables = [name for name, there in archive.arrays.items() if len(there.shape) == 2 and there.dtype.kind in "iuf"]
     if len(tables) != 1:
-        said = f"The file has no array 'embeddings', and {len(tables)} others could be meant. {archive.listing()}"
-        raise InputError(said, where=str(archive.path), hint=_SAVE)
+        message = f"The file has no array 'embeddings', and {len(tables)} others could be meant. {archive.listing()}"
+        raise InputError(message, where=str(archive.path), hint=_SAVE)
     return tables[0]
 
 
-def _wrong(archive: Archive, name: str, said: str, hint: str) -> InputError:
-    return InputError(f"The array {name!r} {said}.", where=f"{archive.path}, {name}", hint=hint)
+def _wrong(archive: Archive, name: str, message: str, hint: str) -> InputError:
+    return InputError(f"The array {name!r} {message}.", where=f"{archive.path}, {name}", hint=hint)
 
 
 def _checked(archive: Archive, name: str) -> StoredArray:
@@ -52,8 +52,8 @@ def _checked(archive: Archive, name: str) -> StoredArray:
     stored = archive.find(name)
     shape = stored.shape
     if len(shape) != 2 or not shape[0] or not 0 < shape[1] <= MAX_WIDTH:
-        said = f"has the shape {shape}, not (texts, width) with a width of 1 to {MAX_WIDTH}"
-        raise _wrong(archive, name, said, _SAVE)
+        message = f"has the shape {shape}, not (texts, width) with a width of 1 to {MAX_WIDTH}"
+        raise _wrong(archive, name, message, _SAVE)
     if stored.dtype.kind == "b":
         raise _wrong(archive, name, "holds values of type bool", _SAVE)
     _check_size(archive, name, stored)
@@ -79,8 +79,11 @@ def vectors_of(stored: StoredArray, where: str) -> NDArray[np.float32]:
             values[start : start + step] = piece
         for row, number in np.argwhere(~np.isfinite(values[start : start + step]))[:1].tolist():
             large = ", beyond the range of float32" if np.isfinite(piece[row, number]) else ""
-            said, place = f"A number is {piece[row, number]:g}{large}.", f"row {start + row + 1}, column {number + 1}"
-            raise InputError(said, where=f"{where}, {place}", hint="Embed the text again, or leave it out.")
+            message, position = (
+                f"A number is {piece[row, number]:g}{large}.",
+                f"row {start + row + 1}, column {number + 1}",
+            )
+            raise InputError(message, where=f"{where}, {position}", hint="Embed the text again, or leave it out.")
     return values
 
 

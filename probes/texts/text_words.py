@@ -91,10 +91,10 @@ def first_words(text: str, most: int) -> str:
     return text
 
 
-def glued(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Join words into one token, with a space only where two of them would merge without it.
 
-    >>> glued(["我", "用"]), glued(["so", "it", "我"])
+    >>> join_words(["我", "用"]), join_words(["so", "it", "我"])
     ('我用', 'so it我')
     """
     parts: list[str] = []
@@ -107,10 +107,10 @@ def glued(words: Sequence[str]) -> str:
 
 def _end_of(token: str, words: Sequence[str]) -> int:
     """Return the index in a token behind its first words."""
-    place = 0
+    index = 0
     for word in words:
-        place = token.index(word, place) + len(word)
-    return place
+        index = token.index(word, index) + len(word)
+    return index
 
 
 @cache

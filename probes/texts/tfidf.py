@@ -107,10 +107,10 @@ def _words(text: str) -> list[str]:
 
 def _projection(seed: int) -> csr_matrix:
     generator = np.random.default_rng(seed)
-    places = generator.integers(0, WIDTH, size=_BUCKETS * _ENTRIES)
+    columns = generator.integers(0, WIDTH, size=_BUCKETS * _ENTRIES)
     signs = generator.choice(np.array([-1, 1], dtype=np.float32), size=_BUCKETS * _ENTRIES)
     starts = np.arange(0, _BUCKETS * _ENTRIES + 1, _ENTRIES)
-    return csr_matrix((signs / np.float32(np.sqrt(_ENTRIES)), places, starts), shape=(_BUCKETS, WIDTH))
+    return csr_matrix((signs / np.float32(np.sqrt(_ENTRIES)), columns, starts), shape=(_BUCKETS, WIDTH))
 
 
 def _scaled(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -173,7 +173,7 @@ def neighbours(own: Points, count: int, *, progress: Progress | None = None, lab
             _keep(best, index, rows, squared, columns.start)
             _keep(best, index, columns, squared.T, start)
             advance(1)
-    return _settled(own, count, best.cpu().numpy(), index.cpu().numpy())
+    return _exact_neighbours(own, count, best.cpu().numpy(), index.cpu().numpy())
 
 
 def pairs(
@@ -208,8 +208,8 @@ def pairs(
     with (progress or Silent()).phase(label, len(blocks), "blocks") as advance:
         for rows, columns in blocks:
             squared = _bounds(x, y, rows, columns)
-            nearest[0].see(rows, columns.start, squared)
-            nearest[1].see(columns, rows.start, squared.T)
+            nearest[0].update(rows, columns.start, squared)
+            nearest[1].update(columns, rows.start, squared.T)
             near = squared <= torch.maximum(wide[0][rows, None], wide[1][None, columns])
             row, column = near.nonzero(as_tuple=True)
             count += len(row)
@@ -217,7 +217,7 @@ def pairs(
                 raise IncompleteError(f"More than {MOST_PAIRS:,} pairs are near: one side lies in a heap.", hint=_HINT)
             found.append(((row + rows.start).int().cpu(), (column + columns.start).int().cpu()))
             advance(1)
-    at_x, at_y = (torch.cat([part[place] for part in found]).numpy() for place in range(2))
+    at_x, at_y = (torch.cat([part[side] for part in found]).numpy() for side in range(2))
     of_x, of_y = (side.index.cpu().numpy() for side in nearest)
     to_y, to_x = exact(x, y, np.arange(len(x)), of_x), exact(x, y, of_y, np.arange(len(y)))
     return Pairs(at_x, at_y, exact(x, y, at_x, at_y), of_x, to_y, of_y, to_x)
@@ -230,11 +230,11 @@ class _Nearest:
         self.squared = torch.full((size,), torch.inf, device=device)
         self.index = torch.zeros(size, dtype=torch.int32, device=device)
 
-    def see(self, rows: slice, first: int, squared: Tensor) -> None:
-        value, place = squared.min(1)
+    def update(self, rows: slice, first: int, squared: Tensor) -> None:
+        value, column = squared.min(1)
         better = value < self.squared[rows]
         self.squared[rows] = torch.where(better, value, self.squared[rows])
-        self.index[rows] = torch.where(better, (place + first).int(), self.index[rows])
+        self.index[rows] = torch.where(better, (column + first).int(), self.index[rows])
 
 
 def _blocks(rows: int, columns: int, *, symmetric: bool) -> Iterator[tuple[slice, slice]]:
@@ -257,7 +257,7 @@ def _keep(best: Tensor, index: Tensor, rows: slice, squared: Tensor, first: int)
     """Merge a block of distances into the sorted lists of its rows, the nearest first."""
     count, ends = best.shape[1], best[rows, -1:]
     if torch.isinf(ends).any():
-        value, place = squared.topk(min(count, squared.shape[1]), dim=1, largest=False)
+        value, found_at = squared.topk(min(count, squared.shape[1]), dim=1, largest=False)
     else:
         # Once a list is full, few distances of a block are below its end: only these are sorted.
         row, column = (squared < ends).nonzero(as_tuple=True)
@@ -267,15 +267,15 @@ def _keep(best: Tensor, index: Tensor, rows: slice, squared: Tensor, first: int)
         before = counts.cumsum(0) - counts
         slot = torch.arange(len(row), device=row.device) - before[row]
         value = torch.full((len(ends), int(counts.max())), torch.inf, device=best.device)
-        place = torch.zeros(value.shape, dtype=torch.int64, device=best.device)
-        value[row, slot], place[row, slot] = squared[row, column], column
+        found_at = torch.zeros(value.shape, dtype=torch.int64, device=best.device)
+        value[row, slot], found_at[row, slot] = squared[row, column], column
     both = torch.cat([best[rows], value], dim=1)
-    places = torch.cat([index[rows], (place + first).int()], dim=1)
+    indices = torch.cat([index[rows], (found_at + first).int()], dim=1)
     best[rows], order = both.topk(count, dim=1, largest=False)
-    index[rows] = places.gather(1, order)
+    index[rows] = indices.gather(1, order)
 
 
-def _settled(own: Points, count: int, best: NDArray[np.float32], index: Integers) -> Neighbours:
+def _exact_neighbours(own: Points, count: int, best: NDArray[np.float32], index: Integers) -> Neighbours:
     """Sort the lists by exact distances, and recompute those that may lack a neighbour because of rounding."""
     size, kept = index.shape
     rows = np.repeat(np.arange(size), kept)

@@ -53,13 +53,13 @@ def radii(side: Side, ks: Sequence[int]) -> Floats:
         return found
     cut = index.shape[1] < len(index) - 1
     for part, weights in enumerate(side.weights):
-        met: NDArray[np.int32] = np.cumsum((weights > 0)[index], axis=1, dtype=np.int32)
-        for place, k in enumerate(ks):
+        listed: NDArray[np.int32] = np.cumsum((weights > 0)[index], axis=1, dtype=np.int32)
+        for row, k in enumerate(ks):
             if cut and np.count_nonzero(weights) > k:
                 # `list_length` makes it next to impossible that a list ends too early; the ball is as wide as the list.
-                found[place, part] = squared[:, -1]
-            there = met[:, -1] >= k
-            found[place, part, there] = squared[there, (met[there] >= k).argmax(1)]
+                found[row, part] = squared[:, -1]
+            there = listed[:, -1] >= k
+            found[row, part, there] = squared[there, (listed[there] >= k).argmax(1)]
     return found
 
 
@@ -78,7 +78,7 @@ class Balls:
         return drawn
 
 
-def widened(own: Balls, factor: float = 3.0) -> float:
+def widened_share(own: Balls, factor: float = 3.0) -> float:
     """Return the share of points whose ball is more than `factor` times as wide in a part as in the whole, on average.
 
     In a cloud of d dimensions halves have balls 2^(1/d) times as wide. Where they jump, the points stand in groups
@@ -97,7 +97,7 @@ def balls(side: Side, ks: Sequence[int]) -> list[Balls]:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Reference:
     """A reference prepared for comparisons: balls, clipped squared radii, and clipped density against itself."""
 
     balls: Balls
@@ -105,7 +105,7 @@ class Ground:
     own_density: Floats
 
 
-def ground(own: Balls) -> Ground:
+def prepare_reference(own: Balls) -> Reference:
     """Prepare a reference for comparisons at one k.
 
     Raises
@@ -126,7 +126,7 @@ def ground(own: Balls) -> Ground:
         held = listed & first & (own.side.neighbours.squared <= clipped[part][:, None])
         counts = np.bincount(index[held], minlength=len(weights))
         density[part] = _mean(np.minimum(counts / own.k, 1.0), weights)
-    return Ground(own, clipped, density)
+    return Reference(own, clipped, density)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +149,11 @@ class Membership:
     reached: Bools
 
 
-def membership(reference: Ground, candidate: Balls, near: Pairs, part: int = 0) -> Membership:
+def membership(reference: Reference, candidate: Balls, near: Pairs, part: int = 0) -> Membership:
     """Count the distinct points within balls, in one part of both samples."""
     wx, wy = reference.balls.side.weights[part], candidate.side.weights[part]
-    met = np.flatnonzero((wx > 0)[near.x] & (wy > 0)[near.y])
-    x, y, squared = near.x[met], near.y[met], near.squared[met]
+    both = np.flatnonzero((wx > 0)[near.x] & (wy > 0)[near.y])
+    x, y, squared = near.x[both], near.y[both], near.squared[both]
     # Strictly inside, as the code of Naeem et al. counts: the neighbour that sets a radius is outside.
     in_x, in_y = squared < reference.balls.radii[part][x], squared < candidate.radii[part][y]
     reached = np.zeros(len(wx), dtype=bool)
@@ -166,7 +166,7 @@ def membership(reference: Ground, candidate: Balls, near: Pairs, part: int = 0) 
     )
 
 
-def evaluate(reference: Ground, candidate: Balls, near: Pairs) -> dict[str, Floats]:
+def evaluate(reference: Reference, candidate: Balls, near: Pairs) -> dict[str, Floats]:
     """Compute every metric for every part, each of shape (parts,).
 
     With B(x) the ball around a reference point x of radius r_k(x), its distance to its k-th neighbour, and w the items

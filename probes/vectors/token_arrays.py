@@ -14,7 +14,7 @@ import numpy as np
 from probes.core.errors import InputError
 from probes.files.arrays import Archive, StoredArray, open_archive
 from probes.files.json_values import json_text
-from probes.vectors.token_vectors import ArrayVectors, VectorPlace, chosen_layers
+from probes.vectors.token_vectors import ArrayVectors, StoredVectors, chosen_layers
 
 MAX_TOKENS = 2**25
 """A few numbers of every token are held: above this they would be gigabytes."""
@@ -71,17 +71,17 @@ class TokenArchive:
         arrays = [self._array(name) for name in names]
         for array in arrays:
             if len(array.shape) != 1 or array.dtype.kind == "V":
-                said = f"has the shape {array.shape} and the type {array.dtype}, not one label for each token"
-                raise self._wrong(array.name, said, "Save one text or number for each token.")
+                message = f"has the shape {array.shape} and the type {array.dtype}, not one label for each token"
+                raise self._wrong(array.name, message, "Save one text or number for each token.")
             # In texts numpy takes four bytes a character.
             longest = array.dtype.itemsize // (4 if array.dtype.kind == "U" else 1)
             if not 0 < longest <= MAX_TEXT:
-                said = f"has room for {longest} characters; 1 to {MAX_TEXT} can be read"
-                raise self._wrong(array.name, said, "Save labels: numpy.array(labels, dtype=str).")
+                message = f"has room for {longest} characters; 1 to {MAX_TEXT} can be read"
+                raise self._wrong(array.name, message, "Save labels: numpy.array(labels, dtype=str).")
             self._check_length(array, names[0], arrays[0].shape[0])
         if not 0 < arrays[0].shape[0] <= MAX_TOKENS:
-            said = f"holds {arrays[0].shape[0]} tokens; 1 to {MAX_TOKENS} can be read"
-            raise self._wrong(names[0], said, "Give a file with tokens, or part of one that is too long.")
+            message = f"holds {arrays[0].shape[0]} tokens; 1 to {MAX_TOKENS} can be read"
+            raise self._wrong(names[0], message, "Give a file with tokens, or part of one that is too long.")
         return {array.name: self._texts(array) for array in arrays}
 
     def vectors(
@@ -104,21 +104,21 @@ class TokenArchive:
             if array.dtype.kind not in "iuf":
                 hint = "Save float16, float32 or float64 (of bfloat16: x.float().numpy())."
                 raise self._wrong(array.name, f"is of the type {array.dtype}, not of plain numbers", hint)
-        places = self._places(arrays, beside, count)
-        for place in places.values():
-            if not 0 < place.width <= MAX_WIDTH:
-                said = f"has vectors of {place.width} numbers; 1 to {MAX_WIDTH} can be read"
-                raise self._wrong(place.arrays[0].name, said, "Pool or project the features first.")
+        stored = self._stored(arrays, beside, count)
+        for vectors in stored.values():
+            if not 0 < vectors.width <= MAX_WIDTH:
+                message = f"has vectors of {vectors.width} numbers; 1 to {MAX_WIDTH} can be read"
+                raise self._wrong(vectors.arrays[0].name, message, "Pool or project the features first.")
         return ArrayVectors(
             path=self.path,
-            places={layer: places[layer] for layer in chosen_layers(layers, tuple(places), self.path)},
+            stored={layer: stored[layer] for layer in chosen_layers(layers, tuple(stored), self.path)},
             features=tuple(names) if len(arrays[0].shape) == 1 else (),
             transform=transform,
             kept=np.ones(count, dtype=np.bool_),
         )
 
-    def _wrong(self, name: str, said: str, hint: str) -> InputError:
-        return InputError(f"The array {name!r} {said}.", where=f"{self.path}, {name}", hint=hint)
+    def _wrong(self, name: str, message: str, hint: str) -> InputError:
+        return InputError(f"The array {name!r} {message}.", where=f"{self.path}, {name}", hint=hint)
 
     def _array(self, name: str) -> StoredArray:
         array = self.archive.find(name, "biufUSV")
@@ -145,7 +145,7 @@ class TokenArchive:
                 texts.append(known[key])
         return texts
 
-    def _places(self, arrays: Sequence[StoredArray], beside: str, count: int) -> dict[int, VectorPlace]:
+    def _stored(self, arrays: Sequence[StoredArray], beside: str, count: int) -> dict[int, StoredVectors]:
         first = arrays[0]
         axes = len(first.shape)
         if axes == 3 and len(arrays) == 1:
@@ -154,18 +154,20 @@ class TokenArchive:
             self._check_length(first, beside, count, axis=1)
             depth, _, width = first.shape
             numbers = self._numbers(first, range(depth))
-            return {number: VectorPlace((first,), place * count * width, width) for place, number in enumerate(numbers)}
+            return {
+                number: StoredVectors((first,), index * count * width, width) for index, number in enumerate(numbers)
+            }
         for array in arrays:
             if len(array.shape) != axes or axes not in (1, 2):
                 hint = "Vectors are (tokens, width) or (layers, tokens, width); a feature alone is (tokens,)."
                 raise self._wrong(array.name, f"has the shape {array.shape}", hint)
             self._check_length(array, beside, count)
         if axes == 1:
-            return {0: VectorPlace(tuple(arrays), 0, len(arrays))}
-        own = {layer_of(array.name): VectorPlace((array,), 0, array.shape[1]) for array in arrays}
+            return {0: StoredVectors(tuple(arrays), 0, len(arrays))}
+        own = {layer_of(array.name): StoredVectors((array,), 0, array.shape[1]) for array in arrays}
         if len(arrays) == 1 and None in own:
             return {self._numbers(first, (0,))[0]: own[None]}
-        known = {number: place for number, place in own.items() if number is not None}
+        known = {number: vectors for number, vectors in own.items() if number is not None}
         if len(known) < len(arrays):
             hint = "Name them layer_0, layer_1, ..., each number once."
             raise self._wrong(first.name, f"and {len(arrays) - 1} more are not one for each layer", hint)
@@ -179,8 +181,8 @@ class TokenArchive:
         if array.shape == (len(usual),) and array.dtype.kind in "iu":
             numbers = array.items(0, len(usual))
         if len(set(numbers)) < max(1, len(usual)):
-            said = f"does not number the {len(usual)} of {beside.name!r}"
-            raise self._wrong("layers", said, "Save one integer for each layer, none of them twice.")
+            message = f"does not number the {len(usual)} of {beside.name!r}"
+            raise self._wrong("layers", message, "Save one integer for each layer, none of them twice.")
         return numbers
 
 

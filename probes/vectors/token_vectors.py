@@ -49,7 +49,7 @@ def chosen_layers(asked: Sequence[int] | None, there: Sequence[int], path: Path)
 
 
 @dataclass(frozen=True, slots=True)
-class VectorPlace:
+class StoredVectors:
     """Location of a layer's vectors: from an offset in one array, or each number in an array of its own."""
 
     arrays: tuple[StoredArray, ...]
@@ -77,7 +77,7 @@ class ArrayVectors:
     """
 
     path: Path
-    places: Mapping[int, VectorPlace]
+    stored: Mapping[int, StoredVectors]
     features: tuple[str, ...]
     transform: str
     kept: NDArray[np.bool_]
@@ -85,11 +85,11 @@ class ArrayVectors:
     @property
     def layers(self) -> tuple[int, ...]:
         """Numbers of the layers."""
-        return tuple(self.places)
+        return tuple(self.stored)
 
     def width(self, layer: int) -> int:
         """Return the width of a layer's vectors."""
-        return self.places[layer].width
+        return self.stored[layer].width
 
     def chunks(self, layer: int, size: int) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of the used tokens in their order, at most `size` at once, shape (tokens, width)."""
@@ -102,8 +102,8 @@ class ArrayVectors:
     def usable(self, progress: Progress) -> NDArray[np.bool_]:
         """Read all layers once and tell which tokens have only finite numbers."""
         # In the order of the file, so that what is compressed is unpacked once.
-        layers = sorted(self.places, key=lambda layer: self.places[layer].first)
-        size = max(1, _PIECE // (8 * max(place.width for place in self.places.values())))
+        layers = sorted(self.stored, key=lambda layer: self.stored[layer].first)
+        size = max(1, _PIECE // (8 * max(vectors.width for vectors in self.stored.values())))
         good = np.ones(len(self.kept), dtype=np.bool_)
         seen = 0
         with progress.phase("Checking tokens", len(good), "tokens") as advance:
@@ -123,7 +123,7 @@ class ArrayVectors:
         for layer in layers:
             for start in range(0, len(self.kept), size):
                 stop = min(start + size, len(self.kept))
-                yield layer, start, self.places[layer].read(start, stop, checked=checked)
+                yield layer, start, self.stored[layer].read(start, stop, checked=checked)
 
     def _spot(self, layer: int, start: int, token: int, number: int) -> str:
         name = f"{self.features[number]}[" if self.features else f"layer {layer} [token "

@@ -10,7 +10,7 @@ from phone_tokens import Planted, draw_tokens
 from sklearn.linear_model import LogisticRegression
 
 from probes.speech import phone_probes
-from probes.speech.phone_probes import Design, Hits, deal, read_phones
+from probes.speech.phone_probes import Design, Hits, make_design, read_phones
 from probes.speech.token_moments import standardisation
 
 pytestmark = pytest.mark.numerical
@@ -40,7 +40,7 @@ def tokens() -> tuple[Design, Vectors]:
     member = np.array([[name.startswith(f"{group}-") for name in names] for group in GROUPS])
     member[:, ::7] = False
     vectors = drawn.vectors * np.linspace(0.5, 20, 8, dtype=np.float32) + np.float32(5)
-    return deal(phones, speakers, member, 3, np.random.default_rng(1)), vectors
+    return make_design(phones, speakers, member, 3, np.random.default_rng(1)), vectors
 
 
 def logistic(x: Vectors, y: Labels, mix: Shares) -> Callable[[Vectors], Labels]:

@@ -142,11 +142,11 @@ def unify(table: Table, column: str, spellings: Mapping[str, str]) -> tuple[Tabl
     """Replace known variant spellings of a corpus; a note counts them."""
     if column not in table.columns:
         return table, []
-    met = [value for row in table.rows if (value := (row.values[column] or "").strip()) in spellings]
-    if not met:
+    variants = [value for row in table.rows if (value := (row.values[column] or "").strip()) in spellings]
+    if not variants:
         return table, []
-    pairs = ", ".join(f"{old} -> {spellings[old]}" for old in sorted(set(met)))
-    note = Note("corpus.spelling", f"{column}: the corpus's own spellings were unified ({pairs}).", len(met))
+    pairs = ", ".join(f"{old} -> {spellings[old]}" for old in sorted(set(variants)))
+    note = Note("corpus.spelling", f"{column}: the corpus's own spellings were unified ({pairs}).", len(variants))
     return change(table, column, lambda row: spellings.get((row.values[column] or "").strip(), row.values[column])), [
         note
     ]

@@ -50,13 +50,13 @@ def forward_backward(batch: Utterances, found: Tensor, chosen: Tensor) -> Pass:
         inside = torch.arange(int(counts.max()))[None] < counts[clip][:, None]
         starts = (torch.cumsum(counts, 0) - counts)[clip]
         # Beyond a clip's end any frame will do: CTC reads no further than the length that it is told.
-        place = torch.where(inside, starts[:, None] + torch.arange(inside.shape[1])[None], 0)
+        source = torch.where(inside, starts[:, None] + torch.arange(inside.shape[1])[None], 0)
         # Sequences are pairs of fold and clip, layer by layer within each.
-        padded = logs.transpose(1, 2)[fold[:, None], place].transpose(0, 1).reshape(-1, len(clip) * layers, symbols)
+        padded = logs.transpose(1, 2)[fold[:, None], source].transpose(0, 1).reshape(-1, len(clip) * layers, symbols)
         losses, slope = _ctc(padded, [batch.targets[index] for index in clip.tolist()], counts[clip], layers)
         loss[fold, clip] = losses.reshape(-1, layers)
         slope = slope.reshape(-1, len(clip), layers, symbols).transpose(0, 1)
-        gradient[fold[:, None].expand_as(place)[inside], place[inside]] = slope[inside]
+        gradient[fold[:, None].expand_as(source)[inside], source[inside]] = slope[inside]
     return Pass(loss.transpose(1, 2), gradient.transpose(1, 2), logs.exp())
 
 
