@@ -13,8 +13,8 @@ from probes.core.hashing import sha256_json
 from probes.files.levels import Note
 from probes.models.checkpoints import ModelFolder
 from probes.speech.activations import SpeechEncoder, batching_of, encoder_key
-from probes.speech.align import Targets
 from probes.speech.corpus_alignment import align_corpus
+from probes.speech.ctc_alignment import Targets
 from probes.speech.embeddings import Item, clip_item
 from probes.speech.frames import frame_centres
 from probes.speech.manifests import Clip

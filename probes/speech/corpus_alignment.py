@@ -15,7 +15,7 @@ from probes.core.errors import InputError
 from probes.core.progress import Progress
 from probes.models.checkpoints import ModelFolder
 from probes.speech.activations import SpeechEncoder, batching_of
-from probes.speech.align import SPACE, CtcPath, Targets, align_ctc, phone_intervals
+from probes.speech.ctc_alignment import SPACE, CtcPath, Targets, align_ctc, phone_intervals
 from probes.speech.embeddings import Item, plan_batches
 from probes.speech.frames import head_centres
 from probes.speech.phones import PhoneInterval

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from probes.speech.discriminant import ClassMoments, Probe, fit_discriminant, sum_moments
-from probes.speech.linear import softmax_probe
+from probes.speech.softmax_probes import softmax_probe
 from probes.speech.token_moments import Chunks, Floats, Ints, Standard
 
 Bools = NDArray[np.bool_]

@@ -11,8 +11,8 @@ from probes.core.cache import Cache
 from probes.core.errors import InputError
 from probes.core.progress import Silent
 from probes.models.checkpoints import ModelFolder
-from probes.speech.align import Targets, align_ctc, phone_intervals
 from probes.speech.corpus_alignment import ALIGNED, ClipAlignment, align_corpus
+from probes.speech.ctc_alignment import Targets, align_ctc, phone_intervals
 from probes.speech.embeddings import Item
 from probes.speech.frames import head_centres
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from probes.core.progress import Advance
-from probes.speech.ctc.passes import even_alignment, forward_backward, scores
+from probes.speech.ctc.forward_backward import even_alignment, forward_backward, scores
 from probes.speech.ctc.utterances import Source, Utterances, chunks
 from probes.speech.ctc.whitening import Whitening, whiten
 

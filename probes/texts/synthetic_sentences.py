@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from probes.texts.choices import Choices, choose, ranked
+from probes.texts.ranked_choices import Choices, choose, ranked
 
 FEWEST, MOST = 6, 16
 """Bounds on the words of a sentence."""
