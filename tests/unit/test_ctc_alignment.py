@@ -11,6 +11,7 @@ from torch import Tensor
 
 from probes.core.errors import InputError
 from probes.core.guarded_imports import compiled_aligner_available
+from probes.speech import ctc_alignment
 from probes.speech.ctc_alignment import CtcPath, Targets, align_ctc, phone_intervals, targets_of
 from probes.speech.phones import PhoneInterval
 from probes.speech.vocabularies import Vocabulary

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from probes.speech import word_errors
 from probes.speech.word_errors import (
     EditCounts,
     EditTotals,
