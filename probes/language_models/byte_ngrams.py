@@ -73,7 +73,7 @@ def baseline_losses(train: ArrayLike, held: ArrayLike, masked: ArrayLike, vocabu
     unigram = (single + seen / vocabulary) / (known.size + seen)
     tokens = np.broadcast_to(text, hidden.shape)[hidden].astype(np.int64)
     base = unigram[tokens]
-    # A left neighbour that nobody sees is one that was never followed by anything.
+    # A hidden left neighbour gets the id `vocabulary`, which has no followers in training.
     left = np.full(hidden.shape, vocabulary, dtype=np.int64)
     left[..., 1:] = np.where(hidden[..., :-1], vocabulary, text[:, :-1])
     return Baselines(-np.log(base), -np.log(_given_left(known, left[hidden], tokens, base, vocabulary)))

@@ -307,7 +307,7 @@ class _Pool:
         sizes = np.cumsum([len(self._sentences[index]) + 1 for index in order.tolist()])
         order = order[: np.searchsorted(sizes, self._size) + 1]
         if len(order) < len(sizes):
-            # No line above this one can come back in, whatever follows.
+            # Lines of higher priority numbers than this one can no longer be chosen.
             self._limit = self._priorities[order[-1]]
         self._held = int(sizes[len(order) - 1])
         self._sentences = [self._sentences[index] for index in order.tolist()]

@@ -132,7 +132,7 @@ class _Feed:
 
     def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor]:
         size = self.recipe.batch
-        # Drawn for a whole batch, so that the first of it meet the same in every model.
+        # Drawn for a whole batch, so that its first rows are the same in every model.
         positions = masked_positions(size, self.text.ids.shape[1], self.recipe.share, self.generator)[0, : self.rows]
         chosen = self.text.ids[self.order[step * size : step * size + self.rows]]
         ids, answers = hidden(chosen, positions, self.mask)

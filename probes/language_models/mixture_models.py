@@ -140,7 +140,7 @@ def fit(job: Job) -> str:
         Where there is no room for what it scored.
     """
     found = None
-    # What to hold a result against is dear: it is made only where there is one.
+    # The facts that a result is checked against are expensive: they are computed only where there is one.
     if job.results.has(job.key):
         tokenizer = _network(job)[1] if job.start is not None else tokenizer_of(job.corpus)
         held = {code: held_of(job, code, tokenizer) for code in job.scored}
@@ -237,7 +237,7 @@ def measure(job: Job, advance: Callable[[], None] = lambda: None) -> dict[str, A
         if not np.isfinite(nats).all():
             return {"status": DIVERGED, "losses": {}, "curves": {}, "parameters": parameters}
         losses[code] = {
-            # Seven digits are what float32 bears.
+            # float32 carries seven digits.
             "nats": [float(f"{value:.7g}") for value in nats],
             "masked": [int(count) for count in masked],
             "tokens_per_byte": held.tokens / held.bytes,

@@ -118,7 +118,7 @@ class Results:
                 hint="Make room or name another folder, then run the same command again: it resumes.",
             ) from error
         finally:
-            # Where the folder cannot be reached any more, the first error says so.
+            # If the folder cannot be reached any more, the first error reports it.
             with suppress(OSError):
                 part.unlink(missing_ok=True)
 

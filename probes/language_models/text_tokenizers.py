@@ -250,7 +250,7 @@ def _refusals(where: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        # Where its Rust code gives up, what is raised is no Exception.
+        # A panic of its Rust code is a BaseException, not an Exception.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
@@ -266,7 +266,7 @@ def _rules(file: Path) -> Any:
         rules.no_padding()
         if getattr(rules.model, "dropout", None) is not None:
             rules.model.dropout = None
-        # What cannot cope with letters that it has never seen says so only when it meets them.
+        # Rules that cannot handle unseen letters fail only when they get some.
         rules.encode("a\u00e9 \u0416\u4e2d", add_special_tokens=False)
     return rules
 
@@ -295,7 +295,7 @@ def _names(folder: Path) -> dict[str, str]:
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         content = read_json(folder / name) if (folder / name).is_file() else {}
         for key, value in content.items() if isinstance(content, dict) else ():
-            # A token with its own rules of spacing stands in an object.
+            # A token with spacing rules of its own is written as an object.
             token = value.get("content") if isinstance(value, dict) else value
             if isinstance(token, str):
                 found[key] = token

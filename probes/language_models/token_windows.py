@@ -61,7 +61,7 @@ def cut(encoded: Sequence[Ints], sizes: Sequence[int], *, separator: int, length
     stream[inside] = np.concatenate(encoded) if encoded else stream
     sentence = np.repeat(np.arange(len(encoded), dtype=np.int32), lengths)
     kept = len(stream) // length * length
-    # A sentence that the cut goes through brings the share of its bytes that is kept.
+    # A sentence cut in two counts with the share of its bytes that is kept.
     share = np.bincount(sentence[:kept], minlength=len(encoded)) / lengths
     return Windows(
         ids=torch.from_numpy(stream[:kept].reshape(-1, length)),

@@ -77,7 +77,7 @@ def load_rules(file: str) -> None:
     except MemoryError:
         raise
     except BaseException as error:
-        # Where its Rust code gives up, what is raised is no Exception.
+        # A panic of its Rust code is a BaseException, not an Exception.
         raise RuntimeError(type(error).__name__) from None
 
 
@@ -125,7 +125,7 @@ def _longest(charsmap: str) -> int:
     try:
         data = base64.b64decode(charsmap)
     except ValueError:
-        # The library says what is wrong with it.
+        # The library reports the error.
         return 1
     # The size of a table of places, the table, and then the texts, each ended by NUL.
     return max(1, *map(len, data[4 + int.from_bytes(data[:4], "little") // 4 * 4 :].split(b"\0")))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 FAMILIES = ("wav2vec2", "hubert", "wavlm", "unispeech-sat", "data2vec-audio", "whisper", "wav2vec2-bert")
-# oneDNN keeps what it made ready for each of the last 1024 lengths of clips, a gigabyte in all, for no gain in speed.
+# oneDNN caches primitives of the last 1024 lengths of clips, a gigabyte in all, for no gain in speed.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
 
 

@@ -248,7 +248,7 @@ def _marks(source: _Source, tiers: Sequence[Tier], seconds: float, names: PhoneN
     if len(tiers) > 1:
         log["merged"][source.name] += 1
         found.sort(key=lambda mark: (mark.start, mark.end))
-        # The pauses of one speaker lie where another one speaks.
+        # Pauses of one speaker overlap the phones of another, which is no error.
         spoken = [mark for mark in found if names.of(mark.label)[0]]
         _check_order(spoken, source.file, "Two speakers speak at once: choose one of them with --tier.")
     return found

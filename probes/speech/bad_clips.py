@@ -56,7 +56,7 @@ class BadClips:
             As of `inspect_clip`.
         """
         if len(self._shown) == SHOWN and not clip.path.is_file():
-            # To look for a name like it would take long in a large folder, and nobody would read it.
+            # The search for a similar name is slow in a large folder, and this refusal is not shown.
             raise InputError("There is no such file.", where=clip.where, hint="Check the path.")
         inspect_clip(clip)
 

@@ -84,7 +84,7 @@ def align_ctc(log_probs: Tensor, targets: Sequence[int], *, blank: int, native: 
     starts, ends = _runs(labels, blank)
     score = float(scores[torch.arange(len(labels)), torch.from_numpy(labels)].mean())
     if native and not (np.array_equal(labels[starts], wanted) and np.isfinite(score)):
-        # Equal ways can lead torchaudio off the text, and it does not tell that no path is possible.
+        # Ties can lead torchaudio off the text, and it raises no error where no path is possible.
         return align_ctc(log_probs, targets, blank=blank, native=False)
     return CtcPath(starts, ends, score)
 
@@ -121,7 +121,7 @@ def _best_path(scores: NDArray[np.float64], targets: NDArray[np.int64], blank: i
     states[1::2] = targets
     may_skip = np.zeros(len(states), dtype=bool)
     may_skip[3::2] = targets[1:] != targets[:-1]
-    # Two states that nothing reaches stand before the first one.
+    # Two unreachable states before the first one, so that every state has two predecessors.
     best = np.full(len(states) + 2, -np.inf)
     # A path begins in the first blank or in the first symbol.
     best[2:4] = scores[0, states[:2]]
@@ -186,7 +186,7 @@ def phone_intervals(
     >>> phone_intervals(path, np.array([0.0, 1.0, 2.0, 3.0, 4.0]), ["a", "b"])
     (PhoneInterval(phone='a', start=0.5, end=2.5), PhoneInterval(phone='b', start=2.5, end=4.5))
     """
-    # A lone frame hears as much before its middle as behind it.
+    # The receptive field of a lone frame reaches as far before its centre as behind it.
     half = (centres[-1] - centres[0]) / (len(centres) - 1) / 2 if len(centres) > 1 else centres[0]
     firsts, lasts = centres[path.starts], centres[path.ends - 1]
     meets = (lasts[:-1] + firsts[1:]) / 2

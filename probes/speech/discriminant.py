@@ -78,7 +78,7 @@ def fit_discriminant(moments: ClassMoments, priors: Tensor | None = None) -> Pro
     counts, sums, squares = moments.counts[0], moments.sums[0], moments.squares[0]
     seen = counts > 0
     means = sums / counts.clamp_min(1)[:, None]
-    # Degrees of freedom: each class that was met has spent one on its mean.
+    # Degrees of freedom: the mean of each class present takes one.
     n = float(counts.sum() - seen.sum())
     squares = torch.triu(squares) + torch.triu(squares, 1).T
     within = (squares - (means * counts[:, None]).T @ means) / max(n, 1.0)
@@ -99,6 +99,6 @@ def _shrunk(covariance: Tensor, n: float) -> Tensor:
         return eye
     apart = square - trace**2 / width
     amount = ((1 - 2 / width) * square + trace**2) / ((n + 1 - 2 / width) * apart) if apart > 1e-12 * square else 1.0
-    # Never nothing, for a dimension that is constant leaves the matrix singular however many the items.
+    # Never 0: a constant dimension leaves the matrix singular, however many the items.
     amount = min(max(amount, 1e-6), 1.0)
     return (1 - amount) * covariance + amount * level * eye

@@ -178,7 +178,7 @@ class Embeddings:
 
     def _entry(self, kind: str, batch: Batch) -> dict[str, Tensor]:
         def compute() -> dict[str, Tensor]:
-            # Cleared or damaged since it was computed: once more, with the same bits.
+            # The entry was cleared or damaged since: computed again, with the same bits.
             encoder = self._reopened = self._reopened or self._open()
             states = encoder.encode([self._items[index].read() for index in batch.items])
             return _frames_entry(states) if kind == FRAMES else _pooled_entry(states, encoder)

@@ -51,7 +51,7 @@ def advice_on_folder(folder: Path) -> str:
             if all(next(folder.glob(pattern), None) is not None for pattern in patterns):
                 return _advice(preset, corpus)
     except OSError:
-        # A folder that may not be looked at, or is gone by now: whoever reads it says so.
+        # An unreadable or missing folder: its reader reports the error.
         pass
     return ""
 

@@ -119,7 +119,7 @@ class PhoneEmbeddings:
 
     def _entry(self, batch: Batch) -> dict[str, Tensor]:
         def compute() -> dict[str, Tensor]:
-            # Cleared or damaged since it was computed: once more, with the same bits.
+            # The entry was cleared or damaged since: computed again, with the same bits.
             encoder = self._reopened = self._reopened or self._open()
             return self._encoded(batch, encoder)
 

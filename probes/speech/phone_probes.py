@@ -274,7 +274,7 @@ def _softmax(values: Tensor, labels: Tensor, sets: list[NDArray[np.intp]], mix: 
         means = torch.zeros((len(part), width))
         for row, chosen in enumerate(part):
             mine = values[torch.from_numpy(chosen)]
-            # No penalty falls on the bias: a shift changes no answer, and near the origin the fit is soon done.
+            # The bias is not penalised: a shift changes no answer, and the fit converges sooner near the origin.
             means[row] = mine.mean(0)
             features[row, : len(chosen)] = mine - means[row]
             targets[row, : len(chosen)] = labels[torch.from_numpy(chosen)]

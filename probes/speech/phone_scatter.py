@@ -189,7 +189,7 @@ class _Side:
         self.c = n / np.maximum(self.left, 1)
         self.q = (scatter + n * distances).sum(1)
         self.q_without = self.q[:, None] - scatter - n * distances * (1 + self.c)
-        # The tokens lie closer to their own centroid than to the true one by as much as that one is off.
+        # Tokens are closer to their sample centroid than to the true one by its squared error, on average.
         variance, without = pair_variance(n, scatter, distances)
         self.noise = variance - self.q / np.maximum(self.total, 1)
         self.noise_without = without - self.q_without / np.maximum(self.left, 1)

@@ -128,7 +128,7 @@ def _step(
     """Halve each layer's step until the loss falls enough (Armijo); a layer without such a step is left as it is."""
     slope = (gradient * direction).sum((1, 2))
     norm = direction.abs().amax((1, 2)).clamp_min(1e-12)
-    # The first direction is the bare gradient, whose length means nothing: no weight moves by more than 1.
+    # The first direction is the plain gradient, whose length is arbitrary: no weight moves by more than 1.
     longest = torch.minimum(torch.ones_like(norm), 1.0 / norm) if first else torch.ones_like(norm)
     length = torch.where(slope < 0, longest, 0.0)
     for _ in range(25):

@@ -89,7 +89,7 @@ def _settings(path: Path) -> Mapping[str, object]:
 
 def _token(settings: Mapping[str, object], name: str, usual: str) -> str:
     value = settings.get(name)
-    # A token with its own rules of spacing stands in an object.
+    # A token with spacing rules of its own is written as an object.
     content = value.get("content") if isinstance(value, dict) else value
     return content if isinstance(content, str) and content else usual
 

@@ -109,7 +109,7 @@ def _mode(settings: Mapping[str, object], where: str) -> str:
 
 def _dense(root: Path, folder: Path) -> DenseLayer:
     settings, where = settings_object(root, folder / "config.json"), str(folder / "config.json")
-    # Tanh is what the package takes where nothing is said.
+    # Tanh is the package's default.
     package, _, activation = str(settings.get("activation_function", "torch.nn.Tanh")).rpartition(".")
     if activation not in ACTIVATIONS or not package.startswith("torch.nn"):
         raise _unknown(f"The activation {ascii(activation)[:80]} is not known.", f"{where}, activation_function")

@@ -206,7 +206,7 @@ class _Transformer:
 
     def encode(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         tokens, cut = self._tokens(texts)
-        # Texts of the same tokens are one to the model, and have one vector to the last bit.
+        # Texts of the same tokens are encoded once, so that their vectors are equal to the last bit.
         first = {tuple(found): row for row, found in reversed(list(enumerate(tokens)))}
         order = sorted(first.values(), key=lambda row: (len(tokens[row]), row))
         vectors: dict[int, Tensor] = {}
@@ -299,7 +299,7 @@ class _Transformer:
     def _pool(self, states: Tensor, mask: Tensor, lengths: Tensor) -> Tensor:
         rows = torch.arange(len(states), device=states.device)
         if self._spec.pooling == "mean":
-            # Not a product with the mask: what stands behind it may be infinite.
+            # Not a product with the mask: padding may be infinite.
             vectors = states.masked_fill(~mask[..., None], 0).sum(dim=1) / lengths[:, None]
         else:
             vectors = states[rows, lengths - 1 if self._spec.pooling == "last" else 0 * lengths]
@@ -329,7 +329,7 @@ def _model(folder: ModelFolder, dtype: str) -> Any:
             where=str(folder.path / "config.json"),
             hint="Give an encoder of texts, such as a BERT or a GPT-2.",
         )
-    # The configuration is no guide: T5 saved without its decoder says that it is no pair of the two.
+    # The configuration does not tell: that of T5 saved without its decoder denies being an encoder and decoder.
     pair = hasattr(meta, "encoder") and hasattr(meta, "decoder")
     unread = (*_UNREAD, "decoder.") if pair else _UNREAD
     limits = hub_models.numbers_of(folder)

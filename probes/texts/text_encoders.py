@@ -20,7 +20,7 @@ POOLINGS = ("auto", "mean", "last", "cls")
 MOST_TOKENS = 1024
 """Texts are cut here, unless more is asked for."""
 _MOST_LAYERS = 1000
-# A folder saved without its head, such as a GPT2Model, is told by its family alone.
+# A folder saved without its head, such as a GPT2Model, is recognised by its family alone.
 _CAUSAL = re.compile(
     "bloom|codegen|cohere|ctrl|deepseek_v[23]|falcon|falcon_mamba|gemma|gemma2|gemma3_text|gpt2|gpt_bigcode|gpt_neo|"
     "gpt_neox|gptj|granite|llama|mamba|mamba2|mistral|mixtral|mpt|olmo|olmo2|openai-gpt|opt|persimmon|phi|phi3|qwen2|"
@@ -70,7 +70,7 @@ class TextEncoderSpec:
         """The part of the cache key that does not depend on the text; the reference of `tfidf` is added elsewhere."""
         return {
             "encoder": self.folder.sha256 if self.folder else self.kind,
-            # Raised when the vectors of the same model change, so that a cache gives none of before.
+            # Raised when the vectors of the same model change, so that older cache entries are not used.
             "version": 4 if self.weak else 2,
             "pooling": self.pooling,
             "layer": self.layer,
@@ -196,7 +196,7 @@ def _check_text_model(folder: ModelFolder) -> None:
             where=str(folder.path),
             hint=f"Fetch the tokenizer's files too: one of {', '.join(_TOKENIZERS)}.",
         )
-    # Judged here, since the library that reads its rules is ended by the system where they fill the memory.
+    # Checked here, since rules that fill the memory would end the whole process.
     if (folder.path / "tokenizer.json").is_file():
         check_rules(folder.path / "tokenizer.json")
 

@@ -84,7 +84,7 @@ class _Collector:
     def add(self, number: int, text: str) -> None:
         self.given += 1
         text = _encodable(text).strip()
-        # Spaces of no width are no text either.
+        # Zero-width spaces are no text either.
         words = count_words(text)
         if not words:
             self.skipped[EMPTY] += 1
@@ -198,7 +198,7 @@ def _text_of(entry: object, column: str, where: str) -> str:
 
 
 def _suggest(column: str, names: Sequence[str]) -> str:
-    # Names come from the file: as many, as long and as strange as somebody chose.
+    # Names come from an untrusted file: any number, length and characters.
     return suggest(column, [_encodable(name[:60]) for name in names[:1000]])
 
 

@@ -104,7 +104,7 @@ class _Speller:
         sources = (self._tokeniser, _settings(folder), text, self.config)
         self.ends = _special(sources, "eos_token_id", self._vocabulary)
         self._start = [*_special(sources, "bos_token_id", self._vocabulary), *self.ends][:1]
-        # Some families say -1 where any length will do.
+        # Some families write -1 for no limit of length.
         self._context = max(0, getattr(text, "max_position_embeddings", None) or 0)
 
     def spell(self, prompt: str, new: int) -> tuple[list[int], int]:
@@ -176,7 +176,7 @@ class CausalLM:
         self._device = device
         self._model = _load(folder, self.speller.config, dtype)
         self._model.to(device=device).eval()
-        # The folder's own settings of sampling would be mixed into ours.
+        # The folder's own sampling settings would be mixed with ours.
         self._model.generation_config = transformers().GenerationConfig()
         self.parameters = sum(weight.numel() for weight in self._model.parameters())
 
@@ -243,7 +243,7 @@ class _Draw:
             hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
             raise _wrong(self._folder, "The model gives logits that are not finite numbers.", hint)
         width = self._mask.shape[1]
-        # Padding is no part of the text: in its place stands the last token of the prompt, which is.
+        # Padding is no part of the text: it is replaced by the last token of the prompt, which is.
         seen = torch.where(self._mask, input_ids[:, :width], input_ids[:, width - 1 : width])
         scores = self._penalty(torch.cat([seen, input_ids[:, width:]], dim=1), scores)
         for warp in self._warpers:
@@ -287,7 +287,7 @@ def generate_all(
         Where the folder is no causal language model, or a prompt cannot be continued by it.
     """
     speller = _Speller(folder)
-    # All of them now: a prompt that cannot be continued is told before hours are spent on others.
+    # All of them now: a prompt that cannot be continued is refused before hours are spent on others.
     rows = [(prompt, *speller.spell(prompt, sampling.max_new_tokens)) for prompt in prompts]
     packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
     common = [_VERSION, folder.sha256, asdict(sampling), seed, dtype, device.partition(":")[0], packages]

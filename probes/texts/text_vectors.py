@@ -74,7 +74,7 @@ def vectors_of(stored: StoredArray, where: str) -> NDArray[np.float32]:
     step = max(1, _PIECE // (width * stored.dtype.itemsize))
     for start in range(0, count, step):
         piece = stored.rows(start, min(start + step, count))
-        # What float32 does not hold becomes infinite, and is told below with its place.
+        # Numbers beyond float32 become infinite, and are refused below with their position.
         with np.errstate(over="ignore", invalid="ignore"):
             values[start : start + step] = piece
         for row, number in np.argwhere(~np.isfinite(values[start : start + step]))[:1].tolist():

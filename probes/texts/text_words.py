@@ -146,7 +146,7 @@ def _cut(token: str) -> list[str]:
             words[-1] += letter
         else:
             words.append(letter)
-        # What closes leaves open what stands before it: "e-mail" is a word, and so is "(well".
+        # A closing mark does not end a run: "e-mail" is one word, and so is "(well".
         if kind in ("alone", "run") or not joins[kind]:
             last = {"closing": "opening", "mark": "opening"}.get(kind, kind)
     return words

@@ -167,7 +167,7 @@ def neighbours(own: Points, count: int, *, progress: Progress | None = None, lab
             squared = _bounds(own, own, rows, columns)
             start, stop = rows.start, rows.stop
             if columns.start < stop:
-                # The triangle below the diagonal has been seen from the other side, and nobody is their own neighbour.
+                # The triangle below the diagonal was computed in its mirror image; no point is its own neighbour.
                 here = torch.ones_like(squared, dtype=torch.bool).triu(start - columns.start + 1)
                 squared.masked_fill_(~here, torch.inf)
             _keep(best, index, rows, squared, columns.start)
@@ -283,7 +283,7 @@ def _exact_neighbours(own: Points, count: int, best: NDArray[np.float32], index:
     order = np.argsort(squared, axis=1, kind="stable")
     squared, index = np.take_along_axis(squared, order, 1), np.take_along_axis(index, order, 1)
     if kept < size - 1:
-        # Whatever is not listed is no nearer than the end of the list.
+        # Points that are not listed are no nearer than the end of the list.
         doubtful = np.flatnonzero(best.max(1) < squared[:, count - 1])
         for row in doubtful:
             everyone = exact(own, own, np.full(size, row), np.arange(size))

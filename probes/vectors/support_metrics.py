@@ -122,7 +122,7 @@ def prepare_reference(own: Balls) -> Reference:
         clipped[part] = np.minimum(own.radii[part], np.median(own.radii[part, there]))
         listed = there[:, None] & there[index]
         first = np.cumsum(listed, axis=1, dtype=np.int32) <= own.k
-        # Of several that are equally far, as many as k.
+        # Ties at the k-th distance are cut to k neighbours.
         held = listed & first & (own.side.neighbours.squared <= clipped[part][:, None])
         counts = np.bincount(index[held], minlength=len(weights))
         density[part] = _mean(np.minimum(counts / own.k, 1.0), weights)
@@ -281,7 +281,7 @@ def _expected(n: int, m: int, k: int) -> tuple[Floats, Floats]:
     """
     from scipy.stats import betabinom
 
-    # More good ones than there are: what chance may look like.
+    # Up to four times m: chance can exceed what m good candidates give on average.
     good = np.unique(np.round(np.linspace(0.0, 4.0, 801) * m).astype(int))
     fewer = np.arange(k)
     below = betabinom.pmf(fewer[None, :], good[:, None], k, max(n - k, 1))

@@ -139,7 +139,7 @@ class TokenArchive:
             values = array.items(start, min(start + _LABELS, array.shape[0]))
             for index, value in enumerate(values, start):
                 key = value if isinstance(value, str | bytes) else json_text(value)
-                # Labels repeat: each is judged once, and stands in memory once.
+                # Labels repeat: each is checked once and held in memory once.
                 if key not in known:
                     known[key] = _as_text(key, self.spot(index, array.name))
                 texts.append(known[key])

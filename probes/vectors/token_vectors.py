@@ -110,7 +110,7 @@ class ArrayVectors:
             for layer, start, values in self._pieces(layers, size, checked=True):
                 numbers = as_float32(values, self.transform, partial(self._spot, layer, start))
                 good[start : start + len(values)] &= np.isfinite(numbers).all(axis=1)
-                # Steps are tokens, and every token is met once a layer.
+                # Steps are tokens, and every token is read once a layer.
                 before, seen = seen, seen + len(values)
                 advance(seen // len(layers) - before // len(layers))
         return good

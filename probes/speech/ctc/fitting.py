@@ -111,7 +111,7 @@ def _align(source: Source, whitening: Whitening, point: _Point | None) -> _Point
         sums += _outer(part.frames, share)
         mass += share.sum(2)
     centre = sums / mass.clamp_min(1e-3)[:, :, None] - whitening.mean[..., None]
-    # A letter with hardly a frame of its own would sit anywhere: its mean is drawn to the common one.
+    # The mean of a letter with few frames is arbitrary: it is shrunk to the common mean.
     slopes = whitening.root.transpose(-1, -2) @ centre * (mass / (mass + 5.0))[:, :, None]
     prior = torch.log((mass + 0.5) / (mass + 0.5).sum(-1, keepdim=True))
     # Where the shared covariance is the identity, as here, weights are means, and offsets log p - |mean|^2 / 2.

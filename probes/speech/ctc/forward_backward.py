@@ -49,7 +49,7 @@ def forward_backward(batch: Utterances, found: Tensor, chosen: Tensor) -> Pass:
         counts = torch.tensor(batch.counts)
         inside = torch.arange(int(counts.max()))[None] < counts[clip][:, None]
         starts = (torch.cumsum(counts, 0) - counts)[clip]
-        # Beyond a clip's end any frame will do: CTC reads no further than the length that it is told.
+        # Padding beyond a clip's end may be any frame: CTC reads no further than the given length.
         source = torch.where(inside, starts[:, None] + torch.arange(inside.shape[1])[None], 0)
         # Sequences are pairs of fold and clip, layer by layer within each.
         padded = logs.transpose(1, 2)[fold[:, None], source].transpose(0, 1).reshape(-1, len(clip) * layers, symbols)
