@@ -90,7 +90,7 @@ class MaskedLM(nn.Module):
     def _draw(self, generator: torch.Generator) -> None:
         for name, weight in self.named_parameters():
             if name.startswith("front.weight"):
-                # Of the scale of the embeddings that it is added to: at .02 it would have no effect for hundreds of steps.
+                # Of the scale of the embeddings it is added to: at .02 it would have no effect for hundreds of steps.
                 weight.normal_(0, 1 / math.sqrt(weight[0].numel()), generator=generator)
             elif weight.ndim > 1:
                 weight.normal_(0, _STD, generator=generator)
