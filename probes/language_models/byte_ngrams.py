@@ -34,8 +34,8 @@ def baseline_losses(train: ArrayLike, held: ArrayLike, masked: ArrayLike, vocabu
         p(v) = (c(v) + D / V) / (N + D)        p(v | u) = (c(u, v) + D(u) p(v)) / (c(u) + D(u)),
 
     the first being additive smoothing, by one for each id where all are seen. A token whose left neighbour is masked
-    as well, begins the window or was never followed by anything has the loss of p(v): whoever reads the masked text
-    knows no more.
+    as well, begins the window or was never followed by anything has the loss of p(v): the masked text
+    tells no more.
 
     Parameters
     ----------

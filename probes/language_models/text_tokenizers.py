@@ -307,8 +307,8 @@ def _first_id(ids: Mapping[str, int], names: Sequence[str]) -> int | None:
 
 
 def _unknown(model: Mapping[str, Any], ids: Mapping[str, int]) -> int | None:
-    place, name = model.get("unk_id"), model.get("unk_token")
-    return place if type(place) is int else ids.get(name) if isinstance(name, str) else None
+    index, name = model.get("unk_id"), model.get("unk_token")
+    return index if type(index) is int else ids.get(name) if isinstance(name, str) else None
 
 
 def _template(rules: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -26,7 +26,7 @@ class Windows:
     sentences
         Sentences of the text; the last of them may lie behind the last whole window.
     tokens, bytes
-        Size of the windowed text: tokens, and the bytes of UTF-8 that they stand for.
+        Size of the windowed text: tokens, and the bytes of UTF-8 that they encode.
     """
 
     ids: Tensor

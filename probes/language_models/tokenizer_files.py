@@ -127,5 +127,5 @@ def _longest(charsmap: str) -> int:
     except ValueError:
         # The library reports the error.
         return 1
-    # The size of a table of places, the table, and then the texts, each ended by NUL.
+    # The format: the size of a table of offsets, the table, and then the texts, each ended by NUL.
     return max(1, *map(len, data[4 + int.from_bytes(data[:4], "little") // 4 * 4 :].split(b"\0")))

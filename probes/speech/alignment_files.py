@@ -1,6 +1,6 @@
 """Readers of alignment files (TextGrid, CTM, TIMIT's .phn, tables), and the search for them in a folder.
 
-Times are given as they are written; nobody has compared them with the recording yet.
+Times are those of the file, not yet checked against the recording.
 """
 
 import os

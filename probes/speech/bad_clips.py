@@ -48,7 +48,7 @@ class BadClips:
             self._shown.append((clip, error))
 
     def check_header(self, clip: Clip) -> None:
-        """Refuse a clip whose file is not there or does not begin as sound does; nothing is decoded.
+        """Refuse a clip whose file is missing or has no header of sound; nothing is decoded.
 
         Raises
         ------

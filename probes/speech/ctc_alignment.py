@@ -174,7 +174,7 @@ def phone_intervals(
     Parameters
     ----------
     centres
-        Middle of what each frame hears, seconds, evenly spread, shape (frames,).
+        Centre of each frame's receptive field, seconds, evenly spread, shape (frames,).
     symbols
         Name of each target.
     pauses

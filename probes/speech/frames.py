@@ -79,7 +79,7 @@ def frame_count(folder: ModelFolder, samples: int) -> int:
 def frame_centres(folder: ModelFolder, samples: int) -> NDArray[np.float64]:
     """Return the centre of each frame's receptive field before the attention, seconds, shape (frames,).
 
-    Convolutional front ends: frame i hears the F samples from S i, where S is the product of the strides and
+    Convolutional front ends: frame i covers the F samples from S i, where S is the product of the strides and
     F = 1 + sum_j (k_j - 1) prod_(i < j) s_i; usually 320 i + 200 samples.
 
     Whisper: the spectrum is centred and padded, so that mel frame m has its middle at 160 m samples. The first

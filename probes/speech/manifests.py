@@ -1,8 +1,8 @@
 """Manifests: the clips of an audit, with speaker, transcript and groups of each.
 
 Whatever a user hands over (a table, a folder with one, a corpus in its own layout) becomes one `Manifest` of `Clip`s.
-Files are not opened here; but a relative path must stay below its folder, so that a manifest from somebody else
-cannot reach for other files of this machine.
+Files are not opened here; but a relative path must stay below its folder, so that a manifest of a stranger
+cannot reach other files of this machine.
 """
 
 import math
@@ -100,9 +100,9 @@ class Manifest:
     advice: str = ""
     form: tuple[str, ...] = ()
 
-    def preview(self, besides: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return the lines of `--dry-run` on the columns, except those of `besides`."""
-        left_out = set(besides)
+    def preview(self, without: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return the lines of `--dry-run` on the columns, except those of `without`."""
+        left_out = set(without)
         words = [f"{name}: {what}" for name, what in self.read_as.items() if name not in left_out]
         return (f"Columns are read as: {'; '.join(words)}.", *self.form, *([self.advice] if self.advice else []))
 
@@ -301,7 +301,7 @@ def level_rules(
     ------
     InputError
         Where a column is not there, has bins without being asked for, or a name that no group can carry, or numbers of
-        which it cannot be told whether their commas are decimal ones.
+        which it is unclear whether their commas are decimal ones.
     """
     mapping = read_value_map(values) if values is not None else {}
     for names, option in ((by, "--by"), (mapping, "--values"), (bins, "--bin")):

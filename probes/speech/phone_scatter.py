@@ -26,7 +26,7 @@ class Scatter:
     variance
         Half the mean squared distance of two tokens of one phone from two speakers of the group, shape (groups,).
     within
-        The same of two tokens of one speaker, over the phones that three speakers of every group said twice;
+        The same of two tokens of one speaker, over the phones with two tokens of three speakers of every group;
         NaN without such phones.
     shift
         Squared distance of the group's centroid to that of all others, less what chance adds, over the variance of a
@@ -41,7 +41,7 @@ class Scatter:
         Shape (speakers,).
     own
         Of each speaker: variance of the tokens of one phone, in units of that phone's over all speakers, mean over
-        the phones that the speaker said twice, whose number is `own_phones`; shape (3, speakers): over all phones,
+        the phones with two tokens of the speaker, whose number is `own_phones`; shape (3, speakers): over all phones,
         over those of even and over those of odd number.
     around
         Of each speaker: mean squared distance of a token to the centroid of the speaker's home group, less what the

@@ -27,7 +27,7 @@ def pool_phones(states: Tensor, centres: Tensor, intervals: Sequence[PhoneInterv
     states
         Hidden states, shape (layers, frames, width).
     centres
-        Middle of the samples that each frame hears, seconds, shape (frames,).
+        Centre of each frame's receptive field, seconds, shape (frames,).
 
     Returns
     -------

@@ -17,7 +17,7 @@ TOO_LONG = "longer than the 30 s that whisper takes"
 class Sound:
     """A clip that an encoder can take: hash of its file, samples at 16 kHz, rate and channels of the file.
 
-    `silent` tells that all of its samples are equal.
+    `silent`: all of its samples are equal.
     """
 
     sha256: str

@@ -70,7 +70,7 @@ def softmax_probe(
 def _row_space(features: Tensor) -> Tensor | None:
     """Return an orthonormal basis of the items' span, (layers, width, rank), if it is smaller than the space.
 
-    The penalty does not see rotations, and the best weights lie in the span: the problem is the same.
+    The penalty is invariant to rotations, and the best weights lie in the span: the problem is the same.
     """
     if features.shape[1] >= features.shape[2]:
         return None

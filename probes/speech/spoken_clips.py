@@ -52,7 +52,7 @@ class Clip:
     def spoken(self) -> tuple[Phone, ...]:
         """Phones of positive duration that are no pause.
 
-        Of "pull" at the end of a clip, espeak-ng tells no time for the last sound, which it joins to the vowel.
+        Of "pull" at the end of a clip, espeak-ng gives no time for the last sound, which it joins to the vowel.
         """
         # Rounding leaves less than a sample of a phone without length; the shortest with a length has 10 ms.
         timed = (phone for phone in self.phones if phone.end - phone.start > 1 / SAMPLE_RATE)

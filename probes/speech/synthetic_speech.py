@@ -43,7 +43,7 @@ WORDS = (
 
 TRAINING_VOICES = ("f3", "f4", "f5", "m1", "m2", "m4", "m6", "m8")
 AUDIT_VOICES = ("f1", "f2", "m3", "m5", "m7")
-"""Voice variants: the audit's speakers sound like nobody in the training clips."""
+"""Voice variants: no voice of the audit's speakers is in the training clips."""
 
 TRACTS = ((3, 4), (11, 15), (8, 11), (5, 7), (7, 10))
 """Fractions (up, down) by which a speaker's 22 050 Hz signal is resampled, to be read at 16 000 Hz. Their
@@ -269,9 +269,9 @@ class _Synthesiser:
         encoded = text.encode() + b"\0"
         size = ctypes.c_size_t(len(encoded))
         self._library.espeak_Synth(encoded, size, 0, 1, 0, _UTF8, None, None)
-        return self._hear(*speaker.tract)
+        return self._resample(*speaker.tract)
 
-    def _hear(self, up: int, down: int) -> tuple[Samples, tuple[Phone, ...]]:
+    def _resample(self, up: int, down: int) -> tuple[Samples, tuple[Phone, ...]]:
         """Resample the signal up to its final pause, at half amplitude (the filter overshoots)."""
         from scipy.signal import resample_poly
 
@@ -279,13 +279,13 @@ class _Synthesiser:
         last = max(index for index, (name, _) in enumerate(starts) if not name.startswith("_"))
         ends = [sample for _, sample in starts[1:]] + [sum(map(len, self._signal))]
         spoken = np.concatenate(self._signal)[: ends[last]].astype(np.float64)
-        heard = np.round(resample_poly(spoken / 2, up, down)).astype(np.int16)
+        signal = np.round(resample_poly(spoken / 2, up, down)).astype(np.int16)
         second = SAMPLE_RATE * down / up
         phones = tuple(
-            Phone(name=name.strip("',"), start=start / second, end=min(end / second, len(heard) / SAMPLE_RATE))
+            Phone(name=name.strip("',"), start=start / second, end=min(end / second, len(signal) / SAMPLE_RATE))
             for (name, start), end in zip(starts[: last + 1], ends, strict=False)
         )
-        return heard, phones
+        return signal, phones
 
     def _receive(self, signal: Any, length: int, events: Any) -> int:
         """Store one piece of the signal and the phonemes that start in it."""

@@ -1,8 +1,8 @@
 """Reader of Praat TextGrids: interval tiers, and the choice of those that hold phones.
 
 A TextGrid has a long and a short form. To Praat both are one row of numbers and quoted texts, whatever else stands
-between them, and they are read that way here. What a file says about its size is never allocated. Times are given as
-they are written; nobody has compared them with the recording yet.
+between them, and they are read that way here. What a file says about its size is never allocated. Times are those
+of the file, not yet checked against the recording.
 """
 
 import math

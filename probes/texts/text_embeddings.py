@@ -152,7 +152,7 @@ def _encoded(encoder: Callable[[], TextEncoder], chunk: Sequence[str]) -> dict[s
 def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
     """Yield chunks of texts; those that differ only in case, accents or white space share one.
 
-    Many tokenizers take such texts for the same, and in different batches rounding would tell them apart.
+    Many tokenizers give such texts the same tokens; in different batches rounding would give them different vectors.
     """
     groups: dict[str, list[str]] = {}
     for text in texts:

@@ -1,7 +1,7 @@
 """Reader of files of texts, or of embeddings that were made of texts.
 
 JSON lines and lists, CSV, TSV and plain text are read line by line; NPZ and NPY files hold embeddings. What is left
-out is counted, and every text that is used keeps its place in the file.
+out is counted, and every text that is used keeps its line or row number.
 """
 
 import json
@@ -41,7 +41,7 @@ class TextSet:
     given, skipped
         Number of items in the file, and of those left out, by reason.
     places
-        Where each used item stands, counted from 1, shape (items,).
+        Position of each used item in the file, from 1, shape (items,).
     texts
         Used texts without surrounding whitespace and cut; None where the file holds embeddings alone.
     embeddings

@@ -271,7 +271,7 @@ def generate_all(
     progress: Progress,
     label: str,
 ) -> list[Generated]:
-    """Continue every prompt, in order; a text depends on its place among the prompts, not on the size of the batches.
+    """Continue every prompt, in order; a text depends on the index of its prompt, not on the size of the batches.
 
     Parameters
     ----------

@@ -175,7 +175,7 @@ def evaluate(reference: Reference, candidate: Balls, near: Pairs) -> dict[str, F
     coverage the share of reference items whose own ball holds any candidate point; f1 the harmonic mean of precision
     and recall (Kynkäänniemi et al. 2019; Naeem et al. 2020). Clipped density counts at most k balls of at most the
     median radius, over what the reference reaches with itself; clipped coverage is the share of good candidates that
-    would give the number of points per ball, at most k, that was met (Salvy et al. 2025), where copies of a candidate
+    would give the observed number of points per ball, at most k (Salvy et al. 2025), where copies of a candidate
     add nothing; both are left above 1 where chance takes them there, and are reported as at most 1. All are better
     when larger.
 

@@ -25,7 +25,7 @@ def as_float32(
 ) -> NDArray[np.float32]:
     """Transform numbers (tokens, width) for the analysis: unchanged ("none") or to natural logarithms ("log").
 
-    Where `where` can tell the place of a number, one that is finite and not above 0 has no logarithm and is refused.
+    With `where`, which gives the location of a number, a finite number not above 0 is refused: it has no logarithm.
 
     >>> as_float32(np.array([[1.0, np.e]]), "log").tolist()
     [[0.0, 1.0]]

@@ -100,7 +100,7 @@ def test_what_columns_were_read_as(tmp_path: Path) -> None:
         "offset: the start in seconds; duration: the length in seconds; age: a number in bins, 2 levels; "
         "gender: 2 levels.",
     )
-    assert "gender" not in manifest.preview(besides=["gender"])[0]
+    assert "gender" not in manifest.preview(without=["gender"])[0]
 
 
 def test_a_folder_that_goes_away_meanwhile_has_no_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
