@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from probes.core.random_streams import stream
 from probes.language_models.masked_lm import MaskedLM, Network
-from probes.language_models.token_windows import Windows, hidden, masked_positions
+from probes.language_models.token_windows import Windows, hide_tokens, masked_positions
 
 Budget = Literal["same-data", "same-total"]
 Floats = NDArray[np.float64]
@@ -135,7 +135,7 @@ class _Feed:
         # Drawn for a whole batch, so that its first rows are the same in every model.
         positions = masked_positions(size, self.text.ids.shape[1], self.recipe.share, self.generator)[0, : self.rows]
         chosen = self.text.ids[self.order[step * size : step * size + self.rows]]
-        ids, answers = hidden(chosen, positions, self.mask)
+        ids, answers = hide_tokens(chosen, positions, self.mask)
         return ids, positions, answers
 
 
@@ -192,7 +192,7 @@ def score(
         for positions in drawn:
             for start in range(0, len(held), _BATCH):
                 part = slice(start, start + _BATCH)
-                ids, answers = hidden(held.ids[part], positions[part], mask)
+                ids, answers = hide_tokens(held.ids[part], positions[part], mask)
                 found = _nats(network, ids.to(device), positions[part].to(device), answers.to(device))
                 owner = held.sentence[part].long().gather(1, positions[part]).flatten().numpy()
                 nats += np.bincount(owner, found.cpu().double().flatten().numpy(), minlength=held.sentences)

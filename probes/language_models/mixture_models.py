@@ -21,7 +21,7 @@ from probes.language_models.masked_models import read_masked_model
 from probes.language_models.masked_training import CURVE, Recipe, held_positions, score, train
 from probes.language_models.model_results import Results
 from probes.language_models.text_tokenizers import BYTES, Tokenizer, read_tokenizer
-from probes.language_models.token_windows import Windows, cut
+from probes.language_models.token_windows import Windows, cut_windows
 
 VERSION = 2
 """Raised whenever training or scoring changes, so that no model made otherwise is taken for these."""
@@ -309,7 +309,9 @@ def _cut_sides(corpus: Corpus, code: str, tokenizer: Tokenizer) -> dict[str, tor
 
 
 def _cut(lines: tuple[bytes, ...], tokenizer: Tokenizer, length: int) -> Windows:
-    return cut(tokenizer.encode(lines), [len(line) for line in lines], separator=tokenizer.separator, length=length)
+    return cut_windows(
+        tokenizer.encode(lines), [len(line) for line in lines], separator=tokenizer.separator, length=length
+    )
 
 
 def _kept(one: Windows) -> list[tuple[str, torch.Tensor]]:

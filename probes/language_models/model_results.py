@@ -53,7 +53,7 @@ class Results:
         """Tell whether a file in any folder looks like the key's whole result; only `read` checks all of it."""
         return any(_looks_whole(path, key) for path in self._paths(key))
 
-    def found(self, keys: Sequence[object]) -> set[int]:
+    def finished(self, keys: Sequence[object]) -> set[int]:
         """Return the indices of the keys that `has` finds; only both ends of each file are read."""
         return {index for index, key in enumerate(keys) if self.has(key)}
 

@@ -39,7 +39,7 @@ class Windows:
         return len(self.ids)
 
 
-def cut(encoded: Sequence[Ints], sizes: Sequence[int], *, separator: int, length: int) -> Windows:
+def cut_windows(encoded: Sequence[Ints], sizes: Sequence[int], *, separator: int, length: int) -> Windows:
     """Cut sentences, as ids, into windows; an incomplete last window is left out.
 
     Parameters
@@ -49,7 +49,7 @@ def cut(encoded: Sequence[Ints], sizes: Sequence[int], *, separator: int, length
 
     Examples
     --------
-    >>> made = cut([np.array([1, 2, 3]), np.array([4])], [3, 1], separator=0, length=3)
+    >>> made = cut_windows([np.array([1, 2, 3]), np.array([4])], [3, 1], separator=0, length=3)
     >>> made.ids.tolist(), made.sentence.tolist(), made.bytes
     ([[1, 2, 3], [0, 4, 0]], [[0, 0, 0], [0, 1, 1]], 6.0)
     """
@@ -93,12 +93,12 @@ def masked_positions(windows: int, length: int, share: float, generator: torch.G
     return order[:, : count * draws].reshape(windows, draws, count).permute(1, 0, 2).contiguous()
 
 
-def hidden(ids: Tensor, positions: Tensor, mask: int) -> tuple[Tensor, Tensor]:
+def hide_tokens(ids: Tensor, positions: Tensor, mask: int) -> tuple[Tensor, Tensor]:
     """Return the ids with the mask at the positions, and the original ids there; all int64.
 
     Examples
     --------
-    >>> hidden(torch.tensor([[5, 6, 7]]), torch.tensor([[2, 0]]), 9)
+    >>> hide_tokens(torch.tensor([[5, 6, 7]]), torch.tensor([[2, 0]]), 9)
     (tensor([[9, 6, 9]]), tensor([[7, 5]]))
     """
     ids = ids.long()

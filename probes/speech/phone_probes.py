@@ -153,7 +153,7 @@ def affordable(tokens: int, width: int, classes: int, groups: int, fits: int) ->
     return tokens * width * classes * (2 * groups + 1) * fits <= MOST_PRODUCTS
 
 
-def read_phones(design: Design, chunks: Chunks, standard: Standard, *, method: str) -> Hits:
+def fit_and_count(design: Design, chunks: Chunks, standard: Standard, *, method: str) -> Hits:
     """Fit every probe on one layer and count the tokens that it classifies correctly.
 
     Parameters

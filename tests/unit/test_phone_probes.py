@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from phone_tokens import Planted, draw_tokens
 
 from probes.speech import phone_probes
-from probes.speech.phone_probes import Design, Hits, affordable, make_design, mean_hits, read_phones
+from probes.speech.phone_probes import Design, Hits, affordable, fit_and_count, make_design, mean_hits
 from probes.speech.token_moments import standardisation
 
 pytestmark = pytest.mark.numerical
@@ -36,7 +36,7 @@ def by_chunks(vectors: Vectors, size: int) -> Callable[[], Iterator[Vectors]]:
 
 def read(design: Design, vectors: Vectors, method: str, *, size: int = 500) -> Hits:
     chunks = by_chunks(vectors, size)
-    return read_phones(design, chunks, standardisation(chunks), method=method)
+    return fit_and_count(design, chunks, standardisation(chunks), method=method)
 
 
 def planted(seed: int, *, folds: int = 3, **groups: Planted) -> tuple[Design, Vectors]:
@@ -197,7 +197,7 @@ def test_what_takes_no_part_is_neither_learnt_nor_read(method: str) -> None:
     loud = np.where((design.phones < 0)[:, None], np.float32(1e3), vectors)
     chunks = by_chunks(vectors, 500)
     plain, shouted = (
-        read_phones(design, by_chunks(one, 500), standardisation(chunks), method=method) for one in (vectors, loud)
+        fit_and_count(design, by_chunks(one, 500), standardisation(chunks), method=method) for one in (vectors, loud)
     )
     for kind in ("trials", *KINDS):
         assert np.array_equal(getattr(plain, kind), getattr(shouted, kind)), kind
@@ -233,7 +233,7 @@ def test_blocks_of_groups_do_not_matter(monkeypatch: pytest.MonkeyPatch, groups_
     standard = standardisation(chunks)
     openings.clear()
     monkeypatch.setattr(phone_probes, "MOMENT_BYTES", groups_at_once * 2 * 8 * 2 * 6**2)
-    assert unlike(whole, read_phones(design, chunks, standard, method="discriminant")) <= 1
+    assert unlike(whole, fit_and_count(design, chunks, standard, method="discriminant")) <= 1
     assert len(openings) == -(-5 // max(groups_at_once, 1)) + 1
 
 
