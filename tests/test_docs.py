@@ -390,7 +390,7 @@ def test_the_thresholds_of_precision_recall_on_the_page_are_those_of_the_code() 
     from probes.texts import text_embeddings, text_encoders
     from probes.texts.tfidf import RARE, WIDTH
     from probes.vectors import knn
-    from probes.vectors.support_metrics import coverage_ceiling, widened
+    from probes.vectors.support_metrics import coverage_ceiling, widened_share
     from probes.vectors.token_arrays import MAX_WIDTH
 
     text = " ".join(prose(AUDITS["precision_recall"]).split()).casefold()
@@ -399,7 +399,7 @@ def test_the_thresholds_of_precision_recall_on_the_page_are_those_of_the_code() 
     assert sides.PER_K == 10 and f"ten texts for each that `--k` counts, and {sides.LEAST} at least" in text
     assert RARE == 2 and "fewer than two texts counts as in two" in text
     assert bucket_count(10 * preflight.FEW_CLUSTERS) == preflight.FEW_CLUSTERS
-    assert sides.FLOORED == ("precision", "density", "coverage") and widened.__defaults__ == (3.0,)
+    assert sides.FLOORED == ("precision", "density", "coverage") and widened_share.__defaults__ == (3.0,)
     assert f"demo/texts-{sha256_json([demo.VERSION, 0, False])[:12]}\n" in AUDITS["precision_recall"].read_text("utf-8")
     assert bucket_count(5000) == 500 and "one cluster for every ten texts of a side" in text
     assert sequences.HYPOTHESES == 0.2 and "of every fifth text" in text

@@ -19,7 +19,7 @@ from probes.core.executor import Workers, check_complete, run_jobs
 from probes.core.progress import Silent
 from probes.speech.ctc import Alphabet, Utterances, fit_ctc
 from probes.speech.vocabularies import Vocabulary
-from probes.speech.words import count_characters, count_words, normalise
+from probes.speech.word_errors import count_characters, count_words, normalise
 
 KIND = "fairness-probes"
 ALIGNMENTS = 4

@@ -23,7 +23,7 @@ from probes.speech.corpora import read_corpus
 from probes.speech.manifests import Clip, ColumnMap, Manifest, read_manifest
 from probes.speech.recordings import measure_sound
 from probes.speech.vocabularies import read_vocabulary
-from probes.speech.words import normalise
+from probes.speech.word_errors import normalise
 
 NO_TEXT = "empty transcript"
 NO_SPEAKER = "no speaker"

@@ -17,7 +17,7 @@ from audits.core.context import Context
 from audits.statistics import generator
 from probes.core.executor import Workers, check_complete, run_jobs
 from probes.core.progress import Advance
-from probes.speech.linear import softmax_probe, standardise
+from probes.speech.softmax_probes import softmax_probe, standardise
 
 KIND = "fairness-probes"
 SHUFFLED = "shuffled-labels"

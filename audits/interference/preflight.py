@@ -41,7 +41,7 @@ def cost_of(inputs: Inputs) -> tuple[tuple[str, str], ...]:
             ("losses", f"{len(inputs.table.rows):,} losses of {len(inputs.languages)} languages; nothing is trained"),
         )
     seeds = len({number for _, number in inputs.trainings})
-    finished = len(inputs.jobs[0].results.found([job.key for job in inputs.jobs]))
+    finished = len(inputs.jobs[0].results.finished([job.key for job in inputs.jobs]))
     rows = [
         ("models", models_words(inputs.sets, seeds)),
         ("finished", f"{finished:,} of these, in {inputs.jobs[0].results.folder}"),

@@ -9,7 +9,7 @@ from itertools import permutations
 
 import numpy as np
 
-from probes.texts.choices import Choices, choose, ranked
+from probes.texts.ranked_choices import Choices, choose, ranked
 
 SCRIPTS = {
     "Latn": "ptkbdgfscvzmnlrjhwaeiouy",

@@ -14,7 +14,7 @@ from probes.generators.attacks.denoiser import Request, score_denoiser
 from probes.generators.attacks.samples import flat
 from probes.generators.point_sets import PointSet
 from probes.vectors import knn
-from probes.vectors.support_metrics import Side, balls, evaluate, ground, reach
+from probes.vectors.support_metrics import Side, balls, evaluate, prepare_reference, reach
 
 STEPS = 10
 """Timesteps, evenly spaced, at which the loss on unseen points is taken."""
@@ -83,7 +83,7 @@ def _support(release: Release, inputs: Inputs, context: Context) -> dict[str, In
     sides = [Side(knn.neighbours(part, K), np.ones((1, size), dtype=np.int32)) for part in (own, others)]
     drawn = [balls(side, [K])[0] for side in sides]
     near = knn.pairs(own, others, reach([drawn[0]]), reach([drawn[1]]))
-    scores = evaluate(ground(drawn[0]), drawn[1], near)
+    scores = evaluate(prepare_reference(drawn[0]), drawn[1], near)
     return {name: _share(float(scores[name][0]), size, unit, context.level) for name, unit in SUPPORT.items()}
 
 

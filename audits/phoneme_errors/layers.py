@@ -16,7 +16,7 @@ from audits.phoneme_errors.tokens import Vectors
 from audits.phoneme_errors.values import LayerCounts, Values
 from audits.statistics import generator
 from probes.core.progress import Advance
-from probes.speech.phone_probes import Hits, affordable, deal, mean_hits, read_phones
+from probes.speech.phone_probes import Hits, affordable, fit_and_count, make_design, mean_hits
 from probes.speech.phone_scatter import Scatter, measure_scatter
 from probes.speech.token_moments import phone_moments, standardisation
 
@@ -123,7 +123,7 @@ def _measure_layer(
     def read(repeat: int) -> Hits:
         # The same in every layer and encoder, so that these are compared on the same folds and matched tokens.
         rng = generator(context.seed, "folds", str(repeat))
-        design = deal(
+        design = make_design(
             corpus.phones,
             corpus.speakers,
             corpus.member,
@@ -132,7 +132,7 @@ def _measure_layer(
             people=corpus.people,
             mix=mix_of(corpus, options),
         )
-        found = read_phones(design, chunks, standard, method=method)
+        found = fit_and_count(design, chunks, standard, method=method)
         draws.append(_summed(found, corpus))
         advance(1)
         return found

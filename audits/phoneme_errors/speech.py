@@ -13,8 +13,8 @@ from probes.core.hashing import sha256_json
 from probes.files.levels import Note
 from probes.models.checkpoints import ModelFolder
 from probes.speech.activations import SpeechEncoder, batching_of, encoder_key
-from probes.speech.align import Targets
 from probes.speech.corpus_alignment import align_corpus
+from probes.speech.ctc_alignment import Targets
 from probes.speech.embeddings import Item, clip_item
 from probes.speech.frames import frame_centres
 from probes.speech.manifests import Clip
@@ -97,7 +97,7 @@ def align_phones(speech: Speech, options: Options, context: Context) -> Speech:
     kept: list[Recording] = []
     skipped = list(speech.skipped)
     for (item, _), clip in zip(given, found, strict=True):
-        phones = () if clip is None else aligner.names.applied(clip.phones)
+        phones = () if clip is None else aligner.names.rename(clip.phones)
         if clip is not None and phones:
             kept.append(replace(item, phones=phones, errors=clip.errors, length=clip.length))
         else:

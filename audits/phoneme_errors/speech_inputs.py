@@ -15,11 +15,11 @@ from probes.files.levels import Note, parse_bins
 from probes.files.names import suggest
 from probes.models.checkpoints import ModelFolder, count_parameters, find_model
 from probes.speech.activations import check_family
-from probes.speech.align import Targets, targets_of
 from probes.speech.alignments import read_alignments
 from probes.speech.audio import inspect_clip
 from probes.speech.bad_clips import BadClips
 from probes.speech.corpora import read_corpus
+from probes.speech.ctc_alignment import Targets, targets_of
 from probes.speech.frames import RATE
 from probes.speech.manifests import Clip, ColumnMap, Manifest, read_manifest
 from probes.speech.phone_names import phone_names

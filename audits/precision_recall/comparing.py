@@ -16,15 +16,15 @@ from probes.vectors import knn
 from probes.vectors.support_metrics import (
     METRICS,
     Balls,
-    Ground,
+    Reference,
     Side,
     balls,
     evaluate,
-    ground,
     hubness,
     list_length,
+    prepare_reference,
     reach,
-    widened,
+    widened_share,
 )
 from probes.vectors.support_metrics import membership as memberships
 
@@ -116,7 +116,7 @@ class Referee:
         draws = len(self.reference.draws)
         found: list[list[dict[str, NDArray[np.generic]]]] = [[] for _ in others]
         for draw in range(draws):
-            own: tuple[_Prepared, list[Ground]] | None = None
+            own: tuple[_Prepared, list[Reference]] | None = None
             for index, other in enumerate(others):
                 key = self._key(other, draw)
                 entry = self._kept(key)
@@ -152,7 +152,7 @@ class Referee:
         }
         self.context.cache.write(KIND, key, tensors)
 
-    def _grounds(self, draw: int, axes: NDArray[np.float32] | None) -> tuple[_Prepared, list[Ground]]:
+    def _grounds(self, draw: int, axes: NDArray[np.float32] | None) -> tuple[_Prepared, list[Reference]]:
         prepared = self._prepared(self.reference, draw, axes)
         if not all(one.drawn.all() for one in prepared.balls):
             raise InputError(
@@ -160,7 +160,7 @@ class Referee:
                 where="--reference",
                 hint="Give more different texts, a larger --samples or a smaller --k.",
             )
-        return prepared, [ground(one) for one in prepared.balls]
+        return prepared, [prepare_reference(one) for one in prepared.balls]
 
     def _axes(self, other: Pool, draw: int) -> NDArray[np.float32] | None:
         if not self.settings.pca:
@@ -186,7 +186,7 @@ class Referee:
         return _Prepared(side.draws[draw], inverse, ready, balls(Side(near, weights), self.settings.k))
 
     def _measured(
-        self, own: tuple[_Prepared, list[Ground]], other: Pool, draw: int, axes: NDArray[np.float32] | None
+        self, own: tuple[_Prepared, list[Reference]], other: Pool, draw: int, axes: NDArray[np.float32] | None
     ) -> dict[str, NDArray[np.generic]]:
         reference, grounds = own
         candidate = self._prepared(other, draw, axes)
@@ -202,7 +202,7 @@ class Referee:
             entry[f"scores_{k}"] = np.stack([values[name] for name in METRICS])
             skews, most = hubness(theirs.side, k)
             entry[f"hubs_{k}"] = np.append(skews, float(most[0]))
-            entry[f"grouped_{k}"] = np.array([widened(ours.balls), widened(theirs)])
+            entry[f"grouped_{k}"] = np.array([widened_share(ours.balls), widened_share(theirs)])
         held = memberships(grounds[0], candidate.balls[0], near)
         width = (
             # Radii are squared, as distances are until somebody reads them.

@@ -9,7 +9,7 @@ from pathlib import Path
 from audits.core.context import Context
 from audits.precision_recall import Options
 from probes.core.hashing import sha256_json
-from probes.texts.sentences import make_sentences
+from probes.texts.synthetic_sentences import make_sentences
 
 VERSION = 1
 """Raised whenever the sentences or the training change, so that no old demo is taken for a new one."""

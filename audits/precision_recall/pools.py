@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from audits.statistics import generator
 from audits.statistics.halves import half_splits
-from probes.texts.text_words import glued, tokens_of
+from probes.texts.text_words import join_words, tokens_of
 
 Integers = NDArray[np.int64]
 
@@ -119,4 +119,4 @@ def shuffled_words(texts: Sequence[str], seed: int) -> list[str]:
     tokens = [tokens_of(text) for text in texts]
     flat = np.array([word for one in tokens for words in one for word in words], dtype=object)
     dealt = iter(flat[generator(seed, "floor").permutation(len(flat))].tolist())
-    return [" ".join(glued([next(dealt) for _ in words]) for words in one) for one in tokens]
+    return [" ".join(join_words([next(dealt) for _ in words]) for words in one) for one in tokens]

@@ -20,7 +20,7 @@ from audits.precision_recall.sides import ASKED
 from audits.statistics import generator, monte_carlo_p
 from probes.core.hashing import sha256_json
 from probes.vectors import knn
-from probes.vectors.support_metrics import Side, balls, evaluate, ground, list_length
+from probes.vectors.support_metrics import Side, balls, evaluate, list_length, prepare_reference
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -145,7 +145,7 @@ class _Pooled:
         )
         if not (own.drawn.all() and candidate.drawn.all()):
             return None
-        values = evaluate(ground(own), candidate, self.pairs)
+        values = evaluate(prepare_reference(own), candidate, self.pairs)
         return np.stack([values[metric] for metric in ASKED])
 
     def _weights(self, texts: Integers) -> NDArray[np.int32]:

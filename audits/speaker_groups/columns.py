@@ -14,7 +14,7 @@ from probes.files.levels import clean, parse_bins
 from probes.files.names import suggest
 from probes.files.tables import Table
 from probes.speech.corpora import read_corpus
-from probes.speech.known_layouts import advice_on_table, advised
+from probes.speech.known_layouts import advice_on_table, with_advice
 from probes.speech.manifest_folders import open_manifest
 from probes.speech.manifests import ROLES, Clip, ColumnMap, Manifest, assemble
 
@@ -63,7 +63,7 @@ def read_rows(options: Options) -> tuple[Manifest, tuple[str, ...]]:
         return manifest, manifest.columns
     table = open_manifest(options.manifest, options.decimal)
     advice = advice_on_table(options.manifest, table.columns)
-    with advised(advice):
+    with with_advice(advice):
         needs = _needs(table, options)
     manifest = assemble(
         table,

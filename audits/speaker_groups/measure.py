@@ -22,7 +22,7 @@ from audits.speaker_groups.hypotheses import Verdict, verdicts_of
 from audits.speaker_groups.rates import small_groups
 from audits.statistics import enough_permutations, generator
 from probes.core.progress import Progress
-from probes.speech.words import EditTotals, count_edits, normalise_all
+from probes.speech.word_errors import EditTotals, count_edits, normalise_all
 
 UNITS: tuple[tuple[str, Literal["word", "character"]], ...] = (("wer", "word"), ("cer", "character"))
 MANY_GROUPS = 400

@@ -73,7 +73,7 @@ def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...
     """Return notes on what a run on these inputs will not be able to show."""
     tests = len([groups for groups in inputs.sets if "&" not in groups.by]) * len(inputs.systems)
     # How the columns of --by and --control were read stands among the rows of the plan.
-    notes = [*inputs.manifest.preview(besides=options.by), *inputs.read_as, *(note.message for note in inputs.notes)]
+    notes = [*inputs.manifest.preview(without=options.by), *inputs.read_as, *(note.message for note in inputs.notes)]
     notes += left_out_notes(inputs.skipped, len(inputs.manifest.clips))
     notes += [
         f"{name} has no transcript of {count:,} clips, which count as empty." for name, count in inputs.empty.items()

@@ -7,7 +7,7 @@ from audits.speaker_groups import Options
 from audits.speaker_groups.columns import CountColumns, read_counts
 from probes.core.errors import InputError
 from probes.speech.manifests import Clip
-from probes.speech.words import normalise_all
+from probes.speech.word_errors import normalise_all
 
 NO_REFERENCE = "no word of reference"
 
