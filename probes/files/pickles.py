@@ -126,7 +126,7 @@ def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
     size, held = sum(entry.file_size for entry in entries), path.stat().st_size
     if size > held:
         raise damaged(f"its entries would be {size} bytes long in a file of {held}", where)
-    if any(entry.filename.endswith("/byteorder") and entry.file_size != len("little") for entry in entries):
+    if any(entry.filename.lower().endswith("/byteorder") and entry.file_size != len("little") for entry in entries):
         # Numbers of another machine have to be turned around, which torch does where it does not map the file.
         return None
     return _places(path, entries)
