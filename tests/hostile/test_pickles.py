@@ -489,6 +489,36 @@ def test_numbers_read_ahead_are_those_read_afterwards(
     assert found["b"][0, 0] == 7.0
 
 
+@pytest.mark.parametrize("how", ["replaced", "written", "cut off", "gone"])
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from probes.files import pickles
+
+    path, later = tmp_path / "run.pt", tmp_path / "next.pt"
+    path.write_bytes(saved({"old": torch.ones(4)}))
+    # Clocks of files may be coarse.
+    os.utime(path, (1, 1))
+    later.write_bytes(saved({"new": torch.full((4,), 2.0)}))
+    ask = pickles.call
+
+    def change_first(*args: Any, meanwhile: Callable[[], None], **options: Any) -> Any:
+        meanwhile()
+        if how == "replaced":
+            later.replace(path)
+        elif how == "written":
+            path.write_bytes(later.read_bytes())
+        elif how == "cut off":
+            path.write_bytes(later.read_bytes()[:200])
+        else:
+            path.unlink()
+        return ask(*args, **options)
+
+    monkeypatch.setattr(pickles, "call", change_first)
+    with pytest.raises(InputError, match="No such file" if how == "gone" else "changed while it was read"):
+        read_pickle(path)
+
+
 @pytest.mark.parametrize("place", [(0, 8), (-1, 8), (10**9, 8), (10**9, 10**12), (64, -1)])
 def test_places_of_bytes_that_are_none_are_refused(
     place: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
