@@ -22,8 +22,8 @@ _ALLOWED: Mapping[str, tuple[int, ...]] = {
     # signals to itself: rt_sig* without rt_sigqueueinfo, sigaltstack, restart_syscall
     # time: clock_* without clock_settime, nanosleep, gettimeofday, time, times
     # what it is: getpid, getppid, get*uid, get*gid, getgroups, getpgrp, getsid, getpriority, getrusage, getrlimit,
-    #   setrlimit, uname, sysinfo, getrandom
-    # open sockets, pipes: sendto, recvfrom, sendmsg, recvmsg, shutdown, getsockname, getpeername, getsockopt, poll,
+    #   uname, sysinfo, getrandom
+    # open sockets, pipes: sendto, recvfrom, recvmsg (not sendmsg, which keeps handles on their way), shutdown, getsockname, getpeername, getsockopt, poll,
     #   ppoll, select, pselect6, pipe*, eventfd*, epoll_*
     "x86_64": (
         0, 17, 19, 295, 327, 1, 20, 8, 3, 436, 32, 33, 292, 221, 187, 73, 5, 138, 78, 217,
@@ -32,8 +32,8 @@ _ALLOWED: Mapping[str, tuple[int, ...]] = {
         202, 273, 274, 218, 334, 186, 24, 204, 143, 145, 146, 147, 309, 158, 60, 231,
         13, 14, 15, 127, 128, 130, 131, 219,
         228, 229, 230, 35, 96, 201, 100,
-        39, 110, 102, 107, 104, 108, 115, 118, 120, 121, 111, 124, 140, 98, 97, 160, 63, 99, 318,
-        44, 45, 46, 47, 48, 51, 52, 55, 7, 271, 23, 270, 22, 293, 284, 290, 213, 291, 233, 232, 281, 441,
+        39, 110, 102, 107, 104, 108, 115, 118, 120, 121, 111, 124, 140, 98, 97, 63, 99, 318,
+        44, 45, 47, 48, 51, 52, 55, 7, 271, 23, 270, 22, 293, 284, 290, 213, 291, 233, 232, 281, 441,
     ),
     "aarch64": (
         63, 67, 65, 69, 286, 64, 66, 62, 57, 436, 23, 24, 223, 213, 32, 80, 44, 61,
@@ -42,8 +42,8 @@ _ALLOWED: Mapping[str, tuple[int, ...]] = {
         98, 99, 100, 96, 293, 178, 124, 123, 121, 120, 125, 126, 168, 93, 94,
         134, 135, 139, 136, 137, 133, 132, 128,
         113, 114, 115, 101, 169, 153,
-        172, 173, 174, 175, 176, 177, 158, 148, 150, 155, 156, 141, 165, 163, 164, 160, 179, 278,
-        206, 207, 211, 212, 210, 204, 205, 209, 73, 72, 59, 19, 20, 21, 22, 441,
+        172, 173, 174, 175, 176, 177, 158, 148, 150, 155, 156, 141, 165, 163, 160, 179, 278,
+        206, 207, 212, 210, 204, 205, 209, 73, 72, 59, 19, 20, 21, 22, 441,
     ),
 }  # fmt: skip
 _JUDGED = {
@@ -59,6 +59,8 @@ _NAMED, _GROWING = 0x21, 0x100
 """Flags of mmap: shared without a file, and a stack; neither counts among the memory that is limited."""
 _PROCESS = (3, 15, 16, 21, 23, 39, 42, 0x53564D41)
 """What prctl may do: name threads and memory, and tell what is so."""
+_TIME = 0
+"""The limit of prlimit64 that each call of a session moves."""
 _HANDLE = (0, 1, 2, 3, 4, 1030)
 """What fcntl may do: copy a handle, and read and set its flags; not send signals, nor lock."""
 _DEVICE = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
@@ -88,7 +90,11 @@ def _filter(machine: str, process: int) -> "list[_Step]":
                 _step(_AND, _NAMED), _step(_EQUAL, _NAMED, no=1), _DENY, _ALLOW]),
         (clone, [load(_argument(0)), _step(_ANY_OF, _NAMESPACES, no=1), _DENY, *_one_of([_THREAD], _ANY_OF)]),
         (tgkill, [load(_argument(0)), *_one_of([process])]),
-        (limits, [load(_argument(0)), *_one_of([0])]),
+        # Of this process; what is set is the time alone, for a user who may lift limits could lift the others.
+        (limits, [load(_argument(0)), _step(_EQUAL, 0, yes=1), _DENY,
+                  load(_argument(1)), _step(_EQUAL, _TIME, no=1), _ALLOW,
+                  load(_argument(2)), _step(_EQUAL, 0, yes=1), _DENY,
+                  load(_argument(2) + 4), *_one_of([0])]),
         # Streams alone: a datagram could be sent to anybody.
         (pair, [load(_argument(1)), _step(_AND, 0xF), *_one_of([1])]),
         (prctl, [load(_argument(0)), *_one_of(_PROCESS)]),

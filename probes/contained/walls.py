@@ -23,6 +23,8 @@ _SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/usr/s
            "/etc/localtime", "/dev/urandom", "/dev/null", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat",
            "/sys/devices/system/cpu")  # fmt: skip
 """What libraries read of a system that says nothing of its users."""
+_MOST_OPEN = 64
+"""Handles at once: each pair of sockets holds bytes that no limit of memory counts."""
 
 
 def limit_memory(size: int) -> None:
@@ -50,6 +52,8 @@ def close_off(reads: Iterable[str]) -> None:
     """Take from this process the network, other programs, writing, and the files below other places than these."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    most = min(_MOST_OPEN, *(each for each in resource.getrlimit(resource.RLIMIT_NOFILE) if each >= 0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if sys.platform != "linux":
         return
     system = ctypes.CDLL(None, use_errno=True)

@@ -119,6 +119,22 @@ def test_memory_that_no_limit_counts_is_not_to_be_had(job: Any) -> None:
 
 
 @LINUX
+def test_sockets_hold_little_that_no_limit_counts() -> None:
+    assert call(jobs.fill_sockets, 1490) < 2**25
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(jobs.send_handle)
+
+
+@LINUX
+@pytest.mark.parametrize("kind", [resource.RLIMIT_NOFILE, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE])
+def test_no_limit_is_set_but_that_of_time(kind: int) -> None:
+    """Users who may lift limits, as root may, have children that may not."""
+    call(jobs.set_limit, resource.RLIMIT_CPU)
+    with pytest.raises(ContainedError, match="not allowed to raise maximum limit"):
+        call(jobs.set_limit, kind)
+
+
+@LINUX
 @pytest.mark.parametrize(("job", "args"), [(jobs.send_signals, [1]), (jobs.outlive, []), (jobs.type_ahead, [])])
 def test_allowed_calls_do_only_what_is_listed(job: Any, args: list[int]) -> None:
     with pytest.raises(ContainedError, match="PermissionError"):
