@@ -65,6 +65,35 @@ def test_it_reads_only_what_it_was_given(tmp_path: Path) -> None:
 
 
 @LINUX
+def test_a_folder_of_scripts_is_not_opened_to_children(tmp_path: Path) -> None:
+    """The folder of the script stands in `sys.path`, and so does the current folder with `python -m`."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret", encoding="utf-8")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("from contained_jobs import read", encoding="utf-8")
+    (tmp_path / "package" / "later.py").write_text(
+        "def answer():\n    from package import last\n    return last.__name__"
+    )
+    (tmp_path / "package" / "last.py").touch()
+    code = """if True:
+        import sys
+        from contained_jobs import read
+        from package.later import answer
+        from probes.contained import ContainedError, call
+        print(call(answer))
+        try:
+            print(call(read, sys.argv[1]))
+        except ContainedError as error:
+            print(error.kind)
+    """
+    (tmp_path / "script.py").write_text(code, encoding="utf-8")
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+    command = [sys.executable, tmp_path / "script.py", secret]
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["package.last", "PermissionError"]
+
+
+@LINUX
 def test_it_cannot_write_even_what_it_reads(tmp_path: Path) -> None:
     path = tmp_path / "given.txt"
     path.write_text("as it was", encoding="utf-8")
