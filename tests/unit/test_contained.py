@@ -1,5 +1,6 @@
 """Children that work on strangers' files: what they hand back, what they cannot reach, and how they end."""
 
+import ctypes
 import errno
 import json
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,19 @@ def test_it_cannot_write_even_what_it_reads(tmp_path: Path) -> None:
     for place in (path, tmp_path / "new.txt"):
         with pytest.raises(ContainedError, match="PermissionError"):
             call(jobs.write, str(place), reads=[tmp_path])
+    assert path.read_text(encoding="utf-8") == "as it was" and not (tmp_path / "new.txt").exists()
+
+
+@LINUX
+@pytest.mark.parametrize(
+    "flags", [os.O_WRONLY | os.O_TRUNC, os.O_RDWR, os.O_TRUNC, os.O_CREAT, os.O_APPEND | os.O_WRONLY]
+)
+def test_files_are_not_opened_for_writing_where_the_kernel_lacks_landlock(flags: int, tmp_path: Path) -> None:
+    path = tmp_path / "own.txt"
+    path.write_text("as it was", encoding="utf-8")
+    assert _in_fork(lambda: os.close(os.open(path, os.O_RDONLY))) == 0
+    for place in (path, tmp_path / "new.txt"):
+        assert _in_fork(lambda: os.open(place, flags)) == errno.EPERM  # noqa: B023
     assert path.read_text(encoding="utf-8") == "as it was" and not (tmp_path / "new.txt").exists()
 
 
@@ -382,6 +397,24 @@ def test_nonsense_from_a_child_is_known_as_such(head: object) -> None:
         theirs.sendall(len(data).to_bytes(8, "little") + data + bytes(8))
         with pytest.raises(Garbled):
             read_answer(ours, 2**20)
+
+
+def _in_fork(work: Callable[[], object]) -> int:
+    """Return the number of the error that work ends in behind the filter of calls alone, or zero."""
+    child = os.fork()
+    if child == 0:
+        status = 255
+        try:
+            system = ctypes.CDLL(None, use_errno=True)
+            system.prctl(38, 1, 0, 0, 0)
+            calls.allow_calls(system)
+            work()
+            status = 0
+        except OSError as error:
+            status = error.errno or 255
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _wait_until_gone(number: int) -> None:
