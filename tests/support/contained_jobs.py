@@ -207,6 +207,12 @@ def outlive() -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
+def lock(path: str, kind: int) -> None:
+    """Lock a file."""
+    with Path(path).open("rb") as file:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+
+
 def type_ahead() -> None:
     """Type into a terminal."""
     fcntl.ioctl(0, 0x5412, b"x")

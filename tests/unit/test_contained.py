@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import pickle
@@ -183,6 +184,15 @@ def test_no_limit_is_set_but_that_of_time(kind: int) -> None:
 def test_allowed_calls_do_only_what_is_listed(job: Any, args: list[int]) -> None:
     with pytest.raises(ContainedError, match="PermissionError"):
         call(job, *args)
+
+
+@LINUX
+def test_other_readers_of_a_file_are_not_kept_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    path.touch()
+    call(jobs.lock, str(path), fcntl.LOCK_SH, reads=[path])
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(jobs.lock, str(path), fcntl.LOCK_EX, reads=[path])
 
 
 @LINUX
