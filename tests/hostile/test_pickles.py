@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 
+from probes.contained import call
 from probes.core.errors import InputError
 from probes.files.pickles import Other, read_pickle
 
@@ -493,14 +494,11 @@ def test_numbers_read_ahead_are_those_read_afterwards(
 def test_a_file_that_changes_while_it_is_read_is_refused(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from probes.files import pickles
-
     path, later = tmp_path / "run.pt", tmp_path / "next.pt"
     path.write_bytes(saved({"old": torch.ones(4)}))
     # Clocks of files may be coarse.
     os.utime(path, (1, 1))
     later.write_bytes(saved({"new": torch.full((4,), 2.0)}))
-    ask = pickles.call
 
     def change_first(*args: Any, meanwhile: Callable[[], None], **options: Any) -> Any:
         meanwhile()
@@ -512,9 +510,9 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
             path.write_bytes(later.read_bytes()[:200])
         else:
             path.unlink()
-        return ask(*args, **options)
+        return call(*args, **options)
 
-    monkeypatch.setattr(pickles, "call", change_first)
+    monkeypatch.setattr("probes.files.pickles.call", change_first)
     with pytest.raises(InputError, match="No such file" if how == "gone" else "changed while it was read"):
         read_pickle(path)
 

@@ -91,7 +91,7 @@ def test_a_folder_of_scripts_is_not_opened_to_children(tmp_path: Path) -> None:
     """
     (tmp_path / "script.py").write_text(code, encoding="utf-8")
     settings = {**os.environ, "PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
-    command = [sys.executable, tmp_path / "script.py", secret]
+    command = [sys.executable, str(tmp_path / "script.py"), str(secret)]
     done = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["package.last", "PermissionError"]
 
