@@ -8,6 +8,7 @@ import os
 import resource
 import struct
 import sys
+import sysconfig
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,10 @@ _SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/usr/s
            "/etc/localtime", "/dev/urandom", "/dev/null", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat",
            "/sys/devices/system/cpu")  # fmt: skip
 """What libraries read of a system that says nothing of its users."""
+_PACKAGES = ("site-packages", "dist-packages")
+"""Names of folders that hold installed packages and nothing else."""
+_MOST_OPEN = 64
+"""Handles at once: each pair of sockets holds bytes that no limit of memory counts."""
 
 
 def limit_memory(size: int) -> None:
@@ -50,6 +55,8 @@ def close_off(reads: Iterable[str]) -> None:
     """Deny this process the network, other programs, writing, and all files but those below these paths."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    most = min(_MOST_OPEN, *(each for each in resource.getrlimit(resource.RLIMIT_NOFILE) if each >= 0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if sys.platform != "linux":
         return
     system = ctypes.CDLL(None, use_errno=True)
@@ -79,12 +86,26 @@ def _restrict_files(system: ctypes.CDLL, reads: Iterable[str]) -> None:
     ruleset = system.syscall(_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), ctypes.c_uint32(0))
     if ruleset < 0:
         return
-    python = {os.path.realpath(path) for path in (sys.prefix, sys.base_prefix, *sys.path) if path}
     libraries = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if path]
-    for path in {*python, *_SYSTEM, *libraries, *reads}:
+    for path in {*_installed(), *_SYSTEM, *libraries, *reads}:
         _allow(system, ruleset, path)
     system.syscall(_RESTRICT_SELF, ruleset, ctypes.c_uint32(0))
     os.close(ruleset)
+
+
+def _installed() -> set[str]:
+    """Return where Python and its packages stand: of other places of `sys.path`, such as a home, what was imported."""
+    roots = {os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)}  # noqa: PTH118
+    roots |= {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    roots |= {path for path in sys.path if Path(path).name in _PACKAGES or Path(path).is_file()}
+    real = {os.path.realpath(path) for path in roots}
+    whole = tuple(path + os.sep for path in {*roots, *real})
+    for name, module in list(sys.modules.items()):
+        held = getattr(module, "__dict__", {})
+        file, folders = held.get("__file__"), held.get("__path__")
+        paths = list(folders) if folders is not None else [file] if file and "." not in name else []
+        real |= {os.path.realpath(path) for path in paths if not path.startswith(whole)}
+    return real
 
 
 def _allow(system: ctypes.CDLL, ruleset: int, path: str) -> None:

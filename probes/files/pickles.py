@@ -2,8 +2,8 @@
 
 import struct
 import zipfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +59,14 @@ def read_pickle(path: Path, *, standins: Sequence[tuple[type, str]] = (), held: 
     Raises
     ------
     InputError
-        Where the file is damaged, makes too much of its bytes, or holds more than tensors, numbers and containers.
+        Where the file is damaged, makes too much of its bytes, or holds more than tensors, numbers and containers, or
+        where it was changed while it was read.
     """
+    with _unchanged(path):
+        return _read(path, standins, held)
+
+
+def _read(path: Path, standins: Sequence[tuple[type, str]], held: bool) -> object:
     where = str(path)
     records = _records(path)
     names = {name: one for one, name in standins}
@@ -97,6 +103,30 @@ def read_pickle(path: Path, *, standins: Sequence[tuple[type, str]] = (), held: 
         raise damaged(_NOT_TORCH, where) from None
 
 
+@contextmanager
+def _unchanged(path: Path) -> Iterator[None]:
+    """Refuse a file that is written or replaced meanwhile: a child reads its form, this process its numbers."""
+    before = _stamp(path)
+    try:
+        yield
+    except InputError:
+        # What it was refused for may be that it was changed.
+        _check_unchanged(path, before)
+        raise
+    _check_unchanged(path, before)
+
+
+def _check_unchanged(path: Path, before: tuple[int, ...]) -> None:
+    if _stamp(path) != before:
+        raise InputError("The file changed while it was read.", where=str(path), hint="Run it again.")
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    with reading(path):
+        found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
     """Return the entries of a zip by the offset of their bytes; None where the numbers are not read from offsets.
 
@@ -126,8 +156,8 @@ def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
     size, held = sum(entry.file_size for entry in entries), path.stat().st_size
     if size > held:
         raise damaged(f"its entries would be {size} bytes long in a file of {held}", where)
-    if any(entry.filename.endswith("/byteorder") and entry.file_size != len("little") for entry in entries):
-        # Numbers of the other byte order are swapped by torch, which it does only where it does not map the file.
+    if any(entry.filename.lower().endswith("/byteorder") and entry.file_size != len("little") for entry in entries):
+        # Numbers of another machine have to be turned around, which torch does where it does not map the file.
         return None
     return _by_offset(path, entries)
 

@@ -8,6 +8,7 @@ import pickle
 import re
 import struct
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -87,7 +88,7 @@ def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str,
         with warnings.catch_warnings(), torch.serialization.safe_globals([*_NUMBER_READERS, *standins]):
             # Old files make torch warn about its own storage classes.
             warnings.simplefilter("ignore")
-            with _recorded_ranges() as ranges:
+            with _recorded_ranges(path) as ranges:
                 content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
             tree = _Tree(held, _MOST_VALUES + size, _MOST_VALUES + size // 8, ranges)
             found = tree.plain(content)
@@ -101,27 +102,72 @@ def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str,
     return {"tree": found, "storages": tree.storages}
 
 
+@dataclass(slots=True)
+class _Ranges:
+    """Where in the file the numbers stand that a reader has mapped or read: none of them twice."""
+
+    path: str
+    starts: list[int] = field(default_factory=list)
+    noted: list[tuple[Any, int, int]] = field(default_factory=list)
+    changed: bool = False
+
+    def note(self, storage: Any, place: int) -> None:
+        """Note a storage by its address; it is kept, so that nothing else comes to stand there.
+
+        Raises
+        ------
+        InputError
+            Where it was read before: which of its numbers count is for each reader to say.
+        """
+        start, size = storage.data_ptr(), storage.nbytes()
+        if not size:
+            return
+        index = bisect_right(self.starts, start)
+        runs_into = index < len(self.starts) and self.starts[index] < start + size
+        if runs_into or (index and self.starts[index - 1] + self.noted[index - 1][1] > start):
+            raise damaged("it fills the same tensor twice", self.path)
+        self.starts.insert(index, start)
+        self.noted.insert(index, (storage, size, place))
+
+    def find(self, start: int, size: int) -> int | None:
+        """Return the place of bytes in the file; None where it holds others, or they stand elsewhere."""
+        index = bisect_right(self.starts, start) - 1
+        if self.changed or not size or index < 0:
+            return None
+        _, length, place = self.noted[index]
+        inside = start - self.starts[index]
+        return place + inside if inside + size <= length else None
+
+
 @contextmanager
-def _recorded_ranges() -> Iterator[list[tuple[int, int, int]]]:
-    """Record what is mapped or read meanwhile, as address, length and offset in the file."""
-    ranges: list[tuple[int, int, int]] = []
-    from_file, set_from_file = torch.UntypedStorage.from_file, torch.UntypedStorage._set_from_file
+def _recorded_ranges(path: str) -> Iterator[_Ranges]:
+    """Give what is mapped or read meanwhile, by its place in the file."""
+    places = _Ranges(path)
+    storages = torch.UntypedStorage
+    from_file, set_from_file, swap = storages.from_file, storages._set_from_file, storages.byteswap
 
     def mapped(*args: Any, **options: Any) -> Any:
         made = from_file(*args, **options)
-        ranges.append((made.data_ptr(), made.nbytes(), 0))
+        places.note(made, 0)
         return made
 
     def filled(storage: Any, file: Any, offset: int | None, *args: Any) -> Any:
         # The count of the numbers precedes them.
         start = (file.tell() if offset is None else offset) + 8
         made = set_from_file(storage, file, offset, *args)  # type: ignore[no-untyped-call]
-        ranges.append((storage.data_ptr(), storage.nbytes(), start))
+        places.note(storage, start)
         return made
 
-    storages = torch.UntypedStorage
-    with patch.object(storages, "from_file", mapped), patch.object(storages, "_set_from_file", filled):
-        yield ranges
+    def swapped(storage: Any, *args: Any) -> Any:
+        places.changed = True
+        return swap(storage, *args)  # type: ignore[no-untyped-call]
+
+    with (
+        patch.object(storages, "from_file", mapped),
+        patch.object(storages, "_set_from_file", filled),
+        patch.object(storages, "byteswap", swapped),
+    ):
+        yield places
 
 
 class _Standin:
@@ -138,7 +184,7 @@ class _Tree:
     held: bool
     most: int
     most_parts: int
-    ranges: list[tuple[int, int, int]]
+    ranges: _Ranges
     count: int = 0
     parts: int = 0
     loose: int = 0
@@ -213,10 +259,10 @@ class _Tree:
         return ("tensor", kind, self.known[key], value.storage_offset(), list(value.shape), list(value.stride()))
 
     def stored(self, storage: Any, address: int, size: int) -> Any:
-        """Return the bytes of a storage, or their offset in the file and their number."""
-        for start, length, offset in self.ranges:
-            if size and start <= address and address + size <= start + length:
-                return (offset + address - start, size)
+        """Return the bytes of a storage, or their place in the file and their number."""
+        place = self.ranges.find(address, size)
+        if place is not None:
+            return (place, size)
         return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 

@@ -1,6 +1,8 @@
 """Children that work on strangers' files: what they hand back, what they cannot reach, and how they end."""
 
+import ctypes
 import errno
+import fcntl
 import json
 import os
 import pickle
@@ -11,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -65,12 +68,54 @@ def test_it_reads_only_what_it_was_given(tmp_path: Path) -> None:
 
 
 @LINUX
+def test_a_folder_of_scripts_is_not_opened_to_children(tmp_path: Path) -> None:
+    """The folder of the script stands in `sys.path`, and so does the current folder with `python -m`."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret", encoding="utf-8")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("from contained_jobs import read", encoding="utf-8")
+    (tmp_path / "package" / "later.py").write_text(
+        "def answer():\n    from package import last\n    return last.__name__"
+    )
+    (tmp_path / "package" / "last.py").touch()
+    code = """if True:
+        import sys
+        from contained_jobs import read
+        from package.later import answer
+        from probes.contained import ContainedError, call
+        print(call(answer))
+        try:
+            print(call(read, sys.argv[1]))
+        except ContainedError as error:
+            print(error.kind)
+    """
+    (tmp_path / "script.py").write_text(code, encoding="utf-8")
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+    command = [sys.executable, str(tmp_path / "script.py"), str(secret)]
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["package.last", "PermissionError"]
+
+
+@LINUX
 def test_it_cannot_write_even_what_it_reads(tmp_path: Path) -> None:
     path = tmp_path / "given.txt"
     path.write_text("as it was", encoding="utf-8")
     for place in (path, tmp_path / "new.txt"):
         with pytest.raises(ContainedError, match="PermissionError"):
             call(jobs.write, str(place), reads=[tmp_path])
+    assert path.read_text(encoding="utf-8") == "as it was" and not (tmp_path / "new.txt").exists()
+
+
+@LINUX
+@pytest.mark.parametrize(
+    "flags", [os.O_WRONLY | os.O_TRUNC, os.O_RDWR, os.O_TRUNC, os.O_CREAT, os.O_APPEND | os.O_WRONLY]
+)
+def test_files_are_not_opened_for_writing_where_the_kernel_lacks_landlock(flags: int, tmp_path: Path) -> None:
+    path = tmp_path / "own.txt"
+    path.write_text("as it was", encoding="utf-8")
+    assert _in_fork(lambda: os.close(os.open(path, os.O_RDONLY))) == 0
+    for place in (path, tmp_path / "new.txt"):
+        assert _in_fork(lambda: os.open(place, flags)) == errno.EPERM  # noqa: B023
     assert path.read_text(encoding="utf-8") == "as it was" and not (tmp_path / "new.txt").exists()
 
 
@@ -119,10 +164,35 @@ def test_memory_that_no_limit_counts_is_not_to_be_had(job: Any) -> None:
 
 
 @LINUX
+def test_sockets_hold_little_that_no_limit_counts() -> None:
+    assert call(jobs.fill_sockets, 1490) < 2**25
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(jobs.send_handle)
+
+
+@LINUX
+@pytest.mark.parametrize("kind", [resource.RLIMIT_NOFILE, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE])
+def test_no_limit_is_set_but_that_of_time(kind: int) -> None:
+    """Users who may lift limits, as root may, have children that may not."""
+    call(jobs.set_limit, resource.RLIMIT_CPU)
+    with pytest.raises(ContainedError, match="not allowed to raise maximum limit"):
+        call(jobs.set_limit, kind)
+
+
+@LINUX
 @pytest.mark.parametrize(("job", "args"), [(jobs.send_signals, [1]), (jobs.outlive, []), (jobs.type_ahead, [])])
 def test_allowed_calls_do_only_what_is_listed(job: Any, args: list[int]) -> None:
     with pytest.raises(ContainedError, match="PermissionError"):
         call(job, *args)
+
+
+@LINUX
+def test_other_readers_of_a_file_are_not_kept_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    path.touch()
+    call(jobs.lock, str(path), fcntl.LOCK_SH, reads=[path])
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(jobs.lock, str(path), fcntl.LOCK_EX, reads=[path])
 
 
 @LINUX
@@ -337,6 +407,24 @@ def test_nonsense_from_a_child_is_known_as_such(head: object) -> None:
         theirs.sendall(len(data).to_bytes(8, "little") + data + bytes(8))
         with pytest.raises(MalformedAnswer):
             read_answer(ours, 2**20)
+
+
+def _in_fork(work: Callable[[], object]) -> int:
+    """Return the number of the error that work ends in behind the filter of calls alone, or zero."""
+    child = os.fork()
+    if child == 0:
+        status = 255
+        try:
+            system = ctypes.CDLL(None, use_errno=True)
+            system.prctl(38, 1, 0, 0, 0)
+            system_calls.allow_calls(system)
+            work()
+            status = 0
+        except OSError as error:
+            status = error.errno or 255
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _wait_until_gone(number: int) -> None:
