@@ -32,7 +32,7 @@ def told(what: str, folder: ModelFolder, hint: str = TOGETHER) -> Iterator[None]
     """Turn whatever transformers raises on a strange folder into an error that names it."""
     try:
         yield
-    except MilesError:
+    except (MilesError, MemoryError):
         raise
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]

@@ -12,7 +12,7 @@ import torch
 from opened_models import causal, classifier, masked, speech, text_encoder
 from safetensors.torch import load_file, save_file
 
-from probes.contained import Limits
+from probes.contained import Limits, blocks
 from probes.core.errors import InputError
 from probes.models import hub_models
 from probes.models.checkpoints import find_model
@@ -92,6 +92,29 @@ def test_what_stands_beside_a_model_is_read_within_limits(
     with pytest.raises(InputError, match="cannot be made: it takes more than 1 seconds") as caught:
         action(folder)
     assert caught.value.where == str(folder / file)
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "name"),
+    [
+        ("speech", speech, "AutoConfig"),
+        ("speech", speech, "AutoFeatureExtractor"),
+        ("causal", causal, "AutoTokenizer"),
+    ],
+)
+def test_a_process_without_memory_is_no_fault_of_the_model(
+    kind: str, action: Callable[[Path], None], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = small_models.hub(kind)(tmp_path)
+
+    def short(*args: object, **options: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(getattr(hub_models.transformers(), name), "from_pretrained", short)
+    # As where a limit of the user is lower.
+    monkeypatch.setattr(blocks, "_free_addresses", lambda: 0)
+    with pytest.raises(MemoryError):
+        action(folder)
 
 
 def test_depths_are_counted_in_all(tmp_path: Path) -> None:
