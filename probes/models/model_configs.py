@@ -17,8 +17,10 @@ _STEERING: Mapping[str, tuple[tuple[object, ...], str]] = {
     # Any other name may be a kernel of the hub, "organisation/name@revision", which is fetched and imported.
     "attn_implementation": (_IMPLEMENTATIONS, "asks for {}, which may be code from elsewhere"),
     "_attn_implementation": (_IMPLEMENTATIONS, "asks for {}, which may be code from elsewhere"),
+    "_attn_implementation_internal": (_IMPLEMENTATIONS, "asks for {}, which may be code from elsewhere"),
     "experts_implementation": (_IMPLEMENTATIONS, "asks for {}, which may be code from elsewhere"),
     "_experts_implementation": (_IMPLEMENTATIONS, "asks for {}, which may be code from elsewhere"),
+    "_experts_implementation_internal": (_IMPLEMENTATIONS, "asks for {}, which may be code from elsewhere"),
     "fusion_config": ((None,), "asks for {}, which may be code from elsewhere"),
     "kernel_config": ((None,), "asks for {}, which may be code from elsewhere"),
     "transformers_weights": ((None,), "names a file to load in place of the one that is checked"),

@@ -43,6 +43,8 @@ HOSTILE: dict[str, Any] = {
     "attn_implementation": KERNEL,
     "_attn_implementation": KERNEL,
     "_experts_implementation": KERNEL,
+    "_attn_implementation_internal": KERNEL,
+    "_experts_implementation_internal": KERNEL,
     "quantization_config": {"quant_method": "fp8"},
     "use_pretrained_backbone": True,
     "num_labels": 30_000_000,
