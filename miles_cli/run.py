@@ -11,7 +11,7 @@ from typing import Any
 from audits.core import gates, runner
 from audits.core.context import Cache, Context, Draft, Plan
 from audits.core.errors import InputError
-from audits.core.options import specs_of
+from audits.core.options import as_json
 from audits.core.records import GateResult, Report
 from audits.core.registry import AuditSpec
 from audits.report.report_file import dumps, fingerprint, write_bytes, write_records, write_report
@@ -49,9 +49,9 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, endi
         plan = runner.check(spec, options, context)
     for gate in parsed:
         gates.check_coordinates(gate, plan.coordinates, spec.by_name)
-    settings = _settings(options, common) | {key: _plain(value) for key, value in plan.settings.items()}
+    settings = _settings(options, common) | {key: as_json(value) for key, value in plan.settings.items()}
     subject = plan.subject and plan.subject.sha256
-    mark = fingerprint(spec.name, settings, [_plain(source) for source in plan.data], subject, version())
+    mark = fingerprint(spec.name, settings, [as_json(source) for source in plan.data], subject, version())
     folder = common.out or folders.default_folder(spec.name)
     report = folders.finished(folder, mark, force=common.force, extra=spec.files)
     for path, content in plan.files.items():
@@ -105,25 +105,9 @@ def _check(common: Common) -> None:
 
 
 def _settings(options: Any, common: Common) -> dict[str, Any]:
-    specs = specs_of(type(options))
-    settings = {
-        item.name: _plain(value)
-        for item in fields(options)
-        for value in (getattr(options, item.name),)
-        if not (specs[item.name].later and value == item.default)
-    }
-    shared = {item.name: _plain(getattr(common, item.name)) for item in fields(common)}
+    settings = {item.name: as_json(getattr(options, item.name)) for item in fields(options)}
+    shared = {item.name: as_json(getattr(common, item.name)) for item in fields(common)}
     return settings | {key: value for key, value in shared.items() if key not in PRESENTATION}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
-    return value
 
 
 def _judged(parsed: list[gates.Gate], report: Report) -> tuple[GateResult, ...]:

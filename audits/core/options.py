@@ -7,6 +7,7 @@ that may be given several times or take a list.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 from probes.core.errors import InputError
@@ -27,7 +28,8 @@ class OptionSpec:
     only_with, not_with
         Names of options without which, or beside which, this one has no meaning.
     later
-        Older versions do not know it: a report whose run was not given it has no such setting, as theirs have not.
+        Older versions do not know it. At its default it does not count in the fingerprint of a run, so that theirs,
+        whose reports have no such setting, are still found finished, or resumed.
     """
 
     help: str
@@ -98,6 +100,23 @@ def argument(help: str, **spec: Any) -> Any:
 def specs_of(options: type) -> dict[str, OptionSpec]:
     """Return the option specs of an options dataclass by field name."""
     return {item.name: item.metadata[METADATA] for item in fields(options)}
+
+
+def later_defaults(options: type) -> dict[str, Any]:
+    """Return the defaults, as a report holds them, of the options that older versions do not know."""
+    specs = specs_of(options)
+    return {item.name: as_json(item.default) for item in fields(options) if specs[item.name].later}
+
+
+def as_json(value: Any) -> Any:
+    """Return a value of an option as a report holds it."""
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple):
+        return [as_json(item) for item in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {item.name: as_json(getattr(value, item.name)) for item in fields(value)}
+    return value
 
 
 def check_names(options: type) -> None:

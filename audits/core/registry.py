@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from audits.core.measures import Measure, by_name
-from audits.core.options import check_names
+from audits.core.options import check_names, later_defaults
 from probes.core.errors import IncompleteError, InputError, MilesError, first_line
 
 GROUP = "miles.audits"
@@ -247,6 +247,14 @@ def measures_of(name: str) -> Mapping[str, Measure]:
     """Return the measures that an audit declares; none where it is not installed here."""
     try:
         return find(name).by_name
+    except InputError:
+        return {}
+
+
+def later_defaults_of(name: str) -> Mapping[str, Any]:
+    """Return the options of an audit that older versions do not know; none where it is not installed here."""
+    try:
+        return later_defaults(find(name).options)
     except InputError:
         return {}
 

@@ -105,25 +105,30 @@ def _check_rows(report: Report) -> None:
 def fingerprint(audit: str, settings: Mapping[str, Any], data: Any, subject: Any, version: str) -> str:
     """Return the hash of everything that decides the report; gates do not, since they can be judged again.
 
-    Of an audit of another package its version decides too.
+    Of an audit of another package its version decides too. An option that older versions do not know counts only where
+    it has not its default.
     """
-    kept = {key: value for key, value in settings.items() if key != "fail_if"}
     release = registry.release(audit)
-    return _fingerprint(audit, kept, data, subject, version, release and release[1])
+    return _fingerprint(audit, settings, data, subject, version, release and release[1])
 
 
-def _fingerprint(audit: str, kept: Any, data: Any, subject: Any, version: str, release: str | None) -> str:
+def _fingerprint(
+    audit: str, settings: Mapping[str, Any], data: Any, subject: Any, version: str, release: str | None
+) -> str:
+    later = registry.later_defaults_of(audit)
+    kept = {
+        key: value for key, value in settings.items() if key != "fail_if" and not (key in later and value == later[key])
+    }
     return sha256_json([audit, kept, data, subject, version, *([release] if release else [])])
 
 
 def fingerprint_of(report: Report) -> str:
     """Return the fingerprint of a finished report."""
     plain = report.to_json()
-    kept = {key: value for key, value in plain["settings"].items() if key != "fail_if"}
     subject = report.subject and report.subject.sha256
     release = registry.release(report.audit)
     made_by = report.provenance.packages.get(release[0]) if release else None
-    return _fingerprint(report.audit, kept, plain["data"], subject, report.provenance.miles, made_by)
+    return _fingerprint(report.audit, plain["settings"], plain["data"], subject, report.provenance.miles, made_by)
 
 
 def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:

@@ -49,12 +49,14 @@ _WORKBOOKS = (
 )
 """What begins a workbook that Excel, LibreOffice or a library wrote."""
 _UNPACK = "Unpack it, and name the file inside."
+_BZIP2 = (b"1AY&SY", b"\x17rE8P\x90")
 _MAGIC = {
     b"\x89PNG": ("a PNG image", ""),
     b"\xff\xd8\xff": ("a JPEG image", ""),
     _ZIP: ("a ZIP archive", _UNPACK),
     b"\x1f\x8b": ("a gzip file", _UNPACK),
-    b"BZh": ("a bzip2 file", _UNPACK),
+    # The size of its blocks and the first of them, or the end; "BZh" alone may begin the name of a column.
+    **{b"BZh%d%s" % (size, block): ("a bzip2 file", _UNPACK) for size in range(1, 10) for block in _BZIP2},
     b"\xfd7zXZ": ("an xz file", _UNPACK),
     b"7z\xbc\xaf\x27\x1c": ("a 7z archive", _UNPACK),
     b"\x28\xb5\x2f\xfd": ("a Zstandard file", _UNPACK),

@@ -153,6 +153,9 @@ class NumberRows:
     def _parsed(self, text: str) -> NDArray[Any]:
         import pandas as pd
 
+        # pandas takes "true" and "FALSE" for 1 and 0; one of these letters is in each, and in no number.
+        if any(letter in text for letter in "uUsS"):
+            raise self.fault()
         if self.semicolons:
             self._point |= "." in text
             self.decimal_comma |= "," in text

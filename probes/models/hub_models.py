@@ -32,7 +32,7 @@ def loading_errors(what: str, folder: ModelFolder, hint: str = TOGETHER) -> Iter
     """Turn whatever transformers raises on an untrusted folder into an error that names it."""
     try:
         yield
-    except MilesError:
+    except (MilesError, MemoryError):
         raise
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]

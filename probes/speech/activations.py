@@ -340,6 +340,8 @@ def _extractor(hub: "ModuleType", folder: ModelFolder) -> Any:
         with hub_models.within_limits("feature extractor", settings):
             try:
                 return hub.AutoFeatureExtractor.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+            except MemoryError:
+                raise
             except Exception as error:
                 raise InputError(
                     f"The feature extractor cannot be loaded: {first_line(error)}",

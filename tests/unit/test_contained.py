@@ -297,6 +297,66 @@ def test_a_block_has_a_limit_of_memory(job: Any) -> None:
         raise RuntimeError("of its own")
 
 
+@LINUX
+@pytest.mark.parametrize(("kind", "field"), [(resource.RLIMIT_DATA, 5), (resource.RLIMIT_AS, 0)])
+def test_a_limit_of_the_user_that_is_lower_is_no_fault_of_the_block(kind: int, field: int) -> None:
+    before = resource.getrlimit(kind)
+    held = int(Path("/proc/self/statm").read_text().split()[field]) * resource.getpagesize()
+    resource.setrlimit(kind, (held + 2**27, before[1]))
+    try:
+        with pytest.raises(MemoryError), within(SMALL):
+            jobs.allocate(2**29)
+        with pytest.raises(MemoryError, match="can't allocate memory"), within(SMALL):
+            torch.empty(2**29, dtype=torch.uint8)
+    finally:
+        resource.setrlimit(kind, before)
+
+
+@LINUX
+def test_limits_of_memory_of_two_threads_follow_one_another() -> None:
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    inside, left = threading.Event(), threading.Event()
+    limits: list[tuple[int, int]] = []
+
+    def work() -> None:
+        with within(Limits(memory=2**27, seconds=60)):
+            inside.set()
+            left.wait(60)
+            limits.append(resource.getrlimit(resource.RLIMIT_DATA))
+
+    worker = threading.Thread(target=work)
+    with within(Limits(memory=2**28, seconds=60)):
+        worker.start()
+        # Time to begin, which it must not do yet.
+        assert not inside.wait(0.5)
+    left.set()
+    worker.join()
+    assert limits != [before] and resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def test_computing_of_other_threads_is_not_counted() -> None:
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            sum(range(1000))
+
+    workers = [threading.Thread(target=work) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    try:
+        start = time.process_time()
+        with within(SMALL):
+            while time.process_time() - start < 1.5:
+                time.sleep(0.01)
+        with pytest.raises(LimitError, match="more than 1 seconds"), within(SMALL):
+            jobs.spin()
+    finally:
+        over.set()
+        for worker in workers:
+            worker.join()
+
+
 def test_a_block_in_a_thread_runs_without_a_clock() -> None:
     found: list[int] = []
 

@@ -203,7 +203,8 @@ def differing(before: Report, after: Report) -> Differing:
     hashes = [_hashes(report) for report in (before, after)]
     roles = sorted(hashes[0].keys() | hashes[1].keys())
     keys = sorted((before.settings.keys() | after.settings.keys()) - PLACES)
-    values = [(key, before.settings.get(key), after.settings.get(key)) for key in keys]
+    later = registry.later_defaults_of(before.audit)
+    values = [(key, *(report.settings.get(key, later.get(key)) for report in (before, after))) for key in keys]
     return Differing(
         model=subjects[0] != subjects[1],
         data=tuple(role for role in roles if hashes[0].get(role) != hashes[1].get(role)),
