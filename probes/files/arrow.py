@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -186,11 +187,15 @@ def _short(value: float) -> str | None:
 
 
 def _text(value: Any) -> str | None:
-    """Return a value as it would stand in a CSV file: dates and times in ISO 8601, decimal numbers as they are."""
+    """Return a value as it would stand in a CSV file: dates and times in ISO 8601, whole decimal numbers as such."""
     if isinstance(value, float) and not abs(value) < _EXACT:
         return str(value)
     if isinstance(value, bool | int | float):
         return json_text(value)
+    # As 20.000 it could be taken for thousands, which a number that has a type never is.
+    # One with a positive exponent could have digits without end.
+    if isinstance(value, Decimal) and int(value.as_tuple().exponent) < 0 and value == value.to_integral_value():
+        return str(value.to_integral_value())
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 

@@ -1,11 +1,12 @@
 """Layers of marks, assembled to a chart: alone, as small multiples, or one under another."""
 
 import json
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from audits.core.records import Json
-from audits.report.charts.text import distinct, panels_of, wrapped
+from audits.report.charts.text import LONGEST_LINE, distinct, panels_of, wrapped
 from audits.report.charts.theme import (
     COLUMNS,
     DASHES,
@@ -72,6 +73,8 @@ def alone(layers: Sequence[Json], rows: list[Json], height: float) -> Json:
 def multiples(layers: Sequence[Json], rows: list[Json], facet: str, *, height: float = PANEL_HEIGHT) -> Json:
     """Return a small chart for each value of `facet`, in order of appearance."""
     panels = distinct(rows, facet)
+    if len(panels) > 1:
+        layers = [_in_narrow_panels(one) for one in layers]
     header = {"title": None, "labelExpr": wrapped("datum.label"), "labelLimit": 0}
     return {
         "$schema": SCHEMA,
@@ -80,6 +83,16 @@ def multiples(layers: Sequence[Json], rows: list[Json], facet: str, *, height: f
         "spec": {"layer": list(layers), "width": PANEL_WIDTH, "height": height},
         "columns": min(COLUMNS, len(panels)),
     }
+
+
+def _in_narrow_panels(layer: Json) -> Json:
+    """Return a layer whose title along x stands in lines: as one, it would run into that of the next panel."""
+    across = layer["encoding"].get("x") or {}
+    title = (across.get("axis") or {}).get("title")
+    if not isinstance(title, str) or len(title) <= LONGEST_LINE:
+        return layer
+    axis = {**across["axis"], "title": textwrap.wrap(title, LONGEST_LINE)}
+    return {**layer, "encoding": {**layer["encoding"], "x": {**across, "axis": axis}}}
 
 
 def assembled(layers: Sequence[Json], rows: list[Json], facet: str | None, *, height: float) -> Json:
