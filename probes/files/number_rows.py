@@ -155,7 +155,7 @@ class NumberRows:
 
         # pandas takes "true" and "FALSE" for 1 and 0; one of these letters is in each, and in no number.
         if any(letter in text for letter in "uUsS"):
-            raise self.fault()
+            raise self.refusal()
         if self.semicolons:
             self._point |= "." in text
             self.decimal_comma |= "," in text
