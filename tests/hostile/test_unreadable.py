@@ -15,7 +15,7 @@ from hostile.uncontained import in_this_process
 
 from probes.core.errors import MilesError
 
-MOST = 60
+MOST = 240
 """Reads of a small file by one reader, more than any needs."""
 NAMES = tuple(sorted(fuzz.READERS.keys() | {"a.pt", "a.safetensors", "a.wav", "b.pt", "fields.h5", "fields.mat"}))
 

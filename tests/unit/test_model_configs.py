@@ -12,7 +12,7 @@ import torch
 from opened_models import causal, classifier, masked, speech, text_encoder
 from safetensors.torch import load_file, save_file
 
-from probes.contained import Limits, blocks
+from probes.contained import Limits, block_limits
 from probes.core.errors import InputError
 from probes.models import hub_models
 from probes.models.checkpoints import find_model
@@ -114,7 +114,7 @@ def test_a_process_without_memory_is_no_fault_of_the_model(
 
     monkeypatch.setattr(getattr(hub_models.transformers(), name), "from_pretrained", short)
     # As where a limit of the user is lower.
-    monkeypatch.setattr(blocks, "_free_addresses", lambda: 0)
+    monkeypatch.setattr(block_limits, "_free_addresses", lambda: 0)
     with pytest.raises(MemoryError):
         action(folder)
 
