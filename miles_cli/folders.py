@@ -101,7 +101,7 @@ def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str
     missing = [path for path in (state, folder, *folder.parents) if not path.exists()]
     _refuse_link(folder)
     try:
-        state.mkdir(parents=True, exist_ok=True)
+        _make(state)
         # O_NOFOLLOW: a link in its place would make or hold a file elsewhere.
         lock = os.open(state / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
     except OSError as error:
@@ -133,6 +133,17 @@ def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str
         shutil.rmtree(state, ignore_errors=True)
     finally:
         os.close(lock)
+
+
+def _make(state: Path) -> None:
+    for last in (False, False, True):
+        try:
+            state.mkdir(parents=True, exist_ok=True)
+            return
+        except FileNotFoundError:
+            # Another run that ended at this moment has removed an empty folder above both.
+            if last:
+                raise
 
 
 def _remove_empty(paths: Sequence[Path]) -> None:

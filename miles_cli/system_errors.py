@@ -63,8 +63,8 @@ def named(what: str) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:
-        said, where, hint = words(error, what)
-        raise IncompleteError(said, where=where, hint=hint) from error
+        message, where, hint = words(error, what)
+        raise IncompleteError(message, where=where, hint=hint) from error
     except OSError as error:
         # One without a number, as libraries raise it, would lose its text.
         if error.errno is not None:
@@ -87,8 +87,8 @@ def as_wrong_input(what: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _NOT_GIVEN or _is_installed(error.filename):
             raise
-        said, where, hint = words(error, what)
-        raise InputError(f"An input cannot be read: {said}", where=where, hint=hint) from error
+        message, where, hint = words(error, what)
+        raise InputError(f"An input cannot be read: {message}", where=where, hint=hint) from error
 
 
 def _is_installed(name: object) -> bool:

@@ -133,12 +133,9 @@ def read_tokens(
     InputError
         Where a column is missing or ambiguous, a cell is no number, a number has no logarithm, or no token is left.
     """
-    for option, value, usual in (("transform", transform, ("none", "log")), ("on-bad", on_bad, ("stop", "skip"))):
-        if value not in usual:
-            raise InputError(f"{value!r} is unknown.", where=f"--{option}", hint=suggest(value, usual))
-    if _is_archive(path):
-        check_decimal(path, decimal)
-    source = open_tokens(path) if _is_archive(path) else read_token_table(path, decimal)
+    _check_choice("transform", transform, ("none", "log"))
+    _check_choice("on-bad", on_bad, ("stop", "skip"))
+    source = _open(path, decimal)
     table = Table(path=path, columns=source.names, rows=(), sources=(path,), decimal=decimal)
     rules = level_rules(table, by, values, bins)
     names = PHONE_NAMES[:1] if "phone" in map(str.casefold, source.names) else PHONE_NAMES
@@ -184,6 +181,18 @@ def read_tokens(
         },
         form=source.notes,
     )
+
+
+def _check_choice(option: str, value: str, usual: Sequence[str]) -> None:
+    if value not in usual:
+        raise InputError(f"{value!r} is unknown.", where=f"--{option}", hint=suggest(value, usual))
+
+
+def _open(path: Path, decimal: str | None) -> TokenArchive | TokenTable:
+    if not _is_archive(path):
+        return read_token_table(path, decimal)
+    check_decimal(path, decimal)
+    return open_tokens(path)
 
 
 def _named(features: Sequence[str]) -> str:

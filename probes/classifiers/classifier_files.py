@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from probes.classifiers.classifier_check import Check, Classifier, check_classifier
 from probes.classifiers.classifier_networks import Normalise
 from probes.classifiers.image_models import load_image_model
-from probes.core.errors import InputError, first_line
+from probes.core.errors import InputError
 from probes.core.hashing import sha256_file, sha256_json
 from probes.files.names import nearest_name, suggest
 from probes.files.pickles import is_torchscript
 from probes.files.weights import without_prefixes
-from probes.models.architectures import ARCHITECTURES, build, fit, guess_architecture, input_shape, normalisation
+from probes.models.architectures import ARCHITECTURES, build, guess_architecture, input_shape, normalisation
 from probes.models.checkpoints import Checkpoint, read_checkpoint
-from probes.models.programs import call_factory, load_program
+from probes.models.programs import call_factory, load_program, load_weights
 
 __all__ = ["Check", "Classifier", "check_classifier", "load_classifier"]
 
@@ -308,16 +308,7 @@ def _from_factory(path: Path, factory: str) -> _Loaded:
         tensors = checkpoint.tensors
         if not tensors.keys() & net.state_dict().keys():
             tensors = without_prefixes(tensors, more=_PREFIXES)
-        try:
-            net.load_state_dict(fit(net, tensors, factory))
-        except InputError as error:
-            raise InputError(error.message, where=f"{path}, --factory {factory}", hint=error.hint) from None
-        except RuntimeError as error:
-            raise InputError(
-                f"The weights cannot be loaded: {first_line(error)}",
-                where=str(path),
-                hint="Give the weights of the network that --factory makes.",
-            ) from error
+        load_weights(net, tensors, path, factory)
         notes += _notes_on(checkpoint)
     net = net.to("cpu", torch.float32)
     content = sha256_json([_hash_tensors(net), *made_from])

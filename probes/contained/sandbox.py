@@ -55,7 +55,7 @@ def close_off(reads: Iterable[str]) -> None:
     """Deny this process the network, other programs, writing, and all files but those below these paths."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    most = min(_MOST_OPEN, *(each for each in resource.getrlimit(resource.RLIMIT_NOFILE) if each >= 0))
+    most = min([_MOST_OPEN, *(limit for limit in resource.getrlimit(resource.RLIMIT_NOFILE) if limit >= 0)])
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if sys.platform != "linux":
         return
@@ -94,7 +94,7 @@ def _restrict_files(system: ctypes.CDLL, reads: Iterable[str]) -> None:
 
 
 def _installed() -> set[str]:
-    """Return where Python and its packages stand: of other places of `sys.path`, such as a home, what was imported."""
+    """Return the folders of Python and its packages; of other entries of `sys.path`, only what is imported."""
     roots = {os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)}  # noqa: PTH118
     roots |= {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     roots |= {path for path in sys.path if Path(path).name in _PACKAGES or Path(path).is_file()}

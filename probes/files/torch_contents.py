@@ -104,15 +104,15 @@ def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str,
 
 @dataclass(slots=True)
 class _Ranges:
-    """Where in the file the numbers stand that a reader has mapped or read: none of them twice."""
+    """The ranges of the file that a reader has mapped or read into storages; none of them twice."""
 
     path: str
     starts: list[int] = field(default_factory=list)
-    noted: list[tuple[Any, int, int]] = field(default_factory=list)
-    changed: bool = False
+    recorded: list[tuple[Any, int, int]] = field(default_factory=list)
+    swapped: bool = False
 
-    def note(self, storage: Any, place: int) -> None:
-        """Note a storage by its address; it is kept, so that nothing else comes to stand there.
+    def record(self, storage: Any, offset: int) -> None:
+        """Record the offset of a storage by its address; the storage is kept, so that no other gets the address.
 
         Raises
         ------
@@ -124,42 +124,42 @@ class _Ranges:
             return
         index = bisect_right(self.starts, start)
         runs_into = index < len(self.starts) and self.starts[index] < start + size
-        if runs_into or (index and self.starts[index - 1] + self.noted[index - 1][1] > start):
+        if runs_into or (index and self.starts[index - 1] + self.recorded[index - 1][1] > start):
             raise damaged("it fills the same tensor twice", self.path)
         self.starts.insert(index, start)
-        self.noted.insert(index, (storage, size, place))
+        self.recorded.insert(index, (storage, size, offset))
 
     def find(self, start: int, size: int) -> int | None:
-        """Return the place of bytes in the file; None where it holds others, or they stand elsewhere."""
+        """Return the offset of bytes in the file; None where they were not read from it."""
         index = bisect_right(self.starts, start) - 1
-        if self.changed or not size or index < 0:
+        if self.swapped or not size or index < 0:
             return None
-        _, length, place = self.noted[index]
+        _, length, offset = self.recorded[index]
         inside = start - self.starts[index]
-        return place + inside if inside + size <= length else None
+        return offset + inside if inside + size <= length else None
 
 
 @contextmanager
 def _recorded_ranges(path: str) -> Iterator[_Ranges]:
-    """Give what is mapped or read meanwhile, by its place in the file."""
-    places = _Ranges(path)
+    """Yield the ranges of the file that are mapped or read meanwhile."""
+    ranges = _Ranges(path)
     storages = torch.UntypedStorage
     from_file, set_from_file, swap = storages.from_file, storages._set_from_file, storages.byteswap
 
     def mapped(*args: Any, **options: Any) -> Any:
         made = from_file(*args, **options)
-        places.note(made, 0)
+        ranges.record(made, 0)
         return made
 
     def filled(storage: Any, file: Any, offset: int | None, *args: Any) -> Any:
         # The count of the numbers precedes them.
         start = (file.tell() if offset is None else offset) + 8
         made = set_from_file(storage, file, offset, *args)  # type: ignore[no-untyped-call]
-        places.note(storage, start)
+        ranges.record(storage, start)
         return made
 
     def swapped(storage: Any, *args: Any) -> Any:
-        places.changed = True
+        ranges.swapped = True
         return swap(storage, *args)  # type: ignore[no-untyped-call]
 
     with (
@@ -167,7 +167,7 @@ def _recorded_ranges(path: str) -> Iterator[_Ranges]:
         patch.object(storages, "_set_from_file", filled),
         patch.object(storages, "byteswap", swapped),
     ):
-        yield places
+        yield ranges
 
 
 class _Standin:
@@ -259,10 +259,10 @@ class _Tree:
         return ("tensor", kind, self.known[key], value.storage_offset(), list(value.shape), list(value.stride()))
 
     def stored(self, storage: Any, address: int, size: int) -> Any:
-        """Return the bytes of a storage, or their place in the file and their number."""
-        place = self.ranges.find(address, size)
-        if place is not None:
-            return (place, size)
+        """Return the bytes of a storage, or their offset in the file and their number."""
+        offset = self.ranges.find(address, size)
+        if offset is not None:
+            return (offset, size)
         return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 

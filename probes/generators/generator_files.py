@@ -19,10 +19,9 @@ from probes.files.pickles import read_pickle
 from probes.files.weights import MOST_WRAPPERS, entries, unwrap, without_prefixes
 from probes.generators.accountants import ACCOUNT
 from probes.generators.generative_networks import MlpGenerator, check_plain, guess_network, network_from
-from probes.models.architectures import fit
 from probes.models.checkpoints import SUFFIXES, load_state_dict
 from probes.models.network_weights import hash_tensors
-from probes.models.programs import call_factory
+from probes.models.programs import call_factory, load_weights
 
 _GENERATORS = ("generator", "netG", "G_ema", "g_ema", "G", "generator_state_dict", "g")
 _DISCRIMINATORS = ("discriminator", "netD", "D", "discriminator_state_dict", "d")
@@ -229,17 +228,8 @@ def _from_factory(path: Path, role: str, factory: str) -> _Loaded:
     if not complete:
         tensors, more = _read(path, role)
         notes += more
-        try:
-            check_plain(tensors, factory)
-            net.load_state_dict(fit(net, tensors, factory))
-        except InputError as error:
-            raise InputError(error.message, where=f"{path}, --factory {factory}", hint=error.hint) from None
-        except RuntimeError as error:
-            raise InputError(
-                f"The weights cannot be loaded: {first_line(error)}",
-                where=str(path),
-                hint="Give the weights of the network that --factory makes.",
-            ) from error
+        check_plain(tensors, f"{path}, --factory {factory}")
+        load_weights(net, tensors, path, factory)
     net = net.to("cpu", torch.float32)
     return _Loaded(net, f"factory {factory}", sha256_json([hash_tensors(net, str(path)), *made_from]), notes)
 

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
@@ -17,6 +17,7 @@ from torch import nn
 
 from probes.core.errors import InputError, first_line
 from probes.core.hashing import sha256_file, sha256_folder
+from probes.models.architectures import fit
 
 
 class Program(nn.Module):
@@ -87,6 +88,26 @@ def call_factory(factory: str, path: Path) -> tuple[nn.Module, bool, list[str]]:
         files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
         made_from.append(sha256_folder(files))
     return net.eval(), takes_path, made_from
+
+
+def load_weights(net: nn.Module, tensors: Mapping[str, torch.Tensor], path: Path, factory: str) -> None:
+    """Load the weights of a file into the network that a factory made.
+
+    Raises
+    ------
+    InputError
+        Where they do not fit it.
+    """
+    try:
+        net.load_state_dict(fit(net, tensors, factory))
+    except InputError as error:
+        raise InputError(error.message, where=f"{path}, --factory {factory}", hint=error.hint) from None
+    except RuntimeError as error:
+        raise InputError(
+            f"The weights cannot be loaded: {first_line(error)}",
+            where=str(path),
+            hint="Give the weights of the network that --factory makes.",
+        ) from error
 
 
 @contextmanager

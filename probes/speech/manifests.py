@@ -1,8 +1,7 @@
 """Manifests: the clips of an audit, with speaker, transcript and groups of each.
 
 Whatever a user hands over (a table, a folder with one, a corpus in its own layout) becomes one `Manifest` of `Clip`s.
-Files are not opened here; but a relative path must stay below its folder, so that a manifest of a stranger
-cannot reach other files of this machine.
+Files are not opened here, but a relative path must stay below its folder: no manifest reaches other files.
 """
 
 import math
@@ -174,10 +173,9 @@ def assemble(
     Where recordings are never `opened`, a path is a name like any other: it need not lead to a file below the root.
     `advice` is added to every refusal.
     """
+    paths = RootedPaths(audio_root) if opened else None
     with with_advice(advice):
-        manifest = _assemble(
-            table, columns, by, values, bins, RootedPaths(audio_root) if opened else None, needs, notes
-        )
+        manifest = _assemble(table, columns, by, values, bins, paths, needs, notes)
     return replace(manifest, advice=advice)
 
 

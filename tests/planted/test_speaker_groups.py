@@ -142,7 +142,7 @@ def test_declared_tests_seldom_reject_where_there_is_nothing() -> None:
         rows = [compare(data, data.counts[0], groups, compared, seed=seed, level=0.95) for groups in data.sets]
         assert [len(row.names) for row in rows] == [4, 4, 4]
         for hypothesis in ("parity", "worst-group"):
-            found = [row.p_value(0, hypothesis)[0] for row in rows]
+            found = [row.p_of(0, hypothesis)[0] for row in rows]
             rejected[hypothesis] += first_of(found) < 0.05
         if seed < 50:
             design = design_of(data, data.counts[0], 0, options)

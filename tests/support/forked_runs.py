@@ -293,6 +293,7 @@ def _copy(asked: dict[str, Any], log: Path, kept: Path, unfinished: Path | None)
     places = _places(asked)
     file_events.Events.paused = True
     before = _linked(places, kept.with_name(f"{kept.name}-before"))
+    above = [path.parent for path in places.values() if path.parent.exists()]
     child = os.fork()
     if not child:
         (log / kept.name).mkdir()
@@ -302,6 +303,8 @@ def _copy(asked: dict[str, Any], log: Path, kept: Path, unfinished: Path | None)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     _linked(places, kept, unfinished)
     # What the copy has tidied up in its last moments this process still needs.
+    for folder in above:
+        folder.mkdir(parents=True, exist_ok=True)
     for place, path in places.items():
         for file in [before / place, *(before / place).rglob("*")]:
             there = path / file.relative_to(before / place)

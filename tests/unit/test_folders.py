@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -240,3 +241,19 @@ def test_a_folder_that_cannot_be_made_is_wrong_input(tmp_path: Path) -> None:
     (tmp_path / "run").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match="cannot be made"), folders.working(tmp_path / "run", MARK):
         pass
+
+
+def test_a_folder_above_that_another_run_tidies_away_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, tidied = os.mkdir, []
+
+    def mkdir(path: str, mode: int = 0o777) -> None:
+        if Path(path).name == "run" and Path(path).parent.exists() and not tidied:
+            tidied.append(path)
+            Path(path).parent.rmdir()
+        made(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with folders.working(tmp_path / "runs" / "run", "b" * 64):
+        assert tidied and (tmp_path / "runs" / "run" / "state").is_dir()
