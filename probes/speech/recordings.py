@@ -30,6 +30,11 @@ class Sound:
 def measure_sound(clip: Clip, folder: ModelFolder) -> Sound | str:
     """Return what a clip is, or why the encoder cannot take it.
 
+    Parameters
+    ----------
+    folder
+        An encoder that `check_config` accepts: what is wrong with it is not the fault of a clip.
+
     Raises
     ------
     InputError

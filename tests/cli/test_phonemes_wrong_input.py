@@ -423,6 +423,25 @@ def no_encoder(small: Any, folder: Path) -> Words:
     return small.speech(model=model_of(small, folder, model_type="bert"))
 
 
+@case("hidden_size = 16 is not a whole number", "config.json, key hidden_size", "not: clips")
+def model_with_a_number_as_text(small: Any, folder: Path) -> Words:
+    return small.speech(model=model_of(small, folder, hidden_size="16"))
+
+
+@case("conv_kernel = [] and conv_kernel have 0 and 0 entries", "config.json, key conv_kernel", "not: no clip")
+def model_to_compare_with_without_kernels(small: Any, folder: Path) -> Words:
+    model = model_of(small, folder, conv_kernel=[], conv_stride=[])
+    return small.speech("--against", model, "--on-bad", "skip")
+
+
+@case("num_attention_heads = -2 is not a whole number", "config.json, key num_attention_heads", "not: clips")
+def head_with_a_negative_number(small: Any, folder: Path) -> Words:
+    config = json.loads((small.folder / "head" / "config.json").read_text(encoding="utf-8"))
+    head = Path(shutil.copytree(small.folder / "head", folder / "head"))
+    (head / "config.json").write_text(json.dumps({**config, "num_attention_heads": -2}), encoding="utf-8")
+    return small.placed(head=head)
+
+
 @case("no config.json", "save_pretrained")
 def model_of_nothing(small: Any, folder: Path) -> Words:
     (folder / "model").mkdir()

@@ -302,6 +302,31 @@ def unknown_family(world: Any, folder: Path) -> Words:
     return with_model(world, folder, lambda model: (model / "config.json").write_text('{"model_type": "bert"}'))
 
 
+def with_key(world: Any, folder: Path, key: str, value: object) -> Words:
+    """Return a run whose encoder has a configuration with this value."""
+
+    def change(model: Path) -> None:
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, key: value}))
+
+    return with_model(world, folder, change)
+
+
+@case(
+    "num_attention_heads = -2 is not a whole number",
+    "config.json, key num_attention_heads",
+    "not: clips",
+    "not: line 2",
+)
+def config_with_a_negative_number(world: Any, folder: Path) -> Words:
+    return with_key(world, folder, "num_attention_heads", -2)
+
+
+@case("hidden_size = 16 is not a whole number", "config.json, key hidden_size", "not: no clip")
+def config_with_a_number_as_text(world: Any, folder: Path) -> Words:
+    return [*with_key(world, folder, "hidden_size", "16"), "--on-bad-clip", "skip"]
+
+
 @case("web page")
 def page_as_weights(world: Any, folder: Path) -> Words:
     return with_model(world, folder, lambda model: (model / "model.safetensors").write_text(HTML))
