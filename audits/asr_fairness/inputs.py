@@ -152,7 +152,7 @@ def _recordings(
             else:
                 skipped.append((clip, found or _lacking(clip, options) or UNREADABLE))
             advance(1)
-    if options.on_bad_clip == "stop":
+    if options.on_bad_clip == "stop" or bad.outside:
         bad.refuse()
     if not kept:
         raise InputError(

@@ -95,7 +95,7 @@ def read_speech(
 
 
 def _stop(bad: BadClips, options: Options) -> None:
-    if options.on_bad == "stop":
+    if options.on_bad == "stop" or bad.outside:
         bad.refuse()
 
 

@@ -509,6 +509,16 @@ listed("clip_outside", ("leads out of its folder", "wrong.csv:5", "--audio-root"
 speech("preset_unknown", "preset", "--preset", "nothing-of-the-kind")
 
 
+def _unopened(rows: Rows) -> None:
+    rows[1]["path"], rows[2]["path"], rows[3]["path"] = "", "", "../x.wav"
+
+
+listed("clips_without_a_path", ("3 of 12 clips cannot be used", "line 3: The row names no recording",
+       "line 5 (../x.wav)", "not: left out with"), _unopened)  # fmt: skip
+listed("clip_outside_among_skipped", ("3 of 12 clips", "line 5 (../x.wav) leads out", "never left out"), _unopened,
+       "--on-bad", "skip")  # fmt: skip
+
+
 @case("leads out of its folder", "wrong.csv:5")
 def clip_is_a_link_outside(small: Any, folder: Path) -> Words:
     (folder / "s03-0.wav").symlink_to("/etc/passwd")
