@@ -1,4 +1,4 @@
-"""From an audit's options record to a command: flags, help, TOML values, and one call.
+"""Commands made from the options record of an audit: flags, help, TOML values, and one call.
 
 Built-in audits and those of other packages take the same way, so that neither can drift from the
 other. A list option takes several values after one flag (`--by gender accent`), commas, or repeats.
@@ -87,7 +87,7 @@ def merge(name: str, options: type, context: typer.Context, values: Mapping[str,
 
 @contextmanager
 def explained(name: str, options: type, context: typer.Context, values: Mapping[str, Any]) -> Iterator[None]:
-    """Let an error about an option name the file where its value stands, and have a mend in any case."""
+    """Add to an error about an option the file that sets it, and a remedy where it has none."""
     try:
         yield
     except InputError as error:
@@ -212,7 +212,7 @@ def _flags_without_value(command: Any) -> frozenset[str]:
 
 
 def spread(args: list[str], listed: tuple[str, ...], positionals: int, flags: frozenset[str]) -> list[str]:
-    """Turn `--by a b` into `--by a --by b`, leaving enough words over for the positional arguments.
+    """Turn `--by a b` into `--by a --by b`, leaving enough words for the positional arguments.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""On what machine, with what versions: the provenance of a run."""
+"""The provenance of a run: on what machine, and with what versions, it was made."""
 
 import os
 import platform
@@ -55,7 +55,7 @@ def choose_device(wanted: str, *, needed: bool = True) -> str:
 
 
 def provenance(audit: str, context: Context, seconds: Mapping[str, float]) -> Provenance:
-    """Return what it takes to run the audit again."""
+    """Return the provenance of a run: all that it takes to repeat it."""
     return Provenance(
         miles=version(),
         python=platform.python_version(),
@@ -71,7 +71,7 @@ def provenance(audit: str, context: Context, seconds: Mapping[str, float]) -> Pr
 
 
 def _threads() -> int:
-    """Return how many threads a model runs on; where none ran, torch need not be loaded to tell."""
+    """Return how many threads a model runs on; where none ran, torch is not loaded to find out."""
     if "torch" not in sys.modules:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     import torch

@@ -1,4 +1,4 @@
-"""A run folder and its states: absent, unfinished, finished; ours or somebody else's.
+"""Run folders and their states: absent, unfinished, finished; ours or somebody else's.
 
 A folder is finished when report.json stands in it, which is written last. While a run goes on,
 state/settings.json says what is being run, and a lock keeps a second run out.
@@ -85,7 +85,7 @@ def _stored(path: Path) -> str | None:
 
 @contextmanager
 def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str] = ()) -> Iterator[None]:
-    """Hold a run folder while a run works in it; on success the state is removed.
+    """Lock a run folder while a run works in it; on success its state is removed.
 
     Where the run is interrupted the state stays, for a resume; where the input turns out to be wrong, everything
     goes that was not there before.
@@ -98,7 +98,7 @@ def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str
         Where the disk has no room for it.
     """
     state = folder / "state"
-    missing = [place for place in (state, folder, *folder.parents) if not place.exists()]
+    missing = [path for path in (state, folder, *folder.parents) if not path.exists()]
     _refuse_link(folder)
     try:
         state.mkdir(parents=True, exist_ok=True)
@@ -135,10 +135,10 @@ def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str
         os.close(lock)
 
 
-def _remove_empty(places: Sequence[Path]) -> None:
-    for place in places:
+def _remove_empty(paths: Sequence[Path]) -> None:
+    for path in paths:
         with suppress(OSError):
-            place.rmdir()
+            path.rmdir()
 
 
 def _hold(lock: int, folder: Path) -> None:
@@ -164,7 +164,7 @@ def _at_work(folder: Path) -> InputError:
 
 
 def _refuse_link(folder: Path) -> None:
-    """Refuse a state that is a link: what is written and removed there would be somebody else's."""
+    """Refuse a state folder that is a link, where files of others would be overwritten and removed."""
     if (folder / "state").is_symlink():
         raise InputError(
             "The state of the run is a link to somewhere else.",

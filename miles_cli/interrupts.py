@@ -1,4 +1,4 @@
-"""How does an interrupt reach us through libraries that swallow it?"""
+"""Interrupts that reach the run even through libraries that swallow them."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -7,8 +7,8 @@ from types import FrameType
 
 
 @contextmanager
-def heeded() -> Iterator[Callable[[], None]]:
-    """Remember an interrupt; the value raises KeyboardInterrupt where one came and the run goes on all the same.
+def remembered() -> Iterator[Callable[[], None]]:
+    """Remember an interrupt; the yielded function raises KeyboardInterrupt if one was swallowed.
 
     Libraries run code from which no exception gets out, such as finalisers and imports that may fail; an interrupt
     in there would be lost. Where interrupts are ignored, as under nohup, they stay so.
@@ -20,7 +20,7 @@ def heeded() -> Iterator[Callable[[], None]]:
         came = True
         raise KeyboardInterrupt
 
-    def look() -> None:
+    def check() -> None:
         if came:
             raise KeyboardInterrupt
 
@@ -31,7 +31,7 @@ def heeded() -> Iterator[Callable[[], None]]:
         # Only the main thread may set a handler.
         ours = False
     try:
-        yield look
+        yield check
     finally:
         if ours:
             signal.signal(signal.SIGINT, before)

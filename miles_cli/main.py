@@ -1,4 +1,4 @@
-"""The app: which commands there are, found without importing what they run, and the error boundary."""
+"""The application: its commands, found without importing what they run, and the error boundary."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A command around the audits: its line in the help and where its function stands."""
+    """A command that is no audit: its line in the help, and the module of its function."""
 
     name: str
     summary: str
@@ -72,7 +72,7 @@ class Commands(TyperGroup):
         return list(self._stubs())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a stand-in that carries the line for the help."""
+        """Return a stand-in that carries the line of the help."""
         return self._stubs().get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -82,7 +82,7 @@ class Commands(TyperGroup):
         return name, stub if stub is None else _real(str(stub.name)), rest
 
     def _stubs(self) -> MutableMapping[str, Any]:
-        """Return stand-ins for all commands; who brings audits is looked up once, since all packages are asked."""
+        """Return stand-ins for all commands; installed packages are searched for audits only once."""
         if not self.commands:
             rows = [(entry.name, entry.summary, "Audits") for entry in _audits()]
             rows += [(verb.name, verb.summary, "Around the audits") for verb in VERBS]
@@ -137,9 +137,9 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; every way out goes through here."""
+    """Run the command line; every exit goes through here."""
     _let_idle_threads_sleep()
-    _let_sums_not_hang_on_their_place()
+    _fix_order_of_sums()
     if shadowed():
         sys.exit(f"probes is another package ({shadowed()}); miles needs its own.")
     for stream in (sys.stdout, sys.stderr):
@@ -179,7 +179,7 @@ def main() -> None:
 
 
 def _let_idle_threads_sleep() -> None:
-    """Have threads that wait for others sleep; set before torch and numpy are loaded, which read it then.
+    """Make waiting threads sleep; set before torch and numpy are loaded, which read it then.
 
     By default they spin, for the next sum may come at once. Beside other work they spin for threads that are not
     running, and keep the cores from them: measured, a training with two busy neighbours took three times as long.
@@ -189,8 +189,8 @@ def _let_idle_threads_sleep() -> None:
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 
-def _let_sums_not_hang_on_their_place() -> None:
-    """Have MKL add up in one order, whatever the size of a batch; set before torch is loaded, as above.
+def _fix_order_of_sums() -> None:
+    """Make MKL add up in one order, whatever the size of a batch; set before torch is loaded, as above.
 
     By default its AVX2 kernels round a row otherwise in a batch of another size, and counts that went on after a stop
     would differ from those of one go in their last digits. The strict mode cost no time that could be measured.

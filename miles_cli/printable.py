@@ -1,11 +1,11 @@
-"""How does text of others, from reports and paths, stand in a terminal without steering it?"""
+"""Foreign text, from reports and paths, made harmless to the terminal that shows it."""
 
 import os
 from pathlib import Path
 
 
 def printable(text: str) -> str:
-    r"""Return text with a replacement character for all that would move a cursor, change colours or turn the writing.
+    r"""Return text with all that would move the cursor, change colours or reverse the writing replaced.
 
     Examples
     --------
@@ -16,7 +16,7 @@ def printable(text: str) -> str:
 
 
 def line(text: object) -> str:
-    r"""Return text as one printable line, so that it cannot pretend to be a line of its own.
+    r"""Return text as one printable line, so that none of it can pose as a line of miles.
 
     Examples
     --------
@@ -27,5 +27,5 @@ def line(text: object) -> str:
 
 
 def named(path: Path) -> str:
-    """Return a path as text that every file and terminal takes, although its name may be no UTF-8."""
+    """Return a path as text that every file and terminal takes, even where its name is no UTF-8."""
     return line(os.fsencode(path).decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""How a run shows that it moves: a bar with rate and time left, or a line every half minute."""
+"""Progress of a run: a bar with rate and time left, or a line every half minute."""
 
 import sys
 import time
@@ -21,13 +21,13 @@ LINE_EVERY = 30.0
 
 
 class Watch:
-    """Times each phase and shows it on stderr; `seconds` goes into the report's provenance.
+    """A timer of phases that shows each on stderr; `seconds` goes into the report's provenance.
 
     `heed` is called at every step, and raises where the user has interrupted the run.
     """
 
-    def __init__(self, *, quiet: bool, heed: Callable[[], None] = lambda: None) -> None:
-        self._heed = heed
+    def __init__(self, *, quiet: bool, check_interrupt: Callable[[], None] = lambda: None) -> None:
+        self._check_interrupt = check_interrupt
         self.seconds: dict[str, float] = {}
         self._start = time.monotonic()
         self._quiet = quiet
@@ -39,13 +39,13 @@ class Watch:
 
     @contextmanager
     def phase(self, name: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-        """Open a phase of `total` steps; the value is called with the number of steps just done."""
-        self._heed()
+        """Open a phase of `total` steps; the yielded function is called with the number of steps just done."""
+        self._check_interrupt()
         start = time.monotonic()
         shown = self._silent if self._quiet else self._bar if sys.stderr.isatty() else self._lines
         try:
             with named(name), shown(name, total, unit) as advance:
-                yield lambda steps: (self._heed(), advance(steps))[1]
+                yield lambda steps: (self._check_interrupt(), advance(steps))[1]
         finally:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - start, 3)
 
@@ -81,15 +81,15 @@ class Watch:
                 left = (now - start) / max(done, 1) * (total - done)
                 rate = done / (now - start)
                 pace = f"{rate:.1f} a second" if rate >= 0.1 else f"{60 * rate:.1f} a minute"
-                told = f"{name}: {done} of {total} {unit}, {pace}, about {_span(left)} left"
+                text = f"{name}: {done} of {total} {unit}, {pace}, about {_span(left)} left"
                 # One line in a log, however narrow a console is taken for granted there.
-                self._console.print(told, highlight=False, markup=False, soft_wrap=True)
+                self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
         yield advance
 
 
 def _span(seconds: float) -> str:
-    """Write a time that is only about right: seconds up to two minutes, then minutes, then hours.
+    """Write an approximate duration: seconds up to two minutes, then minutes, then hours.
 
     >>> _span(99.6), _span(354), _span(9000)
     ('100 s', '6 min', '2.5 h')

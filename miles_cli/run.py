@@ -1,4 +1,4 @@
-"""One audit carried out: plan, run folder, progress, gates, pages, summary, exit status."""
+"""Carry out one audit: plan, run folder, progress, gates, pages, summary, exit status."""
 
 import sys
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Any
 from audits.core import gates, runner
 from audits.core.context import Cache, Context, Draft, Plan
 from audits.core.errors import InputError
-from audits.core.options import specs_of
+from audits.core.options import as_json
 from audits.core.records import GateResult, Report
 from audits.core.registry import AuditSpec
 from audits.report.report_file import dumps, fingerprint, write_bytes, write_records, write_report
@@ -23,18 +23,18 @@ from miles_cli.progress import Watch
 
 
 def carry_out(spec: AuditSpec, options: Any, common: Common) -> int:
-    """Carry an audit out and return the exit status.
+    """Carry out an audit and return the exit status.
 
     Raises
     ------
     MilesError
         Where the input is wrong or the audit could not be completed.
     """
-    with interrupts.heeded() as heed, _told_when_interrupted() as told:
-        return _carry_out(spec, options, common, Watch(quiet=common.quiet, heed=heed), told)
+    with interrupts.remembered() as check_interrupt, _announced_interrupt() as endings:
+        return _carry_out(spec, options, common, Watch(quiet=common.quiet, check_interrupt=check_interrupt), endings)
 
 
-def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, told: list[str]) -> int:
+def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, endings: list[str]) -> int:
     parsed = [gates.parse(expression, known=spec.estimates) for expression in common.fail_if]
     _check(common)
     context = Context(
@@ -48,10 +48,10 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, told
     with system_errors.as_wrong_input(f"the inputs of {spec.name}"):
         plan = runner.check(spec, options, context)
     for gate in parsed:
-        gates.check_places(gate, plan.coordinates, spec.by_name)
-    settings = _settings(options, common) | {key: _plain(value) for key, value in plan.settings.items()}
+        gates.check_coordinates(gate, plan.coordinates, spec.by_name)
+    settings = _settings(options, common) | {key: as_json(value) for key, value in plan.settings.items()}
     subject = plan.subject and plan.subject.sha256
-    mark = fingerprint(spec.name, settings, [_plain(source) for source in plan.data], subject, version())
+    mark = fingerprint(spec.name, settings, [as_json(source) for source in plan.data], subject, version())
     folder = common.out or folders.default_folder(spec.name)
     report = folders.finished(folder, mark, force=common.force, extra=spec.files)
     for path, content in plan.files.items():
@@ -61,7 +61,7 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, told
         return 0
     earlier = report is not None
     if report is None:
-        told.append(f"The same command with --out {folder} goes on from here.")
+        endings.append(f"The same command with --out {folder} goes on from here.")
         with folders.working(folder, mark, force=common.force, extra=spec.files):
             draft = runner.carry_out(spec, options, plan, context)
             report = _assemble(spec, plan, draft, settings, context, watch, parsed)
@@ -69,19 +69,19 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, told
     elif parsed and tuple(common.fail_if) != tuple(gate.expression for gate in report.gates):
         report = _judged_again(report, parsed, common)
         write_pages_and_report(report, folder)
-    _tell(report, folder, common, earlier=earlier)
+    _print_outcome(report, folder, common, earlier=earlier)
     # Without a gate nothing was asked now, whatever an earlier gate of the report says.
     return 1 if parsed and any(gate.outcome == "fail" for gate in report.gates) else 0
 
 
 @contextmanager
-def _told_when_interrupted() -> Iterator[list[str]]:
-    """Say one line where a run is interrupted; the value's last item is how it ends."""
-    told = ["Nothing had been run."]
+def _announced_interrupt() -> Iterator[list[str]]:
+    """Print one line where a run is interrupted; the last item of the yielded list says how it ends."""
+    endings = ["Nothing had been run."]
     try:
-        yield told
+        yield endings
     except KeyboardInterrupt:
-        sys.stderr.write(f"Interrupted. {told[-1]}\n")
+        sys.stderr.write(f"Interrupted. {endings[-1]}\n")
         raise
 
 
@@ -105,25 +105,9 @@ def _check(common: Common) -> None:
 
 
 def _settings(options: Any, common: Common) -> dict[str, Any]:
-    specs = specs_of(type(options))
-    settings = {
-        item.name: _plain(value)
-        for item in fields(options)
-        for value in (getattr(options, item.name),)
-        if not (specs[item.name].later and value == item.default)
-    }
-    shared = {item.name: _plain(getattr(common, item.name)) for item in fields(common)}
+    settings = {item.name: as_json(getattr(options, item.name)) for item in fields(options)}
+    shared = {item.name: as_json(getattr(common, item.name)) for item in fields(common)}
     return settings | {key: value for key, value in shared.items() if key not in PRESENTATION}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
-    return value
 
 
 def _judged(parsed: list[gates.Gate], report: Report) -> tuple[GateResult, ...]:
@@ -131,10 +115,10 @@ def _judged(parsed: list[gates.Gate], report: Report) -> tuple[GateResult, ...]:
 
 
 def _judged_again(report: Report, parsed: list[gates.Gate], common: Common) -> Report:
-    """Return a finished report with other gates, and with the command that gives it."""
+    """Return a finished report judged by the gates of this call, and with its command."""
     words = list(report.provenance.command)
-    for place in reversed([place for place, word in enumerate(words) if word == gates.GATE]):
-        del words[place : place + 2]
+    for index in reversed([index for index, word in enumerate(words) if word == gates.GATE]):
+        del words[index : index + 2]
     words = [word for word in words if not word.startswith(f"{gates.GATE}=")]
     for expression in common.fail_if:
         words += [gates.GATE, expression]
@@ -197,7 +181,7 @@ def _print_plan(spec: AuditSpec, plan: Plan) -> None:
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _tell(report: Report, folder: Path, common: Common, *, earlier: bool) -> None:
+def _print_outcome(report: Report, folder: Path, common: Common, *, earlier: bool) -> None:
     if common.json:
         sys.stdout.buffer.write(dumps(report).encode("utf-8"))
     elif not common.quiet:
@@ -207,11 +191,11 @@ def _tell(report: Report, folder: Path, common: Common, *, earlier: bool) -> Non
             sys.stdout.write(f"{folder} was finished earlier; nothing was run.\n\n")
         print_summary(report, folder)
         return
-    _tell_failed(report)
+    _print_failed_gates(report)
 
 
-def _tell_failed(report: Report) -> None:
-    """Say in one line each which gates failed and why: a log that holds nothing else must hold that."""
+def _print_failed_gates(report: Report) -> None:
+    """Print a line for each gate that failed, with the reason: a quiet log must hold at least that."""
     from audits.report.pages.content import broken
 
     for gate in report.gates:

@@ -8,7 +8,7 @@ from audits.core.records import Report
 
 
 def print_summary(report: Report, folder: Path) -> None:
-    """Print findings, the estimates that carry them, and where to read on."""
+    """Print findings, their evidence, and where to read on."""
     from audits.report.pages.terminal import summarise
 
     console = Console()

@@ -1,4 +1,4 @@
-"""May what a command makes be written here? Beside a run or over it never; through a link, and as private as it was."""
+"""Files that commands write: never into a run folder; through links, and as private as they were."""
 
 import os
 import tempfile
@@ -9,13 +9,13 @@ from audits.core.errors import InputError
 from audits.report.report_file import NAME, PART, write_text
 
 
-def check_place(place: Path, option: str, runs: Sequence[Path]) -> None:
-    """Refuse a place where no file can be, and one in the folder of these runs, which may hold nothing else.
+def check_path(path: Path, option: str, runs: Sequence[Path]) -> None:
+    """Refuse a path that no file can have, and one inside these run folders, which hold nothing else.
 
     Parameters
     ----------
     option
-        The option that named the place.
+        The option that named the path.
     runs
         Run folders, or reports.
 
@@ -25,14 +25,14 @@ def check_place(place: Path, option: str, runs: Sequence[Path]) -> None:
         Where the file may not be written.
     """
     # Not resolve, which fails at links that lead in a circle.
-    meant = Path(os.path.realpath(place))
+    meant = Path(os.path.realpath(path))
     try:
         why = _unfit(meant)
     except OSError as error:
         why = f"cannot be written: {error.strerror}"
     if why:
         raise InputError(
-            f"{_short(place)} {why}.",
+            f"{_short(path)} {why}.",
             where=option,
             hint="Give the name of a file outside of run folders, in a folder that is there.",
         )
@@ -40,10 +40,10 @@ def check_place(place: Path, option: str, runs: Sequence[Path]) -> None:
         file = run / NAME if run.is_dir() else run
         held = Path(os.path.realpath(file))
         # Through a link to a report its own run can be met, and through a linked folder too.
-        folders = {Path(os.path.realpath(path.parent)) for path in (file, held) if path.name == NAME}
+        folders = {Path(os.path.realpath(found.parent)) for found in (file, held) if found.name == NAME}
         if meant == held or any(meant.is_relative_to(folder) for folder in folders):
             raise InputError(
-                f"{_short(place)} stands in the run folder.",
+                f"{_short(path)} stands in the run folder.",
                 where=f"{option}, {file.parent}",
                 hint="Give a place outside: a run folder that holds other things is not used again.",
             )
@@ -62,17 +62,17 @@ def _unfit(meant: Path) -> str:
     return "stands in the run folder" if any((folder / "records.csv").is_file() for folder in runs) else ""
 
 
-def _short(place: Path) -> str:
-    name = str(place)
+def _short(path: Path) -> str:
+    name = str(path)
     return name if len(name) <= 200 else f"{name[:100]}…{name[-99:]}"
 
 
-def write(place: Path, text: str) -> None:
-    """Write a file in one step. A link stays, and what it leads to is written; nobody may read it who could not before.
+def write(path: Path, text: str) -> None:
+    """Write a file in one step: a link stays and its target is written, with its permissions unchanged.
 
     Its owner and its group stay where the system lets them; else others than the new owner may not read it.
     """
-    meant = Path(os.path.realpath(place))
+    meant = Path(os.path.realpath(path))
     if not meant.exists():
         write_text(meant, text)
         return

@@ -390,7 +390,7 @@ def test_the_thresholds_of_precision_recall_on_the_page_are_those_of_the_code() 
     from probes.texts import text_embeddings, text_encoders
     from probes.texts.tfidf import RARE, WIDTH
     from probes.vectors import knn
-    from probes.vectors.support_metrics import coverage_ceiling, widened
+    from probes.vectors.support_metrics import coverage_ceiling, widened_share
     from probes.vectors.token_arrays import MAX_WIDTH
 
     text = " ".join(prose(AUDITS["precision_recall"]).split()).casefold()
@@ -399,7 +399,7 @@ def test_the_thresholds_of_precision_recall_on_the_page_are_those_of_the_code() 
     assert sides.PER_K == 10 and f"ten texts for each that `--k` counts, and {sides.LEAST} at least" in text
     assert RARE == 2 and "fewer than two texts counts as in two" in text
     assert bucket_count(10 * preflight.FEW_CLUSTERS) == preflight.FEW_CLUSTERS
-    assert sides.FLOORED == ("precision", "density", "coverage") and widened.__defaults__ == (3.0,)
+    assert sides.FLOORED == ("precision", "density", "coverage") and widened_share.__defaults__ == (3.0,)
     assert f"demo/texts-{sha256_json([demo.VERSION, 0, False])[:12]}\n" in AUDITS["precision_recall"].read_text("utf-8")
     assert bucket_count(5000) == 500 and "one cluster for every ten texts of a side" in text
     assert sequences.HYPOTHESES == 0.2 and "of every fifth text" in text
@@ -454,7 +454,7 @@ def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> Non
         attacking,
         bounding,
         copying,
-        hitting,
+        hit_ratios,
         leak_findings,
         pool,
         preflight,
@@ -479,10 +479,10 @@ def test_the_thresholds_of_membership_on_the_page_are_those_of_the_code() -> Non
     shares = [f"{100 * share:g}" for share in bounding.SHARES]
     for said in (
         f"the low end of its AUC is {leak_findings.LARGE:.2f} or more",
-        f"or the `hit_ratio` {hitting.LARGE_TIMES} or more; `medium` from {leak_findings.NOTABLE:.2f}, or "
-        f"{hitting.NOTABLE_TIMES}.",
-        f"whose `hit_ratio` is {hitting.NOTABLE_TIMES} or more",
-        f"the lowest that is told and not below {hitting.RATE:g}",
+        f"or the `hit_ratio` {hit_ratios.LARGE_TIMES} or more; `medium` from {leak_findings.NOTABLE:.2f}, or "
+        f"{hit_ratios.NOTABLE_TIMES}.",
+        f"whose `hit_ratio` is {hit_ratios.NOTABLE_TIMES} or more",
+        f"the lowest that is told and not below {hit_ratios.RATE:g}",
         f"fewer than {preflight.FEW} points of a side",
         f"more than {preflight.TIED:.0%} of the scores".replace("%", " %"),
         f"at most {records.MOST_ROWS:,} rows",
@@ -611,7 +611,7 @@ def test_what_membership_reads_and_knows_by_name_is_documented() -> None:
         SELECTIONS,
         TIERS,
         bounding,
-        leaking,
+        leaks,
         membership_scores,
         releases,
         score_tables,
@@ -625,7 +625,7 @@ def test_what_membership_reads_and_knows_by_name_is_documented() -> None:
     standing = {bounding.CERTIFIED, bounding.HEURISTIC, bounding.ASSUMES_GDP}
     methods = {bounding.CLOPPER_PEARSON, bounding.GDP, bounding.ONE_RUN, bounding.ONE_RUN_FDP}
     verdicts = {"violation", "vacuous", "consistent"}
-    known = {*attacks, *TIERS, *SELECTIONS, *standing, *methods, *verdicts, *leaking.ACCESS}
+    known = {*attacks, *TIERS, *SELECTIONS, *standing, *methods, *verdicts, *leaks.ACCESS}
     assert known - coded(AUDITS["membership"]) == set()
     pairs = {name for pair in membership_scores._PAIRS.values() for name in pair}
     read = {*score_tables.SIDES, *score_tables.BESIDE, *pairs, *point_sets._NAMES, *accountants._MECHANISMS}

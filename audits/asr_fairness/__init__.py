@@ -1,4 +1,4 @@
-"""Where in a speech encoder do some groups of speakers fare worse?
+"""`miles audit-fairness`: the layers of a speech encoder at which some groups of speakers fare worse.
 
 Probes on every layer identify the speaker and transcribe the words; their errors are compared between
 groups, with intervals over speakers.
@@ -19,7 +19,7 @@ _DATA, _PROBES, _GROUPS = "Data", "Probes", "Groups and statistics"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(Groups, Corpus, Workers):
-    """What `miles audit-fairness` can be asked."""
+    """Options of `miles audit-fairness`."""
 
     model: str = argument("A local Hugging Face speech-encoder folder, or a hub id.", metavar="MODEL")
     manifest: Path = option(

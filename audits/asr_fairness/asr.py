@@ -1,4 +1,4 @@
-"""What is said? A CTC probe on the frames of every layer, speakers kept apart, and its errors clip by clip."""
+"""Speech recognition: a CTC probe on the frames of every layer, speakers kept apart, and its errors clip by clip."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,16 +10,16 @@ from torch import Tensor
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import TaskCounts
+from audits.asr_fairness.layer_sets import LayerSet, workers_of
 from audits.asr_fairness.recordings import Recording
 from audits.asr_fairness.splits import across_speakers
-from audits.asr_fairness.stacks import Stack, workers_of
 from audits.core.context import Context
 from audits.statistics import generator
 from probes.core.executor import Workers, check_complete, run_jobs
 from probes.core.progress import Silent
 from probes.speech.ctc import Alphabet, Utterances, fit_ctc
 from probes.speech.vocabularies import Vocabulary
-from probes.speech.words import count_characters, count_words, normalise
+from probes.speech.word_errors import count_characters, count_words, normalise
 
 KIND = "fairness-probes"
 ALIGNMENTS = 4
@@ -33,7 +33,7 @@ Hypotheses = dict[int | str, list[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsrSplit:
-    """Fold that tests each clip, and whether each fold keeps it for early stopping."""
+    """The fold that tests each clip, and the clips that each fold keeps for early stopping."""
 
     fold: NDArray[np.int64]
     dev: NDArray[np.bool_]
@@ -47,42 +47,42 @@ def split_asr(recordings: Sequence[Recording], options: Options, context: Contex
 
 
 def transcribe(
-    stacks: Sequence[Stack],
+    layer_sets: Sequence[LayerSet],
     texts: Sequence[str],
     split: AsrSplit,
     options: Options,
     context: Context,
     control: str = "",
 ) -> Hypotheses:
-    """Return what the probes of every layer heard in every clip.
+    """Return the transcripts of every clip by the probes of every layer.
 
     Under the control "shuffled-labels" the transcripts are shuffled over the clips before training.
     """
     shown = list(texts)
     if control == "shuffled-labels":
-        shown = [texts[place] for place in generator(context.seed, "asr", control).permutation(len(texts))]
+        shown = [texts[index] for index in generator(context.seed, "asr", control).permutation(len(texts))]
     alphabet = Alphabet.of(texts)
     fits = [
-        _Fit(stack=stack, turn=slice(start, start + size), texts=shown, alphabet=alphabet, split=split)
-        for stack in stacks
-        for size in [_layers_at_once(stack, options)]
-        for start in range(0, len(stack.places), size)
+        _Fit(layer_set=layer_set, turn=slice(start, start + size), texts=shown, alphabet=alphabet, split=split)
+        for layer_set in layer_sets
+        for size in [_layers_at_once(layer_set, options)]
+        for start in range(0, len(layer_set.positions), size)
     ]
     workers = workers_of(options)
     if not workers.here:
         _fit_away(fits, workers, options, context)
-    heard: Hypotheses = {}
+    transcripts: Hypotheses = {}
     for fit in fits:
-        for layer, paths in zip(fit.stack.layers[fit.turn], _paths(fit, options, context), strict=True):
-            heard[layer] = [alphabet.decode(path) for path in paths]
-    return heard
+        for layer, paths in zip(fit.layer_set.layers[fit.turn], _paths(fit, options, context), strict=True):
+            transcripts[layer] = [alphabet.decode(path) for path in paths]
+    return transcripts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fit:
-    """Probes that are fitted together: some layers of a stack, on these transcripts."""
+    """Probes that are fitted together: layers of one set, on the same transcripts."""
 
-    stack: Stack
+    layer_set: LayerSet
     turn: slice
     texts: list[str]
     alphabet: Alphabet
@@ -91,21 +91,27 @@ class _Fit:
     def clips(self) -> "_Clips":
         """Return the recordings as these probes read them."""
         targets = [self.alphabet.encode(text) for text in self.texts]
-        return _Clips(self.stack, self.stack.places[self.turn], targets, self.split, len(self.alphabet))
+        return _Clips(self.layer_set, self.layer_set.positions[self.turn], targets, self.split, len(self.alphabet))
 
     def key(self, options: Options, context: Context) -> list[object]:
-        """Return all that the fit depends on."""
-        stack, split = self.stack, self.split
-        key = ["ctc", 2, _clips_at_once(stack, len(self.alphabet)), stack.key, list(stack.places[self.turn])]
+        """Return the cache key: everything that the fit depends on."""
+        layer_set, split = self.layer_set, self.split
+        key = [
+            "ctc",
+            2,
+            _clips_at_once(layer_set, len(self.alphabet)),
+            layer_set.key,
+            list(layer_set.positions[self.turn]),
+        ]
         key += [self.texts, options.folds, options.probe_epochs, context.seed]
         return [*key, split.fold.tolist(), split.dev.tolist()]
 
 
 def _fit_away(fits: Sequence[_Fit], workers: Workers, options: Options, context: Context) -> None:
-    """Let workers fit what the cache has not, and put it there."""
+    """Fit the probes that are not cached on workers, and cache them."""
     silent = replace(context, progress=Silent())
     jobs = [
-        (replace(fit, stack=fit.stack.shipped()), options, silent)
+        (replace(fit, layer_set=fit.layer_set.shipped()), options, silent)
         for fit in fits
         if not context.cache.has(KIND, fit.key(options, context))
     ]
@@ -120,25 +126,25 @@ def _fit_and_keep(job: tuple[_Fit, Options, Context]) -> None:
 
 
 class _Clips:
-    """The recordings of a stack as the CTC probes read them."""
+    """The recordings of a layer set as the CTC probes read them."""
 
     def __init__(
-        self, stack: Stack, places: Sequence[int], targets: list[Tensor], split: AsrSplit, symbols: int
+        self, layer_set: LayerSet, indices: Sequence[int], targets: list[Tensor], split: AsrSplit, symbols: int
     ) -> None:
-        self._stack, self._places, self._targets = stack, list(places), targets
+        self._layer_set, self._positions, self._targets = layer_set, list(indices), targets
         self.folds, self.symbols = split.dev.shape[0], symbols
-        self.step = _clips_at_once(stack, symbols)
+        self.step = _clips_at_once(layer_set, symbols)
         self.fold, self.dev = torch.from_numpy(split.fold), torch.from_numpy(split.dev)
-        self.order = [batch.items for batch in stack.embeddings.batches]
-        self._stored = {clip: batch for batch in stack.embeddings.batches for clip in batch.items}
+        self.order = [batch.items for batch in layer_set.embeddings.batches]
+        self._stored = {clip: batch for batch in layer_set.embeddings.batches for clip in batch.items}
 
     def read(self, clips: Sequence[int]) -> Utterances:
-        """Read the frames of these clips; those stored together are read at once."""
+        """Read the frames of these clips, those stored together at once."""
         found: dict[int, Tensor] = {}
         for batch in {self._stored[clip].items: self._stored[clip] for clip in clips}.values():
-            frames, counts = self._stack.embeddings.frames(batch)
+            frames, counts = self._layer_set.embeddings.frames(batch)
             # One layer less to copy where all are wanted, which is the usual case.
-            part = frames if len(self._places) == len(frames) else frames[self._places]
+            part = frames if len(self._positions) == len(frames) else frames[self._positions]
             found |= zip(batch.items, part.split(counts, dim=1), strict=True)
         chosen = list(clips)
         return Utterances(
@@ -150,15 +156,15 @@ class _Clips:
         )
 
 
-def _clips_at_once(stack: Stack, symbols: int) -> int:
-    """Return how many clips make a step: fewer where they are long or the alphabet is large."""
+def _clips_at_once(layer_set: LayerSet, symbols: int) -> int:
+    """Return the batch size in clips: smaller where clips are long or the alphabet is large."""
     frames = STEP_FRAMES * min(1.0, 64 / symbols)
     # Encoders give about 50 frames a second.
-    return int(min(32, max(1, frames // stack.embeddings.mean_seconds() / 50)))
+    return int(min(32, max(1, frames // layer_set.embeddings.mean_seconds() / 50)))
 
 
-def _layers_at_once(stack: Stack, options: Options) -> int:
-    width = stack.embeddings.frame_width()
+def _layers_at_once(layer_set: LayerSet, options: Options) -> int:
+    width = layer_set.embeddings.frame_width()
     # Sums in float64, the maps in float32, and one factorisation.
     return max(1, int(MEMORY // ((options.folds * 12 + 16) * width**2)))
 
@@ -184,33 +190,33 @@ def _fit(source: _Clips, options: Options, context: Context) -> dict[str, Tensor
             epochs=options.probe_epochs,
             advance=advance,
         )
-        heard: dict[int, list[Tensor]] = {}
+        paths_of: dict[int, list[Tensor]] = {}
         for clips in source.order:
             batch = source.read(clips)
             for clip, path in zip(clips, probes.best_paths(batch), strict=True):
-                heard[clip] = [torch.unique_consecutive(row) for row in path]
+                paths_of[clip] = [torch.unique_consecutive(row) for row in path]
         advance(1)
-    layers = [[heard[clip][layer] for clip in range(len(heard))] for layer in range(len(probes.weights[0]))]
+    layers = [[paths_of[clip][layer] for clip in range(len(paths_of))] for layer in range(len(probes.weights[0]))]
     return {
         "symbols": torch.cat([path for row in layers for path in row]),
         "counts": torch.tensor([[len(path) for path in row] for row in layers]),
     }
 
 
-def head_transcripts(stack: Stack, vocabulary: Vocabulary, options: Options) -> list[str]:
-    """Return what the checkpoint's own CTC head heard, by greedy decoding; empty where it has none."""
+def head_transcripts(layer_set: LayerSet, vocabulary: Vocabulary, options: Options) -> list[str]:
+    """Return the transcripts of the checkpoint's own CTC head, by greedy decoding; empty where it has none."""
     return [
         normalise(vocabulary.decode(torch.unique_consecutive(path).tolist()), options.normalise)
-        for path in stack.embeddings.heads()
+        for path in layer_set.embeddings.heads()
     ]
 
 
-def count_transcripts(heard: Hypotheses, texts: Sequence[str], control: str = "") -> list[TaskCounts]:
+def count_transcripts(transcripts: Hypotheses, texts: Sequence[str], control: str = "") -> list[TaskCounts]:
     """Return word and character errors of every clip on every layer."""
-    layers = tuple(heard)
+    layers = tuple(transcripts)
     counted = []
     for metric, count in (("wer", count_words), ("cer", count_characters)):
-        rows = [[count(text, heard[layer][clip]) for layer in layers] for clip, text in enumerate(texts)]
+        rows = [[count(text, transcripts[layer][clip]) for layer in layers] for clip, text in enumerate(texts)]
         counted.append(
             TaskCounts(
                 task="asr",

@@ -23,7 +23,7 @@ SPREAD_METHOD = "standard deviation between deals, chi-squared"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
-    """The recordings as statistics see them, and how these are asked.
+    """The recordings as statistics see them, with bootstrap samples, groups and options.
 
     Parameters
     ----------
@@ -75,14 +75,14 @@ def cohort_of(inputs: Inputs, options: Options, *, level: float, seed: int) -> C
 
 
 def replicate_rates(task: TaskCounts, cohort: Cohort) -> Floats:
-    """Return the overall error of every layer in every bootstrap sample, shape (repeats, layers)."""
+    """Return the overall error rate of every layer in every bootstrap sample, shape (repeats, layers)."""
     drawn = sums_of(task, cohort.speakers, cohort.everyone).drawn(cohort.weights)
     drawn = with_deals(drawn, deal_rates(task, cohort.everyone), cohort.shifts)
     return ratio(drawn.errors[:, 0], drawn.sizes)
 
 
 def layer_choice(task: TaskCounts, cohort: Cohort, values: Floats, replicates: Floats) -> Interval:
-    """Return the first of the encoder's layers with the least value, with the range over which that choice moves.
+    """Return the first encoder layer with the least value, with the bootstrap range of that choice.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def layer_choice(task: TaskCounts, cohort: Cohort, values: Floats, replicates: F
 
 
 def _least_layers(layers: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Return the first and the last of the layers that have the least value, in every row.
+    """Return the first and the last layer with the least value, in every row.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def deal_rates(task: TaskCounts, member: NDArray[np.bool_]) -> Floats | None:
 
 
 def few_deals(deals: int, level: float) -> float:
-    """Return by how much the standard deviation of so few deals is multiplied: Student's quantile over the normal one.
+    """Return the inflation of the standard deviation of few deals: Student's quantile over the normal one.
 
     Other parts of an interval are of many speakers and take normal quantiles. Where nothing but the deals matters, the
     product is Student's interval of them.
@@ -155,12 +155,12 @@ def few_deals(deals: int, level: float) -> float:
 
 
 def deal_variance(rates: Floats | None, level: float) -> Floats | float:
-    """Return what the mean over deals adds to the variance of every rate, shape (groups, layers); 0 of one deal."""
+    """Return the variance that the mean over deals adds to every rate, shape (groups, layers); 0 of one deal."""
     return 0.0 if rates is None else rates.var(axis=0, ddof=1) / len(rates) * few_deals(len(rates), level) ** 2
 
 
 def deal_covariance(rates: Floats | None, column: int, level: float) -> Floats | None:
-    """Return how the mean over deals makes the rates of all groups on one layer vary together, shape (groups, groups).
+    """Return the covariance of group rates on one layer from the mean over deals, shape (groups, groups).
 
     On its diagonal are the variances of `deal_variance`.
     """
@@ -171,7 +171,7 @@ def deal_covariance(rates: Floats | None, column: int, level: float) -> Floats |
 
 
 def deal_shifts(deals: int, samples: int, rng: np.random.Generator, *, level: float) -> Floats:
-    """Return how much more each deal counts in bootstrap samples of deals than on average, shape (samples, deals).
+    """Return the excess weight of each deal in bootstrap samples of deals, shape (samples, deals).
 
     Times the values of the deals, that is by how much their mean moves, with the variance s^2 / N of N deals times the
     square of `few_deals`.
@@ -192,7 +192,7 @@ def deal_shifts(deals: int, samples: int, rng: np.random.Generator, *, level: fl
 
 
 def with_deals(drawn: SpeakerSums, rates: Floats | None, shifts: Floats) -> SpeakerSums:
-    """Return sums of bootstrap samples of speakers with the errors that samples of deals would have made.
+    """Add the errors of bootstrap samples of deals to the sums of bootstrap samples of speakers.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def with_deals(drawn: SpeakerSums, rates: Floats | None, shifts: Floats) -> Spea
 
 
 def deal_spread(values: Floats, level: float) -> Interval | Undefined:
-    """Return by how much one deal differs from the next, from the value in each; undefined where all are alike."""
+    """Return the spread between deals from the value in each; undefined where all are equal."""
     from scipy.stats import chi2
 
     spread, freedom = float(values.std(ddof=1)), len(values) - 1

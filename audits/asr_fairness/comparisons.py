@@ -1,4 +1,4 @@
-"""The comparison of groups: how far they are apart, whether it could be chance, and how it changes with the layer."""
+"""The comparison of groups: gaps, their tests, and how they change with the layer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class Comparison(comparing.Comparison):
     dealt: Floats | None = None
 
     def at(self, layer: Layer | None = None, **more: Coordinate) -> dict[str, Coordinate]:
-        """Return the coordinates of an estimate of the comparison, of a layer or over all of them."""
+        """Return the coordinates of an estimate of the comparison, on a layer or over all of them."""
         return {**(self.task.where if layer is None else self.task.at(layer)), "by": self.by, **more}
 
     def noise(self, column: int) -> Floats | None:
@@ -81,14 +81,14 @@ class Comparison(comparing.Comparison):
         return self.extremes[self._column(layer)][0]
 
     def best(self, layer: Layer) -> str:
-        """Return the group with the lowest rate on a layer; another one than the worst also where all are equal."""
+        """Return the group with the lowest rate on a layer; never the worst one, even where all are equal."""
         return self.extremes[self._column(layer)][1]
 
     def _column(self, layer: Layer) -> int:
         return self.task.layers.index(layer)
 
     def alike(self, layer: Layer) -> bool:
-        """Tell whether on a layer all speakers of a group fare alike, in every group."""
+        """Tell whether on a layer the speakers of each group all have one rate."""
         column = self._column(layer)
         rates = on_scale(self.sums.totals(), column, "absolute")[0]
         apart = np.abs(self.sums.errors[..., column] - rates * self.sums.sizes)
@@ -118,7 +118,7 @@ class Comparison(comparing.Comparison):
                 yield "fairest_layer", self.at(kind=kind), self._fairest(kind, gaps[kind])
 
     def _spread(self, layer: Layer, rates: Floats) -> Interval | Undefined:
-        """Return by how much the gap differs from one deal of the clips to the next."""
+        """Return the spread of the gap between deals of the clips."""
         worst, best = self._pair(layer)
         return deal_spread(rates[:, worst] - rates[:, best], self.level)
 
@@ -131,7 +131,7 @@ class Comparison(comparing.Comparison):
 
     @cached_property
     def _gaps_drawn(self) -> Mapping[str, tuple[Floats, Floats]]:
-        """Gaps in every bootstrap sample by kind, each (repeats, layers): of the extremes there, and of one pair."""
+        """Gaps in every bootstrap sample by kind, each (repeats, layers): of its own extremes, and of a fixed pair."""
         drawn = with_deals(self.sums.drawn(self.cohort.weights), self.dealt, self.cohort.shifts)
         # The same two groups on all layers, those of the layer with the least error: see `relation`.
         worst, best = self._pair(self.task.best)
@@ -143,7 +143,7 @@ class Comparison(comparing.Comparison):
         return found
 
     def _correlation(self, kind: str, gaps: Mapping[Layer, float]) -> Interval | Undefined:
-        """Return the rank correlation of error and gap over the encoder's layers; of the gaps that there are."""
+        """Return the rank correlation of error and gap over the encoder's layers with a defined gap."""
         layers = self.task.encoder_layers
         if len(layers) < FEWEST_LAYERS:
             return self._no_pattern(f"at least {FEWEST_LAYERS} layers")
@@ -171,7 +171,7 @@ class Comparison(comparing.Comparison):
         return layer_choice(self.task, self.cohort, np.array([gaps[layer] for layer in layers]), drawn)
 
     def relation(self, kind: str, correlation: tuple[float, float], sure: Sequence[int]) -> int:
-        """Return which way error and gap go together over the layers, 0 where that cannot be told.
+        """Return the sign of the correlation of error and gap over the layers; 0 where it is not shown.
 
         The largest gap of noise is the larger the more is erred, so the correlation over all layers has a sign even
         where no group differs. A sign needs that correlation, and one that noise alone cannot make: over the layers

@@ -1,4 +1,4 @@
-"""The gaps that are judged, on the best layer and by the own head, and what is said of those that were not shown."""
+"""The gaps that are judged, on the best layer and by the checkpoint's own head, and sentences on those not shown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ CROSSINGS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
-    """A comparison on one layer: the row of its absolute gap, and its p-value, corrected for all of a task.
+    """A comparison on one layer: the row of its absolute gap, and its p-value corrected within the task.
 
     Examples
     --------
@@ -57,17 +57,17 @@ class Contrast:
 
     @property
     def name(self) -> str:
-        """How a sentence names it."""
+        """Name in a sentence."""
         return f"{self.by} on {'the own head' if self.layer == HEAD else f'layer {self.layer}'}"
 
     @property
     def described(self) -> str:
-        """Its name with the gap and its interval."""
+        """Name with the gap and its interval."""
         return f"{self.name}, {span(self.gap)}"
 
 
 def contrasts(draft: Draft, comparisons: Sequence[Comparison]) -> list[Contrast]:
-    """Return what is judged of the comparisons of a task, layer by layer."""
+    """Return the judged contrasts of a task's comparisons, layer by layer."""
     layers = comparisons[0].task.judged if comparisons else ()
     return [
         Contrast(
@@ -87,12 +87,12 @@ def by_size(found: Sequence[Contrast]) -> list[Contrast]:
 
 
 def layer_words(layer: Layer) -> str:
-    """Return how a sentence names what answers on a layer."""
+    """Return the name in a sentence of the probe or head on a layer."""
     return "the checkpoint's own CTC head" if layer == HEAD else f"the probe on layer {layer}"
 
 
 def limits(draft: Draft, task: TaskCounts, layers: Sequence[Layer]) -> str:
-    """Say so where a probe hears next to nothing or makes next to no error: gaps are squeezed to nothing there."""
+    """Warn where error rates are near 0 or 1, which squeezes gaps; return sentences that say so."""
     sentences = ""
     for layer, column in zip(layers, task.columns(layers), strict=True):
         rate = float(task.errors[:, column].sum() / task.sizes.sum())
@@ -113,8 +113,8 @@ def limits(draft: Draft, task: TaskCounts, layers: Sequence[Layer]) -> str:
     return sentences
 
 
-def tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Contrast], tests: int) -> None:
-    """Say what could not be shown, how large a gap could hide, and where only the correction stood against it."""
+def tell_not_shown(draft: Draft, task: TaskCounts, silent: Sequence[Contrast], tests: int) -> None:
+    """Add the finding on gaps that were not shown: the size that could be missed, and gaps lost to the correction."""
     doubtful, unnumbered = _doubtful(silent)
     quiet = [contrast for contrast in silent if contrast.low <= 0 and not contrast.crossed]
     crossed = [contrast for contrast in silent if contrast.low <= 0 and contrast.crossed]
@@ -147,14 +147,14 @@ def tell_silence(draft: Draft, task: TaskCounts, silent: Sequence[Contrast], tes
 
 
 def _doubtful(silent: Sequence[Contrast]) -> tuple[list[Contrast], list[Contrast]]:
-    """Return what lies above zero before correction: what is told with its numbers, and more crossings without."""
+    """Return the contrasts above zero before correction: those told with numbers, and further crossings without."""
     above = [contrast for contrast in silent if contrast.low > 0]
     crossed = by_size([contrast for contrast in above if contrast.crossed])
     return [*(contrast for contrast in above if not contrast.crossed), *crossed[:CROSSINGS]], crossed[CROSSINGS:]
 
 
 def _crossings_named(crossed: Sequence[Contrast], doubtful: Sequence[Contrast]) -> str:
-    """Name crossings, and where, if something was seen by the same crossing elsewhere."""
+    """Return the names of crossings, with the layer where the same crossing was doubtful on another."""
     elsewhere = {contrast.by for contrast in doubtful}
     return ", ".join(sorted({one.name if one.by in elsewhere else one.by for one in crossed}))
 
@@ -172,7 +172,7 @@ def _missed_sentences(task: TaskCounts, silent: Sequence[Contrast], layers: Sequ
 
 
 def missed(silent: Sequence[Contrast], tests: int) -> float | None:
-    """Return the gap on a layer that four of five audits like this one would show; None where all fare alike.
+    """Return the gap on a layer that such an audit shows with 80 % power; None where nothing varies.
 
     It follows from the widest of the intervals of groups whose speakers are not all alike.
     """

@@ -1,4 +1,4 @@
-"""Errors, hits and trials: the sufficient statistics from which every number of the audit is made."""
+"""Errors, hits and trials: the sufficient statistics of every number of the audit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ TASK_WORDS = {"sid": "speaker identification", "asr": "transcription"}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TaskCounts:
-    """What one metric of one task counted on every clip that took part.
+    """Counts of one metric of one task on every clip that took part.
 
     Parameters
     ----------
@@ -83,11 +83,11 @@ class TaskCounts:
 
     @property
     def judged(self) -> tuple[Layer, ...]:
-        """Where groups are tested: on the best layer, and by the checkpoint's own head where there is one."""
+        """Layers on which groups are tested: the best one, and the checkpoint's own head where there is one."""
         return (self.best, HEAD) if HEAD in self.layers else (self.best,)
 
     def overall(self, layers: Sequence[Layer]) -> Floats:
-        """Return the errors of all clips on some layers; rounded, so that equal sums of means over deals tie."""
+        """Return the errors of all clips on some layers, rounded so that equal sums of means over deals tie."""
         total: Floats = self.errors[:, self.columns(layers)].sum(0).round(6)
         return total
 

@@ -1,4 +1,4 @@
-"""Warnings of the recordings, the speakers and the options: what the inputs are, and what they leave open."""
+"""Warnings about recordings, speakers and options."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def _warn_about_recordings(draft: Draft, inputs: Inputs) -> None:
 
 
 def warn_about_attributes(draft: Draft, inputs: Inputs) -> None:
-    """Say where the same speakers are in several groups: their pooled rates are compared all the same."""
+    """Warn where the same speakers are in several groups, whose pooled rates are compared nevertheless."""
     speakers = [item.speaker for item in inputs.recordings]
     for by, member in [(groups.by, groups.member.tolist()) for groups in inputs.sets if "&" not in groups.by]:
         varying = in_several(speakers, member)
@@ -97,13 +97,13 @@ def _warn_about_enrolment(draft: Draft, counts: "Counts") -> None:
 
 
 def enrolled_speakers(recordings: Sequence[Recording], options: Options) -> Mapping[str, int]:
-    """Return the speakers with enough clips to be told apart, and how many clips each has."""
+    """Return the speakers with enough clips for identification, and the number of clips of each."""
     clips = Counter(item.speaker for item in recordings)
     return {name: count for name, count in clips.items() if count >= options.min_utterances}
 
 
 def few_clips_for_folds(recordings: Sequence[Recording], options: Options) -> str:
-    """Say how many speakers have fewer clips than there are folds, and how many folds they reach; empty where none.
+    """Return the text on speakers with fewer clips than folds, and how many folds they reach; empty where none.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def few_clips_for_folds(recordings: Sequence[Recording], options: Options) -> st
 
 
 def silent_clips(recordings: Sequence[Recording]) -> str:
-    """Say how many clips hold digital silence, and name the first; empty where none does."""
+    """Return the text on clips of digital silence, naming the first; empty where there is none."""
     silent = [item.clip for item in recordings if item.silent]
     if not silent:
         return ""

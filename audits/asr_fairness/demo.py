@@ -18,9 +18,9 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     """Speak the corpus and train the encoder, or take both from the cache, and return the audit's options."""
     folder = context.cache.examples(f"fairness-{sha256_json([VERSION, context.seed, balanced])[:12]}")
     if not folder.is_dir():
-        with context.cache.making(folder) as place:
-            corpus = speak_corpus(place / "corpus", seed=context.seed, balanced=balanced, progress=context.progress)
-            train_encoder(corpus, place / "encoder", seed=context.seed, progress=context.progress)
+        with context.cache.making(folder) as target:
+            corpus = speak_corpus(target / "corpus", seed=context.seed, balanced=balanced, progress=context.progress)
+            train_encoder(corpus, target / "encoder", seed=context.seed, progress=context.progress)
     return Options(
         model=str(folder / "encoder"),
         manifest=folder / "corpus" / "audit.csv",

@@ -16,7 +16,7 @@ from audits.core.wording import first_of
 from audits.group_rates import METRIC_WORDS, MIN_REPORTED
 from audits.group_rates.cautions import too_few_words
 from audits.group_rates.comparing import p_method
-from audits.group_rates.rates import group_rates, parted, parted_words
+from audits.group_rates.rates import differing, differing_words, group_rates
 from audits.statistics import SpeakerSums, adjust, mean_of_rates, scaled
 
 TRIALS = {"wer": "words", "cer": "characters", "error": "clips"}
@@ -32,7 +32,7 @@ def estimates(draft: Draft, counts: Counts) -> None:
         for task in counts.tasks:
             add_rates(draft, task, counts.cohort)
             add_best_layer(draft, task, counts.cohort)
-            warn_parted(draft, task, counts.cohort)
+            warn_differing(draft, task, counts.cohort)
             add_spreads(draft, task, counts.cohort)
             _add_comparisons(draft, task, counts)
             advance(1)
@@ -75,7 +75,7 @@ def _warn_small(draft: Draft, task: TaskCounts, sums: SpeakerSums, group: int, l
 
 
 def _warn_few_errors(draft: Draft, task: TaskCounts, sums: SpeakerSums, group: int, label: str) -> None:
-    """Say where a rate rests on the errors of very few speakers."""
+    """Warn where a rate rests on the errors of very few speakers."""
     erring = (sums.errors[:, group] > 0).sum(0)
     layers = [str(task.layers[column]) for column in np.flatnonzero((erring > 0) & (erring < MIN_ERRING))]
     if layers and sums.speakers[group] >= MIN_REPORTED and not task.control:
@@ -105,21 +105,21 @@ def add_best_layer(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
     draft.add("best_layer", layer_choice(task, cohort, overall, replicates), **task.where)
 
 
-def warn_parted(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
-    """Say in which groups those who say more err otherwise, on the layer with the least error and by the own head."""
+def warn_differing(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
+    """Warn of groups where rates depend on the amount of speech, on the best layer and by the own head."""
     sums = sums_of(task, cohort.speakers, cohort.member)
     for column, layer in enumerate(task.layers):
         if layer not in task.judged:
             continue
         means = mean_of_rates(sums.errors[:, :, column], sums.sizes)
-        groups = list(parted(*means, cohort.names, level=draft.level, tests=len(cohort.names)))
+        groups = list(differing(*means, cohort.names, level=draft.level, tests=len(cohort.names)))
         if groups:
             by = "By the checkpoint's own head: " if layer == HEAD else ""
-            draft.warn("rates-part", by + parted_words(groups, trials=TRIALS[task.metric]), **task.at(layer))
+            draft.warn("rates-part", by + differing_words(groups, trials=TRIALS[task.metric]), **task.at(layer))
 
 
 def add_spreads(draft: Draft, task: TaskCounts, cohort: Cohort) -> None:
-    """Add by how much the error of everyone differs from one deal of the clips to the next, on every layer."""
+    """Add the spread of the overall error between deals of the clips, on every layer."""
     dealt = deal_rates(task, cohort.everyone)
     if dealt is not None:
         for column, layer in enumerate(task.layers):

@@ -1,4 +1,4 @@
-"""The charts of the audit, each answering the question in its title."""
+"""The figures of the audit, each titled with the question that it answers."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -186,7 +186,7 @@ def _forest(draft: Draft, tasks: Sequence[Sequence[Comparison]]) -> Figure:
 
 
 def _coverage(inputs: Inputs) -> Figure:
-    """Return how many clips were used and left out, by group."""
+    """Return the number of clips used and left out, by group."""
     clips = [(item.clip, "used") for item in inputs.recordings] + [(clip, "left out") for clip, _ in inputs.skipped]
     found = Counter((f"{name}={level}", status) for clip, status in clips for name, level in clip.attributes.items())
     spec = bars(

@@ -1,4 +1,4 @@
-"""What the estimates carry, in sentences that say no more than their intervals.
+"""The findings, in sentences that say no more than the intervals of their estimates.
 
 A gap is called one only if the lower end of its interval is above zero and chance is ruled out by permutation of the
 labels over speakers, Holm-corrected over all attributes and their crossings of a task.
@@ -14,7 +14,7 @@ from audits.asr_fairness.contrasts import (
     contrasts,
     layer_words,
     limits,
-    tell_silence,
+    tell_not_shown,
 )
 from audits.asr_fairness.counts import BASELINE, CONTROLS, HEAD, TASK_WORDS, TEST, TaskCounts, named
 from audits.asr_fairness.measure import Counts
@@ -60,12 +60,12 @@ def _tell_task(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]
         _tell_gap(draft, contrast)
     tell_crossings(draft, task, shown)
     if silent:
-        tell_silence(draft, task, silent, len(judged))
+        tell_not_shown(draft, task, silent, len(judged))
     _tell_pattern(draft, task, [contrast.comparison for contrast in shown if contrast.layer == task.best])
 
 
 def _tell_deals(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
-    """Say how often the clips were dealt, and by how much one deal differs from the next on the best layer."""
+    """Add the finding on the number of deals of the clips, and the spread between them on the best layer."""
     if task.deals is None or len(task.deals) < 2:
         return
     layer = task.best
@@ -91,21 +91,21 @@ def _tell_deals(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison
 
 
 def worth_telling(shown: Sequence[Contrast]) -> list[Contrast]:
-    """Return every single attribute, and the largest crossings that show more than each attribute on its own does."""
+    """Return every single attribute, and the largest crossings whose gap exceeds those of their attributes."""
     single = [contrast for contrast in shown if not contrast.crossed]
     more = [contrast for contrast in shown if contrast.crossed and _beyond_parts(contrast, single)]
     return by_size([*single, *by_size(more)[:CROSSINGS]])
 
 
 def _beyond_parts(crossing: Contrast, single: Sequence[Contrast]) -> bool:
-    """Tell whether a crossing's gap lies above that of each of its attributes that differ beyond chance."""
+    """Tell whether a crossing's gap exceeds that of each of its attributes that differ beyond chance."""
     parts = crossing.by.split("&")
     parents = [other.gap.value for other in single if other.layer == crossing.layer and other.by in parts]
     return crossing.gap.above(max(parents, default=0.0))
 
 
 def tell_crossings(draft: Draft, task: TaskCounts, shown: Sequence[Contrast]) -> None:
-    """Name the crossings that differ beyond chance and got no finding of their own."""
+    """Add the finding that names the crossings beyond chance without a finding of their own."""
     named_already = worth_telling(shown)
     single = [contrast for contrast in shown if not contrast.crossed]
     rest = [contrast for contrast in shown if contrast not in named_already]
@@ -152,7 +152,7 @@ def _tell_gap(draft: Draft, contrast: Contrast) -> None:
 
 
 def _tell_pattern(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
-    """Say how error and gap go together over the layers, for the first attribute whose gap was found."""
+    """Add the finding on how error and gap correlate over the layers, for the first attribute with a gap."""
     for comparison in comparisons:
         sure = _sure_layers(draft, comparison)
         rows = draft.select("layer_correlation", **comparison.at())
@@ -162,7 +162,7 @@ def _tell_pattern(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparis
 
 
 def _sure_layers(draft: Draft, comparison: Comparison) -> list[int]:
-    """Return the encoder's layers whose gap is beyond chance, each on its own."""
+    """Return the encoder's layers whose gap is beyond chance, without correction over layers."""
     layers = comparison.task.encoder_layers
     rows = [draft.row("p_value", **comparison.at(layer, test=TEST, correction="none")) for layer in layers]
     return [layer for layer, row in zip(layers, rows, strict=True) if row.value <= 1 - row.level]
@@ -185,7 +185,7 @@ def _tell_relation(draft: Draft, comparison: Comparison, rows: Sequence[Estimate
 
 
 def pattern_words(signs: Mapping[str, int], by: str) -> str:
-    """Say which way error and gap go together over the layers, by which measures."""
+    """Return the sentence on the correlation of error and gap over the layers, by measure."""
     rising, falling = ([kind for kind, sign in signs.items() if sign == way] for way in (1, -1))
     if not rising and not falling:
         return f"no relation of error and gap by {by} over the layers could be shown."
@@ -205,7 +205,7 @@ def _kinds(kinds: Sequence[str]) -> str:
 
 
 def _warn_about_controls(draft: Draft) -> None:
-    """Warn where a probe trained on shuffled labels knows the speaker, on any layer, beyond chance."""
+    """Warn where a probe trained on shuffled labels identifies speakers beyond chance, on any layer."""
     from scipy.stats import t
 
     rows = draft.select("control_error_rate", task="sid", group=ALL, control=CONTROLS[0])

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from audits.asr_fairness import Options
+from audits.asr_fairness.layer_sets import workers_of
 from audits.asr_fairness.preview import coordinates_of, cost_of, preview_of
 from audits.asr_fairness.recordings import Inputs, Recording
-from audits.asr_fairness.stacks import workers_of
 from audits.core.context import Context, Plan
 from audits.core.groups import group_sets
 from audits.core.options import check_distinct
@@ -24,7 +24,7 @@ from probes.speech.frames import check_config
 from probes.speech.manifests import Clip, ColumnMap, Manifest, read_manifest
 from probes.speech.recordings import measure_sound
 from probes.speech.vocabularies import read_vocabulary
-from probes.speech.words import normalise
+from probes.speech.word_errors import normalise
 
 NO_TEXT = "empty transcript"
 NO_SPEAKER = "no speaker"
@@ -62,8 +62,8 @@ def check(options: Options, context: Context) -> Plan:
         vocabulary=vocabulary,
     )
     # What was heard; who spoke, and what, follows from the manifest, the value map and the settings.
-    heard = [[item.clip.name, item.sha256, item.clip.start, item.clip.end] for item in recordings]
-    content = sha256_json(heard + [[clip.name, why] for clip, why in skipped])
+    audio = [[item.clip.name, item.sha256, item.clip.start, item.clip.end] for item in recordings]
+    content = sha256_json(audio + [[clip.name, why] for clip, why in skipped])
     return Plan(
         inputs=inputs,
         subject=Subject(
@@ -140,7 +140,7 @@ def _root(manifest: Manifest) -> Path:
 def _recordings(
     manifest: Manifest, folder: ModelFolder, options: Options, context: Context
 ) -> tuple[list[Recording], list[tuple[Clip, str]], tuple[str, ...]]:
-    """Return the clips that can be used, those that cannot with why, and notes on these; stop once all were checked."""
+    """Return the usable clips, the others with reasons, and notes on these; refuse only after all were checked."""
     kept: list[Recording] = []
     skipped: list[tuple[Clip, str]] = []
     bad = BadClips(options.manifest, len(manifest.clips), skip="--on-bad-clip skip", advice=manifest.advice)
@@ -164,7 +164,7 @@ def _recordings(
 
 
 def _recording(clip: Clip, folder: ModelFolder, options: Options, bad: BadClips) -> Recording | str:
-    """Return a clip that can be used, or why the encoder cannot take it.
+    """Return a usable clip, or the reason why the encoder cannot take it.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def _recording(clip: Clip, folder: ModelFolder, options: Options, bad: BadClips)
 
 
 def _lacking(clip: Clip, options: Options) -> str:
-    """Return which part of a clip is missing in the manifest, if one is."""
+    """Return the name of a part of a clip that the manifest lacks; empty where none."""
     if "asr" in options.tasks and not normalise(clip.text or "", options.normalise):
         return NO_TEXT
     return NO_SPEAKER if clip.speaker is None else ""

@@ -1,4 +1,4 @@
-"""From recordings to counts: embeddings once, then both probes on every layer, then the controls.
+"""The counts of the audit: embeddings once, then both probes on every layer, then the controls.
 
 What a probe answered is kept by the hash of all that it depends on; another grouping, metric or level
 changes nothing of it, and a run that was killed goes on after its last finished probe.
@@ -12,9 +12,9 @@ from audits.asr_fairness.asr import AsrSplit, Hypotheses, count_transcripts, hea
 from audits.asr_fairness.cohort import Cohort, cohort_of
 from audits.asr_fairness.comparisons import Comparison, compare
 from audits.asr_fairness.counts import CONTROLS, HEAD, TaskCounts
+from audits.asr_fairness.layer_sets import baseline_layers, encoder_layers
 from audits.asr_fairness.recordings import Inputs
 from audits.asr_fairness.sid import SidSplit, measure_sid, split_sid
-from audits.asr_fairness.stacks import baseline_stack, encoder_stack
 from audits.core.context import Context
 from audits.statistics import enough_permutations
 from probes.speech.vocabularies import Vocabulary
@@ -22,7 +22,7 @@ from probes.speech.vocabularies import Vocabulary
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Counts:
-    """What was counted.
+    """The counts of the audit.
 
     Parameters
     ----------
@@ -62,25 +62,25 @@ class Counts:
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     """Measure every task on every layer, and the controls where they are asked for."""
-    encoder = encoder_stack(inputs, options, context)
-    stacks = [baseline_stack(inputs, options, context), encoder] if options.baseline else [encoder]
+    encoder = encoder_layers(inputs, options, context)
+    layer_sets = [baseline_layers(inputs, options, context), encoder] if options.baseline else [encoder]
     sid = split_sid(inputs.recordings, options, context) if "sid" in options.tasks else ()
     asr = split_asr(inputs.recordings, options, context) if "asr" in options.tasks else None
     texts = [item.text for item in inputs.recordings]
     found: list[TaskCounts] = []
-    heard: dict[str, Hypotheses] = {}
+    transcripts: dict[str, Hypotheses] = {}
     for control in ("", *CONTROLS) if options.controls else ("",):
         # Wrong labels on the encoder as it is; right labels on one that learned nothing.
         twin = control == "random-init"
-        chosen = [encoder_stack(inputs, options, context, random_seed=context.seed)] if twin else stacks
+        chosen = [encoder_layers(inputs, options, context, random_seed=context.seed)] if twin else layer_sets
         if sid:
             found.append(measure_sid(chosen, sid, options, context, control=control))
         if asr is not None:
-            heard[control] = transcribe(chosen, texts, asr, options, context, control)
+            transcripts[control] = transcribe(chosen, texts, asr, options, context, control)
             if not control and isinstance(inputs.vocabulary, Vocabulary):
                 head = head_transcripts(encoder, inputs.vocabulary, options)
-                heard[control] |= {HEAD: head} if head else {}
-            found += count_transcripts(heard[control], texts, control)
+                transcripts[control] |= {HEAD: head} if head else {}
+            found += count_transcripts(transcripts[control], texts, control)
     # Every comparison is tested in two places.
     enough = enough_permutations(options.permutations, 2 * len(inputs.sets), context.level)
     return Counts(
@@ -90,7 +90,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         seed=context.seed,
         tasks=tuple(task for task in found if not task.control),
         controls=tuple(task for task in found if task.control),
-        hypotheses=heard.get("", {}),
+        hypotheses=transcripts.get("", {}),
         sid=sid,
         asr=asr,
     )

@@ -30,7 +30,7 @@ _MEL_BANDS = 160
 
 
 def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
-    """Return every key that an estimate of the run can have, with its values; empty where the depth is not known."""
+    """Return the possible coordinates of the run's estimates, by key; empty where the depth is not known."""
     depth = inputs.depth
     if inputs.layers is None and depth is None:
         return {}
@@ -53,7 +53,7 @@ def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coord
 
 
 def comparable(groups: GroupSet, inputs: Inputs, options: Options, metric: str) -> bool:
-    """Tell whether two of the groups have enough speakers, and for words and characters enough of these."""
+    """Tell whether two groups have enough speakers and, for word and character errors, enough words."""
     enrolled = enrolled_speakers(inputs.recordings, options)
     speakers: dict[int, set[str]] = {}
     units: Counter[int] = Counter()
@@ -67,7 +67,7 @@ def comparable(groups: GroupSet, inputs: Inputs, options: Options, metric: str) 
 
 
 def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...]:
-    """Return what the inputs already show of how little a run could say."""
+    """Return notes on what a run on these inputs will not be able to show."""
     found = [*_nothing_to_compare(inputs, options), silent_clips(inputs.recordings)]
     if "sid" in options.tasks:
         found.append(few_clips_for_folds(inputs.recordings, options))
@@ -97,7 +97,7 @@ def _nothing_to_compare(inputs: Inputs, options: Options) -> list[str]:
 
 
 def cost_of(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
-    """Return what the run costs, in words."""
+    """Return the cost of the run, in words."""
     config = inputs.folder.config
     width = int(config.get("hidden_size") or config.get("d_model") or 768)
     depth = inputs.depth or 13
@@ -124,7 +124,7 @@ def cost_of(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
 
 
 def _front_end(config: Mapping[str, Any]) -> float:
-    """Return the products that convolutions in front of the transformer take for one of its frames."""
+    """Return the multiplications of the convolutional front end for one frame of the transformer."""
     sizes = config.get("conv_dim")
     if not isinstance(sizes, list) or not all(type(size) is int and 0 < size < 2**20 for size in sizes):
         return 0.0
@@ -139,7 +139,7 @@ def _front_end(config: Mapping[str, Any]) -> float:
 
 
 def _probing(inputs: Inputs, options: Options, frames: int, widths: NDArray[np.int64]) -> float:
-    """Return about how many seconds the probes of all layers take."""
+    """Return the approximate seconds that the probes of all layers take."""
     seconds = 0.0
     if "asr" in options.tasks:
         symbols = len({letter for item in inputs.recordings for letter in item.text}) + 1

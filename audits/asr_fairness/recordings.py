@@ -1,4 +1,4 @@
-"""The recordings of the audit, and what is known of them before an encoder runs."""
+"""The recordings of the audit, before an encoder runs."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What the audit runs on.
+    """The inputs of the audit.
 
     Parameters
     ----------
@@ -53,6 +53,6 @@ class Inputs:
 
     @property
     def depth(self) -> int | None:
-        """How many layers the encoder has, its input included; None where its configuration does not say."""
+        """Number of the encoder's layers, its input included; None where its configuration does not say."""
         count = self.folder.config.get("encoder_layers" if self.folder.family == "whisper" else "num_hidden_layers")
         return count + 1 if type(count) is int else None

@@ -1,4 +1,4 @@
-"""The rows of records.csv, one a clip; and how the clips of two runs are matched, and which rates they give."""
+"""The rows of records.csv, one per clip, and the pairing of clips and rates of two runs."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -21,12 +21,12 @@ ALIKE = ("seconds",)
 
 
 def coverage(counts: "Counts") -> Coverage:
-    """Return how many clips were used, and why others were not."""
+    """Return the number of clips used, and the reasons why others were not."""
     return coverage_of(len(counts.inputs.recordings), counts.inputs.skipped)
 
 
 def records(counts: "Counts") -> list[dict[str, Any]]:
-    """Return one row a clip given: who, whether it was used, and its errors on every layer."""
+    """Return one row per given clip: speaker, use, and errors on every layer."""
     inputs, rows = counts.inputs, list[dict[str, Any]]()
     errors = [_errors(task, len(inputs.recordings)) for task in counts.tasks]
     for number, item in enumerate(inputs.recordings):
@@ -44,7 +44,7 @@ def _column(attribute: str) -> str:
 
 
 def _errors(task: TaskCounts, recordings: int) -> list[dict[str, Any]]:
-    """Return trials, and errors on every layer, of each recording; empty cells where it took no part."""
+    """Return trials and errors on every layer of each recording; empty cells where it took no part."""
     stem = f"{task.task}_{task.metric}"
     names = [f"{stem}_size", *(f"{stem}_errors_{layer}" for layer in task.layers)]
     found: list[dict[str, Any]] = [dict.fromkeys(names, "")] * recordings

@@ -1,4 +1,4 @@
-"""Who is trained on and who is tested in each fold of the two probes."""
+"""Cross-validation splits of the two probes: over the clips within speakers, and over the speakers."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ DEV_SHARE = 0.125
 def within_speakers(
     speakers: Sequence[str], hashes: Sequence[str], *, folds: int, least: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-    """Split every speaker's clips over the folds, with as many training clips for each speaker as for any other.
+    """Split every speaker's clips over the folds, with an equal number of training clips per speaker.
 
     A speaker with more enrolment clips would be easier to recognise, and a group of such speakers would
     look better than it is.
@@ -37,10 +37,10 @@ def within_speakers(
     order: dict[str, list[int]] = {}
     taking_part = {speaker: own for speaker, own in sorted(clips.items()) if len(own) >= least}
     for number, (speaker, own) in enumerate(taking_part.items()):
-        order[speaker] = [own[place] for place in rng.permutation(len(own))]
-        for place, index in enumerate(order[speaker]):
+        order[speaker] = [own[position] for position in rng.permutation(len(own))]
+        for position, index in enumerate(order[speaker]):
             # Speakers start at different folds: else the first ones would test the odd clips of all of them.
-            fold[index] = (place + number) % folds
+            fold[index] = (position + number) % folds
     training = []
     for tested in range(folds):
         kept = [[index for index in own if fold[index] != tested] for own in order.values()]
@@ -52,7 +52,7 @@ def within_speakers(
 def across_speakers(
     speakers: Sequence[str], *, folds: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Split the speakers over the folds, so that none is trained on and tested at once.
+    """Split the speakers over the folds, so that no speaker is in training and test at once.
 
     Returns
     -------
@@ -60,10 +60,10 @@ def across_speakers(
     shape (folds, clips)
     """
     names = sorted(set(speakers))
-    shuffled = [names[place] for place in rng.permutation(len(names))]
-    fold_of = {name: place % folds for place, name in enumerate(shuffled)}
+    shuffled = [names[position] for position in rng.permutation(len(names))]
+    fold_of = {name: position % folds for position, name in enumerate(shuffled)}
     fold = np.array([fold_of[name] for name in speakers], dtype=np.int64)
-    ranked = [names[place] for place in rng.permutation(len(names))]
+    ranked = [names[position] for position in rng.permutation(len(names))]
     dev = np.zeros((folds, len(speakers)), dtype=bool)
     for tested in range(folds):
         others = [name for name in ranked if fold_of[name] != tested]

@@ -1,4 +1,4 @@
-"""Within which radius does no perturbation change what a smoothed classifier says?
+"""Certify radii within which no perturbation changes the prediction of a smoothed classifier.
 
 Random noise turns any classifier into a smoothed one; counts of its votes under noise prove, image by image and
 with a stated error probability, a radius within which its prediction cannot change.
@@ -32,7 +32,7 @@ ARCHITECTURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `miles certify` can be asked."""
+    """Options of `miles certify`."""
 
     model: str | None = argument(
         "Weights (with --arch or --factory), or a Hugging Face image-classification folder.",

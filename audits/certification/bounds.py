@@ -1,4 +1,4 @@
-"""How probable are the top class and its best rival under noise, at least and at most?
+"""Confidence bounds of the probabilities of the top class and its best rival under noise.
 
 Every bound holds with the whole error probability that it is given, for any number of draws: exact binomial
 limits for votes, empirical Bernstein limits for soft outputs. The top class is named by draws that no bound uses.
@@ -22,7 +22,7 @@ Radius = Callable[[float, float], float]
 
 
 def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
-    """Return the exact one-sided upper limit of a proportion, 1 where nothing failed.
+    """Return the exact one-sided upper Clopper-Pearson limit of a proportion, 1 where nothing failed.
 
     As the lower limit of the failures: where many looks share the error, alpha is tiny, and 1 - alpha loses its digits.
 
@@ -34,7 +34,7 @@ def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float)
 
 
 def bernstein_shift(variance: ArrayLike, draws: int, alpha: float) -> Floats:
-    """Return how far a mean of outputs in [0, 1] may lie from its expectation, on one side.
+    """Return the one-sided empirical Bernstein margin of a mean of outputs in [0, 1].
 
     sqrt(2 V ln(2 / alpha) / n) + 7 ln(2 / alpha) / (3 (n - 1)), V the sample variance (Maurer and Pontil 2009,
     theorem 4).
@@ -46,7 +46,7 @@ def bernstein_shift(variance: ArrayLike, draws: int, alpha: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """How the error probability is spent.
+    """The kind of interval, and how it spends the error probability.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def soft_limits(sums: Floats, squares: Floats, draws: int, interval: Interval, a
 
 
 def choose_interval(selection: Counts, draws: int, alpha: float, method: Method, radius: Radius) -> Interval:
-    """Choose class and interval of one image from its selection draws alone.
+    """Choose the class and the interval of one image from its selection draws alone.
 
     Parameters
     ----------

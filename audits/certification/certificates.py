@@ -15,7 +15,7 @@ ABSTAIN = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The certificate of one image; what another tool's log does not tell is None.
+    """The certificate of one image; None stands for what the log of another tool lacks.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Verdict:
 
 
 def judge(drawn: Drawn, rule: Rule) -> Verdict:
-    """Return what the counts of one image prove.
+    """Return the certificate that the counts of one image prove.
 
     All looks hold at once with 1 - alpha, so the best of them may be told.
     """

@@ -1,4 +1,4 @@
-"""Differences of certified accuracy between classes, and between the groups of a column."""
+"""Findings on differences of certified accuracy between classes, and between the groups of a column."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from audits.statistics import clopper_pearson
 
 
 def find_differences(draft: Draft, rule: Rule, groups: Mapping[str, Sequence[str]]) -> None:
-    """Tell of classes, and of each column's groups, whether they differ at the middle radius.
+    """Add findings on whether classes, and the groups of each column, differ at the middle radius.
 
     Told are differences by intervals that hold for all classes, or for all groups of one column, at once: each column
     is a family of its own, as each is a question of its own.
@@ -37,16 +37,16 @@ def find_differences(draft: Draft, rule: Rule, groups: Mapping[str, Sequence[str
             ends = _extremes(own)
             even.append(f"{column} ({' to '.join(f'{_name(row)} {described(row)}' for row in ends)})")
             evidence += ends
-    said = []
+    sentences = []
     if even:
-        said.append(
+        sentences.append(
             f"No difference of certified accuracy at radius {radius:g} is shown between the groups of "
             f"{', '.join(even)}."
         )
     if bare:
-        said.append(f"Of {listed(bare)} nothing can be told: fewer than two groups have {LEAST} images.")
-    if said:
-        draft.find("certify.even", "info", " ".join(said), evidence)
+        sentences.append(f"Of {listed(bare)} nothing can be told: fewer than two groups have {LEAST} images.")
+    if sentences:
+        draft.find("certify.even", "info", " ".join(sentences), evidence)
 
 
 def _extremes(rows: Sequence[Estimate]) -> list[Estimate]:
@@ -56,7 +56,7 @@ def _extremes(rows: Sequence[Estimate]) -> list[Estimate]:
 
 
 def _find_uneven(draft: Draft, rows: Sequence[Estimate], key: str, what: str) -> bool:
-    """Tell of two parts whose intervals lie apart, each at the level at which all of them hold at once."""
+    """Add a finding on two parts whose intervals, corrected for all parts, do not overlap."""
     if len(rows) < 2:
         return False
     level = 1 - (1 - rows[0].level) / len(rows)

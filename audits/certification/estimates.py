@@ -1,4 +1,4 @@
-"""The estimates: for all images, for each class and for each group; of a log also what its radii tell."""
+"""The estimates: for all images, each class and each group; of a log also what its radii imply."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ UNSAMPLED = 0.95
 
 
 def estimates(draft: Draft, counts: Counts) -> None:
-    """Add the numbers of every part with enough images, of the rule, and of a log."""
+    """Add the estimates of every part with enough images, of the rule, and of a log."""
     rule = counts.rule
     enough = [part for part in counts.parts if not part.where or len(part.verdicts) >= LEAST]
     for part in enough:
@@ -73,14 +73,14 @@ def _add_draws(draft: Draft, part: Part, rule: Rule) -> None:
 
 
 def _add_constant(draft: Draft, constant: float, *, asserted: bool) -> None:
-    """Add the Lipschitz constant: what was given, or a bound of the network's own from above."""
+    """Add the Lipschitz constant: as given, or an upper bound computed from the network."""
     proved = _bound(constant, "proved from the bounds of all layers", n=1, unit="networks")
     given = exact(constant, n=1, unit="networks", level=UNSAMPLED)
     draft.add("lipschitz_constant", given if asserted else proved, origin="asserted" if asserted else "computed")
 
 
 def _add_bound(draft: Draft, counts: Counts) -> None:
-    """Add how probable at least one false certificate is at the most: 1 - (1 - alpha)^m.
+    """Add the upper bound of the probability of any false certificate, 1 - (1 - alpha)^m.
 
     A log is held to the alpha that its radii allow, which need not be the one that was named.
     """

@@ -1,4 +1,4 @@
-"""The charts of the audit, each answering the question in its title."""
+"""The charts of the audit; each answers the question in its title."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

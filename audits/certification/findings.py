@@ -1,4 +1,4 @@
-"""The findings: on what share of the images certificates reach how far, what noise costs, and where they differ."""
+"""The findings: how far certificates reach, on what share of the images, what noise costs, and who differs."""
 
 from audits.certification.certificates import ABSTAIN
 from audits.certification.differences import find_differences
@@ -24,7 +24,7 @@ def findings(draft: Draft, counts: Counts) -> None:
 
 
 def _worth_a_sentence(draft: Draft, rule: Rule) -> list[Estimate]:
-    """Return the rows of the curve that a sentence is about.
+    """Return the rows of the curve that get a finding.
 
     All that were asked for; of a grid the smallest positive radius, and the largest that at least half of the images
     reach, or any at all.
@@ -51,12 +51,12 @@ def _find_accuracy(draft: Draft, counts: Counts) -> None:
             [draft.row("abstention_rate"), *rows],
         )
         return
-    said = ", ".join(_within(row) for row in rows)
+    reach = ", ".join(_within(row) for row in rows)
     draft.find(
         "certify.accuracy",
         "info",
-        f"{_who(rule, reading)} is right, and {'said' if reading else 'proved'} not to change its answer "
-        f"({rule.geometry.norm} distance; {_certain(counts)}), {said}; {level_of(rows[0])}, "
+        f"{_subject(rule, reading)} is right, and {'said' if reading else 'proved'} not to change its answer "
+        f"({rule.geometry.norm} distance; {_certain(counts)}), {reach}; {level_of(rows[0])}, "
         f"{counted(rows[0].n, rows[0].unit)}. Intervals are over images.",
         rows,
         radius=rows[-1].where["radius"],
@@ -64,13 +64,13 @@ def _find_accuracy(draft: Draft, counts: Counts) -> None:
 
 
 def _within(row: Estimate) -> str:
-    """Return on what share of the images a radius is reached."""
+    """Return the share of the images that reach a radius, in words."""
     share = span(row) if row.value else f"none ({interval(row)})"
     return f"within {float(row.where['radius']):g} on {share}"
 
 
 def _certain(counts: Counts) -> str:
-    """Return how likely a certificate is to be false; of a log by what its radii allow."""
+    """Return the error probability of a certificate in words; of a log, what its radii allow."""
     alpha, reading = counts.alpha, counts.reading
     if alpha is not None:
         # Where the radii fit several, the one that was named is no more than that.
@@ -81,28 +81,28 @@ def _certain(counts: Counts) -> str:
     return "with which error probability, is not known"
 
 
-def _who(rule: Rule, reading: Reading | None) -> str:
-    who = f"he smoothed classifier (sigma {rule.geometry.sigma:g})"
+def _subject(rule: Rule, reading: Reading | None) -> str:
+    subject = f"he smoothed classifier (sigma {rule.geometry.sigma:g})"
     if reading:
         # A sigma that the radii contradict is not repeated.
         known = reading.outcome != "other settings"
-        return f"By the log, t{who}" if known else "By the log, the smoothed classifier"
+        return f"By the log, t{subject}" if known else "By the log, the smoothed classifier"
     if rule.soft and rule.asserted:
-        return f"If no output rises faster than the constant {rule.geometry.lipschitz:g} asserted, t{who}"
-    return f"T{who}"
+        return f"If no output rises faster than the constant {rule.geometry.lipschitz:g} asserted, t{subject}"
+    return f"T{subject}"
 
 
 def _find_noise(draft: Draft) -> None:
     noisy, clean = draft.get("noisy_accuracy"), draft.get("clean_accuracy")
     if noisy is None or clean is None:
         return
-    said = f"under this noise it is right on {described(noisy)}, without noise on {described(clean)}"
+    accuracies = f"under this noise it is right on {described(noisy)}, without noise on {described(clean)}"
     if (noisy.high or 1.0) < HALF:
         draft.find(
             "certify.noise-defeats",
             "high",
-            f"The network is wrong more often than right: {said} (shares of draws and of images).",
+            f"The network is wrong more often than right: {accuracies} (shares of draws and of images).",
             [noisy, clean],
         )
     elif (noisy.high or 1.0) < (clean.low or 0.0):
-        draft.find("certify.noise-costs", "low", f"Noise costs the network accuracy: {said}.", [noisy, clean])
+        draft.find("certify.noise-costs", "low", f"Noise costs the network accuracy: {accuracies}.", [noisy, clean])

@@ -16,7 +16,7 @@ FEW = 10
 
 
 def share(hits: int, count: int, level: float) -> Interval:
-    """Return the share of the images that something is true of."""
+    """Return a share of the images with its interval."""
     low, high = clopper_pearson(hits, count, level=level)
     return Interval(value=hits / count, low=low, high=high, method=EXACT, n=count, unit="images", level=level)
 
@@ -38,7 +38,7 @@ def mean_within(numbers: Floats, top: float, level: float) -> Interval:
 
 
 def mean_or_none(numbers: Floats, level: float) -> Interval:
-    """Return a mean over images of numbers that are never negative; where nothing varied without an interval."""
+    """Return a mean over images of numbers that are never negative; without an interval where nothing varied."""
     found = mean_interval(numbers, level=level, positive=True)
     low, high = found[1] if found else (None, None)
     method = OVER_IMAGES if found else "none"
@@ -47,13 +47,13 @@ def mean_or_none(numbers: Floats, level: float) -> Interval:
 
 
 def _ends(numbers: Floats, level: float) -> tuple[float, float]:
-    """Return the ends for a mean of numbers that are never negative, both the mean where nothing varied."""
+    """Return the limits of a mean of numbers that are never negative; both are the mean where nothing varied."""
     found = mean_interval(numbers, level=level, positive=True)
     return found[1] if found else (float(numbers.mean()),) * 2
 
 
 def _most(numbers: Floats, top: float, level: float) -> float:
-    """Return an upper end for a mean of numbers in [0, top] that fears more large ones than were met.
+    """Return an upper limit of a mean of numbers in [0, top] that allows for large ones not seen.
 
     Up to top / 2 they are taken as they are; the share beyond gets its exact upper limit, as if each were top. The two
     ends are joined as those of independent parts.

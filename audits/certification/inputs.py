@@ -1,4 +1,4 @@
-"""Everything that can be checked before the first draw: the plan of the audit."""
+"""The plan of the audit: everything that can be checked before the first draw."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -138,7 +138,7 @@ def _check_log(options: Options) -> Plan:
 
 
 def coordinates_of(inputs: Inputs, labels: Sequence[int]) -> dict[str, tuple[Coordinate, ...]]:
-    """Return every coordinate that an estimate of the run can have."""
+    """Return every key that an estimate of the run can have, with its values."""
     rule = inputs.rule
     classes = tuple(class_name(label, inputs.names) for label in sorted(set(labels)))
     groups = tuple(

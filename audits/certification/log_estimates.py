@@ -1,4 +1,4 @@
-"""The numbers of a log's check: the alpha that its largest radius needs, and the radii that whole votes can reach."""
+"""Estimates that check a log: the alpha that its largest radius needs, and the radii that whole votes reach."""
 
 from audits.certification.log_fit import Reading
 from audits.certification.logs import USUAL_ALPHAS, Log
@@ -9,7 +9,7 @@ from audits.core.numbers import RANGE
 
 
 def add_log_estimates(draft: Draft, log: Log, rule: Rule, reading: Reading) -> None:
-    """Add what gives a log away, with warnings of what its print leaves open."""
+    """Add estimates that test the settings of a log, with warnings of what its rounding leaves open."""
     if log.contradictions:
         shown = ", ".join(str(line) for line in log.contradictions[:8])
         draft.warn(
@@ -32,13 +32,15 @@ def add_log_estimates(draft: Draft, log: Log, rule: Rule, reading: Reading) -> N
         )
     _add_implied(draft, rule, reading.needed)
     for alpha, fit in reading.fits.items():
-        for way, (met, told) in fit.counts.items():
-            if told:
-                draft.add("reachable_share", exact(met / told, n=told, unit="radii"), alpha=alpha, rounding=way)
+        for way, (explained, testable) in fit.counts.items():
+            if testable:
+                draft.add(
+                    "reachable_share", exact(explained / testable, n=testable, unit="radii"), alpha=alpha, rounding=way
+                )
 
 
 def _add_implied(draft: Draft, rule: Rule, needed: tuple[float, float, float]) -> None:
-    """Add the least alpha that the largest radius needs, where that can be one that somebody uses."""
+    """Add the least alpha that the largest radius needs, where it is a plausible one."""
     value, low, high = needed
     if high < min(rule.alpha, *USUAL_ALPHAS):
         draft.warn(

@@ -1,4 +1,4 @@
-"""What may be said of the settings that somebody names for a log, by its radii."""
+"""Findings on a log: whether its radii fit the settings that were named for it."""
 
 from audits.certification.log_fit import Fit, Reading
 from audits.certification.logs import Log
@@ -20,7 +20,7 @@ _WAYS = {
 
 
 def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading) -> None:
-    """Say whether the radii of a log fit the settings that were named; nothing where no radius is positive."""
+    """Add a finding on whether the radii of a log fit the settings that were named; none without positive radii."""
     if reading.needed is None:
         return
     fits = reading.fits
@@ -44,12 +44,15 @@ def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading) -> None:
             evidence,
         )
     elif reading.outcome == "other alpha":
-        met, told = max(reading.fits[rule.alpha].counts.values(), key=lambda pair: (pair[0] / max(pair[1], 1), pair))
+        explained, testable = max(
+            reading.fits[rule.alpha].counts.values(), key=lambda pair: (pair[0] / max(pair[1], 1), pair)
+        )
         draft.find(
             "certify.unreachable-radii",
             "high",
-            f"{told - met} of {told} radii cannot come from n = {rule.n:,} whole votes, one-sided limits, sigma = "
-            f"{rule.geometry.sigma:g} and alpha = {rule.alpha:g}, however they were rounded.{_others(reading, rule)}",
+            f"{testable - explained} of {testable} radii cannot come from n = {rule.n:,} whole votes, one-sided "
+            f"limits, sigma = {rule.geometry.sigma:g} and alpha = {rule.alpha:g}, however they were rounded."
+            f"{_others(reading, rule)}",
             evidence,
         )
     elif reading.outcome == "doubtful":
@@ -76,13 +79,13 @@ def _asked(log: Log, rule: Rule, reading: Reading) -> str:
 
 
 def _count(fit: Fit) -> str:
-    """Return how many radii could be held against an alpha, in words."""
-    told = max(told for _, told in fit.counts.values())
-    return f"all {told} radii that can tell" if told > 1 else "the one radius that can tell"
+    """Return how many radii could be tested against an alpha, in words."""
+    testable = max(testable for _, testable in fit.counts.values())
+    return f"all {testable} radii that can tell" if testable > 1 else "the one radius that can tell"
 
 
 def _others(reading: Reading, rule: Rule, too: str = "") -> str:
-    """Say which other alphas every radius that can tell fits, and how it must have been rounded."""
+    """Return which other alphas fit every radius that can be tested, and with which rounding, in words."""
     others = reading.fitting(rule.alpha)
     if not others:
         return " The log's radii fit no alpha in common use." if reading.fits else ""
@@ -94,13 +97,13 @@ def _consistent(rule: Rule, reading: Reading, named: str) -> str:
     own = reading.fits.get(rule.alpha)
     if own is None:
         return f"The largest radius does not contradict {named}."
-    if not own.tells:
+    if not own.testable:
         return (
             f"Nothing in the log contradicts {named}, but nothing could: possible radii lie closer together than its "
             "digits tell apart."
         )
-    told = max(told for _, told in own.counts.values())
-    said = f"Every radius that can tell ({told}) agrees with {named}, {_PRINTED[own.roundings]}."
+    testable = max(testable for _, testable in own.counts.values())
+    text = f"Every radius that can tell ({testable}) agrees with {named}, {_PRINTED[own.roundings]}."
     if not reading.fitting(rule.alpha):
-        return said
-    return f"{said}{_others(reading, rule, 'also ')} Which alpha it was, the log does not tell."
+        return text
+    return f"{text}{_others(reading, rule, 'also ')} Which alpha it was, the log does not tell."

@@ -1,4 +1,4 @@
-"""From which n and alpha can the radii of a log come?
+"""Fit of the radii of a log to the n and alpha that were named for it.
 
 Votes are whole numbers, so only some radii can be reached: sigma Phi^-1(B(alpha; k, n - k + 1)) for k = 0..n. The
 largest needs unanimous votes, which gives away the least alpha that the log can have been made with.
@@ -21,25 +21,27 @@ Outcome = Literal["other settings", "larger alpha", "other alpha", "doubtful", "
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How many radii can come from one alpha, of those where that can be told, by how they were rounded."""
+    """Numbers of radii that one alpha explains, of those that can be tested, by way of rounding."""
 
     alpha: float
     counts: dict[Rounding, tuple[int, int]]
 
     @property
     def roundings(self) -> tuple[Rounding, ...]:
-        """The ways of rounding that no radius contradicts, of an alpha of which any radius can tell."""
-        return tuple(way for way, (met, told) in self.counts.items() if met == told) if self.tells else ()
+        """The ways of rounding that no radius contradicts; empty where no radius can be tested."""
+        if not self.testable:
+            return ()
+        return tuple(way for way, (explained, testable) in self.counts.items() if explained == testable)
 
     @property
-    def tells(self) -> bool:
-        """Whether any radius can tell."""
-        return any(told for _, told in self.counts.values())
+    def testable(self) -> bool:
+        """Whether any radius can be tested."""
+        return any(testable for _, testable in self.counts.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What the radii of a log say of the settings that were named.
+    """The test of the settings that were named for a log, by its radii.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ class Reading:
 
 
 def read_settings(log: Log, rule: Rule) -> Reading:
-    """Hold the radii of a log against the sigma, n and alpha that were named."""
+    """Test the radii of a log against the sigma, n and alpha that were named."""
     needed = implied_alpha(log, rule)
     if needed is None:
         return Reading(needed=None, fits={}, outcome="cannot tell", alpha=rule.alpha)
@@ -85,7 +87,7 @@ def _outcome(least: float, fits: dict[float, Fit], rule: Rule) -> Outcome:
     if least > rule.alpha:
         return "larger alpha"
     own = fits.get(rule.alpha)
-    if own is None or not own.tells:
+    if own is None or not own.testable:
         return "cannot tell"
     if not own.roundings:
         return "other alpha"
@@ -97,7 +99,7 @@ def _outcome(least: float, fits: dict[float, Fit], rule: Rule) -> Outcome:
 
 
 def _held(outcome: Outcome, fits: dict[float, Fit], rule: Rule) -> float | None:
-    """Return the error probability that later sentences may carry: where in doubt, the largest that fits."""
+    """Return the error probability that findings may state: where in doubt, the largest that fits."""
     if outcome in ("fits", "cannot tell"):
         return rule.alpha
     if outcome == "other settings":
@@ -126,7 +128,7 @@ def _power(geometry: Geometry, radius: float, n: int) -> float:
 
 
 def reachable(log: Log, rule: Rule, alpha: float, rounding: Rounding) -> tuple[int, int]:
-    """Return how many radii can come from whole votes under alpha, of those where that can be told.
+    """Return how many radii whole votes can give under alpha, and how many can be tested.
 
     It can be told where neighbouring reachable radii lie further apart than the printed digits resolve.
     """
@@ -137,9 +139,9 @@ def reachable(log: Log, rule: Rule, alpha: float, rounding: Rounding) -> tuple[i
     here = _radius(votes, rule, alpha)
     before = _radius(votes - 1, rule, alpha)
     # A window above what unanimous votes reach tells too: no count can lie in it.
-    told = (here - before > high - low) | (votes > rule.n)
-    met = (votes <= rule.n) & (here <= high)
-    return int((met & told).sum()), int(told.sum())
+    testable = (here - before > high - low) | (votes > rule.n)
+    explained = (votes <= rule.n) & (here <= high)
+    return int((explained & testable).sum()), int(testable.sum())
 
 
 def _first_votes(probability: Floats, n: int, alpha: float) -> Floats:

@@ -26,7 +26,7 @@ _CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):(\d{2}):(\d{2}(?:\.\d+)?)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """A log as it was read.
+    """A log of certificates.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Log:
     contradictions: tuple[int, ...]
 
     def windows(self, radii: Floats, rounding: Rounding) -> tuple[Floats, Floats]:
-        """Return between what the radii lay before they were printed."""
+        """Return the interval of each radius before rounding."""
         # Fixed decimals show fewer digits of small radii; fixed digits show fewer decimals of large ones.
         significant = np.floor(np.log10(np.maximum(radii, 1e-300))) - self.digits + 1
         # The coarser of the two: a print can have been cut by either.
@@ -69,8 +69,8 @@ def read_log(path: Path) -> Log:
     file = Delimited(path)
     missing = [name for name in COLUMNS if name not in map(str.strip, file.header)]
     if missing:
-        said = f"The log has no column {', '.join(missing)}."
-        raise InputError(said, where=f"{path}:{file.header_line}", hint=_HINT)
+        message = f"The log has no column {', '.join(missing)}."
+        raise InputError(message, where=f"{path}:{file.header_line}", hint=_HINT)
     columns = [file.names.index(name) for name in COLUMNS]
     verdicts, contradictions, digits, decimals = [], [], 3, 1
     seen: set[int] = set()

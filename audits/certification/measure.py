@@ -20,7 +20,7 @@ _VERSION = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What was counted, and the certificate of each image.
+    """The counts of all images, and the certificate of each.
 
     Parameters
     ----------
@@ -47,17 +47,17 @@ class Counts:
 
     @cached_property
     def reading(self) -> Reading | None:
-        """What the radii of a log say of the settings that were named for it."""
+        """The test of the settings that were named for a log, by its radii."""
         return read_settings(self.inputs.log, self.rule) if self.inputs.log else None
 
     @property
     def alpha(self) -> float | None:
-        """The error probability of a certificate; of a log what its radii allow, None where they do not tell."""
+        """The error probability of a certificate; of a log, what its radii allow, None where that is unknown."""
         return self.reading.alpha if self.reading else self.rule.alpha
 
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
-    """Draw what is not counted yet, and judge the counts; of a log its certificates are taken as they are."""
+    """Draw what is not counted yet, and judge the counts; certificates of a log are taken as they are."""
     if inputs.log:
         return Counts(inputs=inputs, verdicts=inputs.log.verdicts)
     drawn = inputs.stored or tuple(_drawn(inputs, options, context))
@@ -120,7 +120,7 @@ def _drawn(inputs: Inputs, options: Options, context: Context) -> list[Drawn]:
 
 
 def _key(work: Work, rule: Rule, noise: str, index: int, context: Context) -> list[Any]:
-    """Return all that decides an image's counts besides how many draws there are."""
+    """Return the cache key of an image's counts: all that decides them but the number of draws."""
     import torch
 
     # Which of several cards it is decides nothing.

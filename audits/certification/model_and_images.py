@@ -49,7 +49,7 @@ class Work:
 
 
 def find_work(options: Options, context: Context) -> Work:
-    """Load the model and the images, and try the one on a few of the others.
+    """Load the model and the images, and try the model on a few of them.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def _loaded(options: Options, progress: Progress) -> tuple[Classifier, Images]:
 
 
 def decode(images: Images, chosen: Sequence[int], progress: Progress) -> tuple[tuple[str, str], ...]:
-    """Decode all images that are certified, and return how many these were, for the plan.
+    """Decode all images that are certified, and return their number, for the plan.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def decode(images: Images, chosen: Sequence[int], progress: Progress) -> tuple[t
 
 
 def _first_few(images: Images, chosen: Sequence[int], context: Context) -> "torch.Tensor":
-    """Return the images on which the model is tried; where one is broken, all that are is said."""
+    """Return the images on which the model is tried; where one is broken, all broken ones are reported."""
     import torch
 
     try:
@@ -149,7 +149,7 @@ def _checked(
 
 
 def _fingerprint(classifier: Classifier, images: Images, chosen: Sequence[int]) -> str:
-    """Return a hash of what a model of foreign code answers: its weights alone do not say what it computes."""
+    """Return a hash of the outputs of a model of foreign code, whose weights alone do not say what it computes."""
     if classifier.family in ARCHITECTURES:
         return ""
     import torch
@@ -163,7 +163,7 @@ def _fingerprint(classifier: Classifier, images: Images, chosen: Sequence[int]) 
 
 
 def lipschitz_of(options: Options, work: Work, dtype: str) -> float | None:
-    """Return the Lipschitz constant of each soft output, asserted or computed; None where votes are certified.
+    """Return the Lipschitz constant of each soft output, as given or computed; None where votes are certified.
 
     Raises
     ------

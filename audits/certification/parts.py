@@ -13,7 +13,7 @@ LEAST = 5
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Images, and the coordinates of their numbers: none for all images."""
+    """Images, and the keys of their estimates: none for all images."""
 
     where: dict[str, Coordinate]
     verdicts: tuple[Verdict, ...]
@@ -39,7 +39,7 @@ def class_name(label: int, names: Sequence[str]) -> Coordinate:
 
 
 def distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of classes, with its number a name that several have: ImageNet has two cranes.
+    """Return the names of classes, with the number where several share a name: ImageNet has two cranes.
 
     >>> distinct(["crane", "boat", "crane"])
     ('crane (0)', 'boat', 'crane (2)')

@@ -1,4 +1,4 @@
-"""Within which radius can no perturbation change the smoothed prediction?
+"""Radii within which no perturbation can change the smoothed prediction.
 
 Each function turns limits of class probabilities into a radius that is proved for them: Gaussian noise against
 l2, uniform noise against l1, and for soft outputs of a Lipschitz network the exact l2 radius. A negative radius
@@ -17,7 +17,7 @@ _STEEP = 1e5
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """What decides the radius besides the probabilities.
+    """All that decides the radius besides the probabilities.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def lipschitz_radius(low: float, high: float, sigma: float, lipschitz: float) ->
 
 
 def ramp_inverse(probability: float, sigma: float, lipschitz: float) -> float:
-    """Return h^-1(p) up to the error of the root finder, 1e-13: radii are told to six decimals, rounded down."""
+    """Return h^-1(p) up to the error of the root finder, 1e-13: radii are reported to six decimals, rounded down."""
     from scipy.optimize import brentq
     from scipy.special import ndtri
 
@@ -173,7 +173,7 @@ def ceiling(geometry: Geometry, draws: int, alpha: float) -> float:
 
 
 def least_draws(alpha: float) -> int:
-    """Return how many agreeing votes it takes to certify anything: alpha^(1/n) >= 1/2.
+    """Return the fewest agreeing votes that certify anything: alpha^(1/n) >= 1/2.
 
     >>> least_draws(0.001), least_draws(0.01)
     (10, 7)
@@ -183,7 +183,7 @@ def least_draws(alpha: float) -> int:
 
 
 def rounded_down(radius: float, digits: int = DIGITS) -> float:
-    """Return a radius with few decimals that is never larger: 0.4996 must not pass for 0.5.
+    """Return a radius rounded down to few decimals: 0.4996 must not pass for 0.5.
 
     >>> rounded_down(0.49999999), rounded_down(-1.0), rounded_down(0.1)
     (0.499999, 0.0, 0.1)

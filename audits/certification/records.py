@@ -1,4 +1,4 @@
-"""The rows of records.csv, an image each, how they pair over two runs, and the further files of the run folder."""
+"""The rows of records.csv, one for each image, their pairing over two runs, and further files of the run folder."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,14 +20,14 @@ TSV = "certify.tsv"
 
 
 def coverage(counts: "Counts") -> Coverage:
-    """Return how many images were taken of those given."""
+    """Return how many of the given images were used."""
     given, used = counts.inputs.given, len(counts.verdicts)
     skipped = (Skipped(reason="not taken (--skip, --max)", count=given - used),) if given > used else ()
     return Coverage(given=given, used=used, skipped=skipped)
 
 
 def records(counts: "Counts") -> list[dict[str, Any]]:
-    """Return a row an image."""
+    """Return a row for each image."""
     names, attributes = counts.inputs.names, counts.inputs.attributes
     return [
         {
@@ -70,12 +70,12 @@ def log(verdicts: Sequence[Verdict]) -> bytes:
 
 
 def keys(rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:
-    """Return the number of each image, and that it means the same only in the same file."""
+    """Return the number of each image, which pairs rows of two runs only where both read the same file."""
     return rows.text["idx"].tolist(), ("images",)
 
 
 def units(rows: Rows) -> Sequence[str]:
-    """Return the images: each was sampled by itself."""
+    """Return the independent units: the images."""
     return list(rows.text["idx"])
 
 

@@ -1,4 +1,4 @@
-"""The rule by which counts become a certificate: what was asked, settled before the first draw.
+"""The rule that turns counts into a certificate, settled before the first draw.
 
 One rule serves all images of a run. It says how many draws, when to look, how the error probability is shared by
 the looks, and what geometry turns probabilities into a radius.
@@ -20,7 +20,7 @@ Mode = Literal["fixed", "decide", "pilot"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What turns counts into certificates.
+    """The rule that turns counts into certificates.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Rule:
 
 
 def rule_of(options: Options, *, images: int, lipschitz: float | None = None) -> Rule:
-    """Return the rule that the options ask for, for a set of so many images.
+    """Return the rule that the options ask for, for this number of images.
 
     Raises
     ------

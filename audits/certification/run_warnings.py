@@ -1,4 +1,4 @@
-"""What a reader must know before the numbers: limits of a certificate, and warnings of a rule, a run or a log."""
+"""Limitations of every certificate, and warnings of the rule, the run or the log."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ JUDGED_AGAIN = (
 
 
 def warn(draft: Draft, counts: Counts) -> None:
-    """Add the limits of this run, before those of every one, and its warnings."""
+    """Add the limitations of this run, before those of every run, and its warnings."""
     rule, reading = counts.rule, counts.reading
     draft.limitations.insert(0, SOFT if rule.soft else VOTES)
     draft.limit(IN_LOGS if reading else EXECUTED)
@@ -58,7 +58,7 @@ def warn(draft: Draft, counts: Counts) -> None:
 
 
 def _warn_reach(draft: Draft, rule: Rule) -> None:
-    """Warn of what so many draws cannot certify."""
+    """Warn of radii that this number of draws cannot certify."""
     needed = too_few(rule)
     if needed:
         draft.warn(
@@ -89,7 +89,7 @@ def _warn_false(draft: Draft, *, log: bool) -> None:
 
 
 def _warn_run(draft: Draft, rule: Rule) -> None:
-    """Warn of what the network, the mode or the constant makes of a run."""
+    """Warn of what network, mode or constant mean for the certificates of a run."""
     noisy = draft.get("noisy_accuracy")
     if noisy and noisy.value < HALF:
         draft.warn(

@@ -1,4 +1,4 @@
-"""How many draws does an image get? As many as the rule says: all, until the radii are decided, or what a pilot asks.
+"""Draws around an image, as many as the rule says: all, until the radii are decided, or what a pilot asks.
 
 Only sampling happens here; what the counts prove is judged from them alone, so that it can be judged again.
 """
@@ -20,14 +20,14 @@ from audits.certification.bounds import (
 )
 from audits.certification.rules import FIRST_LOOK, Rule
 from audits.statistics.binomial import lower_limit
-from probes.classifiers.smoothing import ONE, ImageCounts, Tally
+from probes.classifiers.smoothing import ONE, ImageCounts, VoteCounts
 
 GRID = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """All that was counted of one image.
+    """The counts of one image.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ class Drawn:
     index: int
     label: int
     clean: int
-    selection: Tally
-    looks: tuple[Tally, ...]
+    selection: VoteCounts
+    looks: tuple[VoteCounts, ...]
     seconds: float
 
     @property
@@ -53,7 +53,7 @@ class Drawn:
 
 
 def draw(counts: ImageCounts, label: int, rule: Rule) -> Drawn:
-    """Draw what the rule asks for around one image, and keep it."""
+    """Draw around one image as often as the rule asks, and return the counts."""
     clean = counts.clean()
     if rule.mode == "pilot":
         selection = counts.until("pilot", rule.pilot)
@@ -74,8 +74,8 @@ def draw(counts: ImageCounts, label: int, rule: Rule) -> Drawn:
     )
 
 
-def interval_of(selection: Tally, rule: Rule) -> Interval:
-    """Return the class and the interval that the selection draws choose."""
+def interval_of(selection: VoteCounts, rule: Rule) -> Interval:
+    """Choose the class and the interval from the selection draws."""
     if not rule.soft:
         return choose_interval(votes_of(selection), rule.n, rule.share, rule.method, rule.geometry.radius)
     sums = selection.sums.numpy()
@@ -89,14 +89,14 @@ def interval_of(selection: Tally, rule: Rule) -> Interval:
     return pair[int(np.argmax(gains))]
 
 
-def limits_of(tally: Tally, interval: Interval, rule: Rule) -> Limits:
+def limits_of(tally: VoteCounts, interval: Interval, rule: Rule) -> Limits:
     """Return the limits of one look."""
     if rule.soft:
         return _soft(tally, interval, rule, 1.0)
     return vote_limits(votes_of(tally), interval, rule.share)
 
 
-def _soft(tally: Tally, interval: Interval, rule: Rule, growth: float) -> Limits:
+def _soft(tally: VoteCounts, interval: Interval, rule: Rule, growth: float) -> Limits:
     sums, squares = tally.sums.numpy() / ONE, tally.squares.numpy() / ONE / ONE
     return soft_limits(sums * growth, squares * growth, round(tally.draws * growth), interval, rule.share, 1.0 / ONE)
 
@@ -106,15 +106,15 @@ def radius_of(limits: Limits, rule: Rule) -> float:
     return rule.geometry.radius(limits.low, limits.high)
 
 
-def votes_of(tally: Tally) -> Counts:
+def votes_of(tally: VoteCounts) -> Counts:
     """Return the votes as an array."""
     votes: Any = tally.votes
     array: Counts = votes.numpy()
     return array
 
 
-def decided(selection: Tally, looks: list[Tally], rule: Rule) -> bool:
-    """Tell whether every radius asked is proved, or so unlikely to be that more draws are wasted.
+def decided(selection: VoteCounts, looks: list[VoteCounts], rule: Rule) -> bool:
+    """Tell whether each requested radius is proved, or so unlikely to be that more draws would be wasted.
 
     To stop without a proof is always sound. It happens where even the upper limit of the top class's probability,
     with the lower limit of its strongest rival, would not reach the radius.
@@ -128,7 +128,7 @@ def decided(selection: Tally, looks: list[Tally], rule: Rule) -> bool:
     return _hoped(looks[-1], interval, rule) < open_radii[0]
 
 
-def _hoped(tally: Tally, interval: Interval, rule: Rule) -> float:
+def _hoped(tally: VoteCounts, interval: Interval, rule: Rule) -> float:
     if rule.soft:
         spread = limits_of(tally, interval, rule)
         mean = float(tally.sums[interval.top]) / ONE / tally.draws
@@ -146,8 +146,8 @@ def _hoped(tally: Tally, interval: Interval, rule: Rule) -> float:
     return rule.geometry.radius(high, low) if low > 0 else np.inf
 
 
-def pilot_draws(pilot: Tally, rule: Rule) -> int:
-    """Return the fewest draws that are expected to give up no more than the target share of the radius at n.
+def pilot_draws(pilot: VoteCounts, rule: Rule) -> int:
+    """Return the fewest draws expected to lose at most the target share of the radius at n.
 
     The share is one of the radius, or of sigma / 2 where the radius is smaller.
 
@@ -167,7 +167,7 @@ def pilot_draws(pilot: Tally, rule: Rule) -> int:
     return int(sizes[int(enough.argmax())])
 
 
-def _expected(pilot: Tally, interval: Interval, size: int, rule: Rule) -> float:
+def _expected(pilot: VoteCounts, interval: Interval, size: int, rule: Rule) -> float:
     if rule.soft:
         return radius_of(_soft(pilot, interval, rule, size / pilot.draws), rule)
     votes = votes_of(pilot)

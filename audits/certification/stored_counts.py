@@ -10,7 +10,7 @@ from audits.certification.parts import distinct
 from audits.certification.rules import Rule, asserted, rule_of
 from audits.certification.sampling import Drawn
 from audits.core.records import Subject
-from probes.classifiers.smoothing import MOST, ONE, Tally
+from probes.classifiers.smoothing import MOST, ONE, VoteCounts
 from probes.core.errors import InputError
 from probes.files.safe_tensors import check_safetensors
 
@@ -21,7 +21,7 @@ PARTS = ("votes", "sums", "squares")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The counts of an earlier run, with what it was of and, in words, how they were drawn."""
+    """The counts of an earlier run, with its subject and, in words, how they were drawn."""
 
     file: Path
     rule: Rule
@@ -105,12 +105,12 @@ def _unpacked(tensors: dict[str, Any], rule: Rule) -> tuple[Drawn, ...]:
     rows = []
     for image in range(len(tensors["index"])):
         looks = [
-            Tally(int(draws), *(tensors[f"looks.{part}"][image, look] for part in PARTS))
+            VoteCounts(int(draws), *(tensors[f"looks.{part}"][image, look] for part in PARTS))
             for look, draws in enumerate(tensors["looks.draws"][image].tolist())
             # A look that was not needed is stored as 0 draws.
             if draws
         ]
-        selection = Tally(
+        selection = VoteCounts(
             int(tensors["selection.draws"][image]), *(tensors[f"selection.{part}"][image] for part in PARTS)
         )
         stops = tuple(tally.draws for tally in looks)
@@ -133,7 +133,7 @@ def _unpacked(tensors: dict[str, Any], rule: Rule) -> tuple[Drawn, ...]:
     return tuple(rows)
 
 
-def _check_tally(tally: Tally, before: Tally | None) -> None:
+def _check_tally(tally: VoteCounts, before: VoteCounts | None) -> None:
     """Refuse counts that no draws can give: they must add up, grow, and obey (sum)^2 <= n sum of squares."""
     votes, sums, squares = (getattr(tally, part) for part in PARTS)
     mean = sums.double() / ONE / tally.draws
@@ -191,7 +191,7 @@ def _check_file(about: dict[str, Any], tensors: dict[str, Any]) -> None:
 
 
 def _settings(options: Options, about: dict[str, Any], where: str) -> Options:
-    """Lay what the counts fix under the options, and refuse an option that says otherwise."""
+    """Fill in the options that the counts fix, and refuse an option that contradicts them."""
     try:
         fixed = {
             **{name: about["settings"][name] for name in ("mode", "n0", "n", "pilot")},

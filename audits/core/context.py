@@ -1,4 +1,4 @@
-"""What an audit is given, and what it hands back: the two sides of the one way through miles.
+"""The interface of an audit: the context that it is given, and the plan and draft report that it returns.
 
 The command line makes a `Context`, asks the audit for a `Plan`, and later for a `Draft`, which becomes
 a report once the gates have been judged.
@@ -163,7 +163,7 @@ class Draft:
     @overload
     def add(self, name: str, found: Interval | Undefined, /, **where: Coordinate) -> Estimate | None: ...
     def add(self, name: str, found: Interval | Undefined, /, **where: Coordinate) -> Estimate | None:
-        """Add a row to the table and return it; of what is undefined, a warning and no row.
+        """Add a row to the table and return it; for an undefined number add a warning instead.
 
         Raises
         ------
@@ -220,7 +220,7 @@ class Draft:
         return found
 
     def select(self, name: str, /, **where: Coordinate) -> list[Estimate]:
-        """Return the rows with this name and these coordinates among theirs, in the order of the table."""
+        """Return the rows with this name whose coordinates include these, in the order of the table."""
         return [row for row in self.estimates if row.name == name and where.items() <= row.where.items()]
 
     def rows(self, name: str, /, **where: Coordinate) -> list[dict[str, Any]]:
@@ -237,7 +237,7 @@ class Draft:
             self.warnings.append(warning)
 
     def limit(self, text: str) -> None:
-        """Say what this run cannot say, besides what its audit never can."""
+        """Add a limitation of this run, beside those of every run of the audit."""
         self.limitations.append(text)
 
     def find(
@@ -249,25 +249,25 @@ class Draft:
         evidence: Sequence[Estimate | None] = (),
         **where: Coordinate,
     ) -> None:
-        """Append a finding; a None among the evidence, a row that is not there, is left out."""
+        """Append a finding; a None in the evidence (a missing row) is left out."""
         rows = tuple(row for row in evidence if row is not None)
         self.findings.append(Claim(id=id, severity=severity, statement=statement, where=where, evidence=rows))
 
     def numbered(self) -> tuple[Finding, ...]:
-        """Return the findings, worst first, with the places of their evidence in the table."""
-        places = {key_of(row.name, row.where): place for place, row in enumerate(self.estimates)}
+        """Return the findings, worst first, with the indices of their evidence in the table."""
+        index_of = {key_of(row.name, row.where): index for index, row in enumerate(self.estimates)}
         return tuple(
             Finding(
                 id=claim.id,
                 severity=claim.severity,
                 statement=claim.statement,
                 where=claim.where,
-                evidence=tuple(places[key_of(row.name, row.where)] for row in claim.evidence),
+                evidence=tuple(index_of[key_of(row.name, row.where)] for row in claim.evidence),
             )
             for claim in sorted(self.findings, key=lambda claim: -SEVERITIES.index(claim.severity))
         )
 
 
 def key_of(name: str, where: Mapping[str, Coordinate]) -> Key:
-    """Return what no two rows of a table share."""
+    """Return the key of a row, unique in a table: its name and its coordinates."""
     return name, frozenset(where.items())

@@ -1,4 +1,4 @@
-"""The errors of the engines under a name that the command line may import."""
+"""The errors of `probes`, re-exported for the command line."""
 
 import probes
 from probes.core.errors import IncompleteError, InputError, MilesError
@@ -7,5 +7,5 @@ __all__ = ["IncompleteError", "InputError", "MilesError", "shadowed"]
 
 
 def shadowed() -> str:
-    """Return the path of another package that stands in the place of ours, or nothing."""
+    """Return the path of a package that shadows our `probes`; empty where none does."""
     return "" if getattr(probes, "OWNER", None) == "miles" else str(probes.__file__)

@@ -1,4 +1,4 @@
-"""Does the report pass? `--fail-if 'gap[by=accent].low > 0.05'` read and judged.
+"""Gates: conditions such as `--fail-if 'gap[by=accent].low > 0.05'`, read and evaluated on a report.
 
 Grammar: name[key=value,key=value].field OP number. The field is value (default), low or high; a gate
 fails if ANY estimate that it selects makes the expression true. The name `findings`, with the key severity, stands for
@@ -55,7 +55,7 @@ GATE = "--fail-if"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which estimates are meant: name[key=value,key=value]."""
+    """A selection of estimates: name[key=value,key=value]."""
 
     text: str
     name: str
@@ -64,7 +64,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A gate that was read and can be judged."""
+    """A parsed gate."""
 
     expression: str
     name: str
@@ -75,7 +75,7 @@ class Gate:
 
 
 def parse(expression: str, *, known: Sequence[str] = ()) -> Gate:
-    """Read one gate; `known` are the names of estimates that it may use, if they are known beforehand.
+    """Parse one gate; `known` are the names of estimates that it may use, if they are known beforehand.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def parse(expression: str, *, known: Sequence[str] = ()) -> Gate:
 
 
 def abridged(expression: str) -> str:
-    """Return an expression for people: the beginning of one that is longer than any gate.
+    """Return an expression for display, cut where it is longer than a gate may be.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def _check_length(text: str, what: str, where: str) -> None:
 
 
 def _rows(text: str) -> tuple[str, str | None, str] | None:
-    """Return name, conditions and what follows them; None where the text does not begin like a gate."""
+    """Split a gate into name, conditions and the rest; None where the text does not begin like a gate."""
     named = _NAME.match(text)
     if named is None:
         return None
@@ -153,7 +153,7 @@ def _rows(text: str) -> tuple[str, str | None, str] | None:
 
 
 def _check_findings(keys: tuple[tuple[str, str], ...], field: str, expression: str) -> None:
-    """Refuse what no finding has: a typing error must not make a gate that always passes."""
+    """Refuse conditions that no finding can meet: a typing error must not make a gate that always passes."""
     if field != "value" or any(k != "severity" or v not in SEVERITIES for k, v in keys):
         raise InputError(
             f"The gate {expression!r} cannot be read: findings are counted, all of them or those of a severity.",
@@ -163,7 +163,7 @@ def _check_findings(keys: tuple[tuple[str, str], ...], field: str, expression: s
 
 
 def parse_selection(text: str, *, where: str) -> Selection:
-    """Read which estimates an option means: a gate without field, operator and number.
+    """Parse a selection of estimates: a gate without field, operator and number.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def _conditions(text: str | None, whole: str, where: str) -> tuple[tuple[str, st
     return tuple(keys)
 
 
-def check_places(
+def check_coordinates(
     gate: Gate, coordinates: Mapping[str, Sequence[Coordinate]], measures: Mapping[str, Measure] = MappingProxyType({})
 ) -> None:
     """Refuse a gate on a coordinate that no estimate of the run can have.
@@ -246,7 +246,7 @@ def judge(
     warnings: Sequence[Warning] = (),
     findings: Sequence[Finding] = (),
 ) -> GateResult:
-    """Evaluate a gate over the estimates, or the findings; `warnings` may say why an estimate is not there.
+    """Evaluate a gate over the estimates or the findings; `warnings` may explain why an estimate is missing.
 
     Raises
     ------
@@ -284,7 +284,7 @@ def _counted(gate: Gate, findings: Sequence[Finding]) -> list[Finding]:
 
 
 def breaking(result: GateResult, estimates: Sequence[Estimate]) -> list[int]:
-    """Return the places of the estimates for which a failed gate is true; of one that passed, none.
+    """Return the indices of the estimates that made a gate fail; none where it passed.
 
     Where that cannot be told, as of an expression that another program wrote, all that it looked at are returned.
     """
@@ -329,27 +329,27 @@ def _field(row: Estimate, gate: Gate) -> float:
 
 
 def nearest(gate: Gate | Selection, estimates: Sequence[Estimate]) -> str:
-    """Return what a gate that selects nothing could have selected, the nearest first."""
+    """Return a hint for a gate that selects nothing: what it could have selected, the nearest first."""
     same = [row for row in estimates if row.name == gate.name]
     if not same:
         return f"There are: {_listed(gate.name, {row.name for row in estimates})}."
-    places: dict[str, set[Coordinate]] = {}
+    coordinates: dict[str, set[Coordinate]] = {}
     for row in same:
         for key, value in row.where.items():
-            places.setdefault(key, set()).add(value)
-    said = [_nearest_value(gate.name, key, wanted, places) for key, wanted in gate.keys]
-    return " ".join(filter(None, said)) or (
+            coordinates.setdefault(key, set()).add(value)
+    hints = [_nearest_value(gate.name, key, wanted, coordinates) for key, wanted in gate.keys]
+    return " ".join(filter(None, hints)) or (
         f"No {gate.name} has all of these conditions at once. "
-        + " ".join(f"{gate.name} has {key}: {_listed('', places[key])}." for key in sorted(places))
+        + " ".join(f"{gate.name} has {key}: {_listed('', coordinates[key])}." for key in sorted(coordinates))
     )
 
 
-def _nearest_value(name: str, key: str, wanted: str, places: Mapping[str, Collection[Coordinate]]) -> str:
-    if key not in places:
-        return f"{name} has no such key as {key}; it has: {_listed(key, places)}."
-    if any(_matches(value, wanted) for value in places[key]):
+def _nearest_value(name: str, key: str, wanted: str, coordinates: Mapping[str, Collection[Coordinate]]) -> str:
+    if key not in coordinates:
+        return f"{name} has no such key as {key}; it has: {_listed(key, coordinates)}."
+    if any(_matches(value, wanted) for value in coordinates[key]):
         return ""
-    return f"{name} has {key}: {_listed(wanted, places[key])}."
+    return f"{name} has {key}: {_listed(wanted, coordinates[key])}."
 
 
 def _listed(wanted: str, values: Collection[Coordinate]) -> str:
@@ -362,7 +362,7 @@ def _listed(wanted: str, values: Collection[Coordinate]) -> str:
 
 
 def _reasons(gate: Gate, estimates: Sequence[Estimate], warnings: Sequence[Warning]) -> list[str]:
-    """Return the messages of the warnings about what the gate asks for, where there is no estimate of it."""
+    """Return the messages of the warnings that explain why there is no estimate for the gate."""
     found = []
     named = [row for row in estimates if row.name == gate.name]
     for warning in warnings:

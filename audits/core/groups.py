@@ -1,4 +1,4 @@
-"""Which groups of speakers are there? Levels, their intersections, and who belongs to each."""
+"""Groups of speakers: the levels of attributes, their intersections, and who belongs to each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class GroupSet:
 
     @property
     def masks(self) -> NDArray[np.bool_]:
-        """Who is in which group, shape (groups, clips)."""
+        """Membership of clips in groups, shape (groups, clips)."""
         inside: NDArray[np.bool_] = self.member[None] == np.arange(len(self.names))[:, None]
         return inside
 
@@ -64,18 +64,18 @@ def _cross(attributes: Sequence[Mapping[str, str]], columns: tuple[str, ...]) ->
         for row in attributes
     ]
     names = tuple(sorted({label for label in labels if label is not None}))
-    place = {name: index for index, name in enumerate(names)}
+    index_of = {name: index for index, name in enumerate(names)}
     return GroupSet(
         by="&".join(columns),
         names=names,
-        member=np.array([-1 if label is None else place[label] for label in labels], dtype=np.int64),
+        member=np.array([-1 if label is None else index_of[label] for label in labels], dtype=np.int64),
     )
 
 
 def reported_groups(
     attributes: Sequence[Mapping[str, str]], sets: Sequence[GroupSet]
 ) -> tuple[list[str], NDArray[np.bool_]]:
-    """Return every group that gets a rate, with who is in it: everyone, all groups, the unknown of each attribute.
+    """Return every group that gets a rate, with its members: everyone, all groups, the unknown of each attribute.
 
     Returns
     -------

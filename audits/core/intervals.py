@@ -1,4 +1,4 @@
-"""What a statistic returns: a number with its interval, or why there is none."""
+"""The result of a statistic: a number with its interval, or the reason why there is none."""
 
 import math
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 
 class Ends:
-    """What the two ends of an interval carry; shared by statistics and estimates."""
+    """Questions about the two ends of an interval, shared by statistics and estimates."""
 
     __slots__ = ()
     value: float
@@ -25,7 +25,7 @@ class Ends:
         return end is not None and end > limit
 
     def excludes(self, number: float) -> bool:
-        """Tell whether the interval leaves a number out."""
+        """Tell whether a number lies outside of the interval."""
         return self.below(number) or self.above(number)
 
     def _end(self, end: float | None) -> float | None:
@@ -34,7 +34,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval(Ends):
-    """A number with its interval, as a statistic returns it; with a name and coordinates it is an estimate.
+    """A number with its interval, as a statistic returns it; a name and coordinates make it an estimate.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Interval(Ends):
 
 @dataclass(frozen=True, slots=True)
 class Undefined:
-    """Why a number could not be computed: it becomes a warning of this id, and no estimate.
+    """The reason why a number could not be computed: it becomes a warning of this id instead of an estimate.
 
     Parameters
     ----------
@@ -88,5 +88,5 @@ class Undefined:
 
 
 def exact(value: float, *, n: int, unit: str, level: float | None = None) -> Interval:
-    """Return a number that was not sampled: it has no interval."""
+    """Return a number that was not sampled and so has no interval."""
     return Interval(value=value, method="exact", n=n, unit=unit, level=level)

@@ -1,4 +1,4 @@
-"""What an audit declares of each of its estimates, beside its options.
+"""Measures: what an audit declares of each of its estimates, beside its options.
 
 From a declaration come the names and keys that a gate may use, what `miles compare` calls better or worse, the
 reference line of a glyph, how a number is written, its label, and the key `measures` of report.json.
@@ -14,7 +14,7 @@ Written = Literal["interval", "probability", "down", "given"]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One estimate of an audit: its name, its coordinates and what its values mean.
+    """The declaration of one estimate: its name, its coordinates and what its values mean.
 
     Parameters
     ----------
@@ -73,13 +73,13 @@ class Measure:
             raise ValueError(f"{self.name}: {', '.join(self.apart)} are not all among its keys")
 
     def distance(self, value: float) -> float:
-        """Return how bad a value is: larger is worse. Only of a measure that has a direction."""
+        """Return how bad a value is (larger is worse), for a measure that has a direction."""
         if self.worse == "away":
             return abs(value - (self.neutral or 0.0))
         return -value if self.worse == "down" else value
 
     def public(self) -> dict[str, Any]:
-        """Return what report.json says of it."""
+        """Return the part of the measure that report.json holds."""
         return {"label": self.label or self.name, "worse": self.worse, "neutral": self.neutral, "unit": self.unit}
 
 
@@ -103,7 +103,7 @@ def by_name(measures: Iterable[Measure]) -> dict[str, Measure]:
 
 
 def read(name: str, data: Mapping[str, Any] | None, declared: Measure | None) -> Measure:
-    """Return the measure of a stored estimate: what its report says, the rest as the audit declares it.
+    """Return the measure of a stored estimate: what its report states, and the rest as the audit declares it.
 
     Examples
     --------
@@ -114,9 +114,9 @@ def read(name: str, data: Mapping[str, Any] | None, declared: Measure | None) ->
     base = declared or UNDECLARED
     if data is None:
         return base
-    told = {key: data[key] for key in ("label", "worse", "neutral", "unit")}
+    stated = {key: data[key] for key in ("label", "worse", "neutral", "unit")}
     # A whole number of JSON may be larger than any float: that is refused where the report is read.
-    told["neutral"] = None if told["neutral"] is None else float(told["neutral"])
-    if told["worse"] == "away" and told["neutral"] is None:
-        told["worse"] = None
-    return Measure(name=name, keys=base.keys, apart=base.apart, compared=base.compared, written=base.written, **told)
+    stated["neutral"] = None if stated["neutral"] is None else float(stated["neutral"])
+    if stated["worse"] == "away" and stated["neutral"] is None:
+        stated["worse"] = None
+    return Measure(name=name, keys=base.keys, apart=base.apart, compared=base.compared, written=base.written, **stated)

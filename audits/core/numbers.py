@@ -1,4 +1,4 @@
-"""How is a number written? With the digits that its interval bears, its interval, its level and its count.
+"""Numbers as text: rounded to the digits that the interval bears, with interval, level and count.
 
 The page, the Markdown and the terminal all take their numbers from here, so that they never differ.
 """
@@ -22,7 +22,7 @@ MOST_DECIMALS = 8
 
 
 def decimals(estimate: Estimate) -> int:
-    """Return how many decimals the point and both ends take.
+    """Return the number of decimals for the value and both ends.
 
     Two significant digits of the interval's width w decide: 1 - floor(log10 w), never below zero. Without an
     interval, or with one of no width, three significant digits of the point do. Whole numbers stay whole.
@@ -63,7 +63,7 @@ def written(number: float, places: int) -> str:
 
 
 def bounded(number: float, digits: int = 3, *, up: bool = False) -> str:
-    """Return a bound in so many significant digits, never more than it, or with `up` never less.
+    """Return a bound in so many significant digits, rounded down, or up where `up` says so.
 
     Whole numbers below ten million keep all their digits; others of unusual size get a power of ten.
 
@@ -89,23 +89,23 @@ def bounded(number: float, digits: int = 3, *, up: bool = False) -> str:
 
 
 def is_bound(estimate: Estimate) -> bool:
-    """Tell whether a number bounds the truth from one side, and is rounded away from it."""
+    """Tell whether a number is a one-sided bound, which is never rounded towards the truth."""
     return estimate.method.startswith((LOWER_BOUND, UPPER_BOUND, ATTAINED))
 
 
 def is_sampled(estimate: Estimate) -> bool:
-    """Tell whether chance has a part in a number: whether its interval, if it has one, holds at a level."""
+    """Tell whether a number was sampled, so that its interval holds at a level."""
     return estimate.method != "exact" and not estimate.method.startswith((UPPER_BOUND, ATTAINED, RANGE))
 
 
 def is_rounded(estimate: Estimate) -> bool:
-    """Tell whether the digits of an interval say how a number is written; not of a bound, nor of what was given."""
+    """Tell whether the interval decides the digits of a number; it does not for bounds and given numbers."""
     proved = estimate.method == "exact" and estimate.measure.written in ("down", "given")
     return not (proved or is_bound(estimate))
 
 
 def given(number: float) -> str:
-    """Return a number as somebody stated it.
+    """Return a number with the digits in which it was given.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def probability(p: float) -> str:
 
 
 def point(estimate: Estimate) -> str:
-    """Return the value alone, for a column that stands beside its interval."""
+    """Return the value alone, for a column beside that of its interval."""
     if estimate.measure.written == "probability":
         return probability(estimate.value)
     if is_rounded(estimate):
@@ -153,7 +153,7 @@ def point(estimate: Estimate) -> str:
 
 
 def ends(estimate: Estimate) -> tuple[str, str] | None:
-    """Return both ends of an interval as they are written, or None where there is none.
+    """Return both ends of an interval as text, or None where there is none.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def interval(estimate: Estimate) -> str:
 
 
 def level_of(estimate: Estimate) -> str:
-    """Return the level at which an interval holds, in words; nothing where there is none or chance has no part in it.
+    """Return the level of an interval in words; empty where there is no interval or nothing was sampled.
 
     Examples
     --------
@@ -230,7 +230,7 @@ def levelled(estimate: Estimate) -> str:
 
 
 def described(estimate: Estimate) -> str:
-    """Return the number as a sentence may carry it.
+    """Return the number with interval, level and count, for a sentence.
 
     Examples
     --------
@@ -245,7 +245,7 @@ def described(estimate: Estimate) -> str:
 
 
 def coordinate(value: Coordinate) -> str:
-    """Return one coordinate as text; 3.0 and 3 are the same place.
+    """Return one coordinate as text; 3.0 and 3 are the same.
 
     Examples
     --------
@@ -255,12 +255,12 @@ def coordinate(value: Coordinate) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def placed(where: Mapping[str, Coordinate]) -> str:
+def coordinates(where: Mapping[str, Coordinate]) -> str:
     """Return coordinates as words, in alphabetical order of their keys.
 
     Examples
     --------
-    >>> placed({"layer": 3, "by": "accent"})
+    >>> coordinates({"layer": 3, "by": "accent"})
     'by accent, layer 3'
     """
     return ", ".join(f"{key} {coordinate(value)}" for key, value in sorted(where.items()))

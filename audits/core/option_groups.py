@@ -26,7 +26,7 @@ def decimal_mark(panel: str = DATA, **spec: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """Where the columns of a manifest of recordings are, and what their attributes mean."""
+    """Options of a manifest of recordings: its columns, and what its attributes mean."""
 
     preset: str | None = option("Layout of a published corpus; see docs/formats.md.", metavar="NAME", panel=DATA)
     path_col: str | None = option("Column of the recording.", metavar="COLUMN", panel=DATA)
@@ -45,7 +45,7 @@ class Corpus:
 
 @dataclass(frozen=True, kw_only=True)
 class Groups:
-    """Which groups of speakers are compared, and with how much resampling."""
+    """Options of the groups of speakers that are compared, and of the resampling."""
 
     by: tuple[str, ...] = option("Columns whose levels are compared.", (), required=True, metavar="COLUMN...")
     max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", panel=GROUPS, least=1)
@@ -56,7 +56,7 @@ class Groups:
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """How many processes work side by side, and who keeps them."""
+    """The option of how many worker processes run side by side."""
 
     workers: int = option("Processes that train; 0: one for each core.", 0, metavar="N", panel=WORKERS, least=0)
     backend: str = option(

@@ -1,4 +1,4 @@
-"""How an audit says which options it takes: one frozen dataclass, from which the command line is built.
+"""The options of an audit: one frozen dataclass, from which the command line is built.
 
 A field made by `option` or `argument` carries its help, and what the command line needs to know beyond
 its type. Types are str, int, float, bool, Path, each of them optional, and tuples of str for options
@@ -7,6 +7,7 @@ that may be given several times or take a list.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 from probes.core.errors import InputError
@@ -16,7 +17,7 @@ METADATA = "miles"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionSpec:
-    """What the command line knows of one option beyond its name, type and default.
+    """Specification of one option beyond its name, type and default.
 
     Parameters
     ----------
@@ -27,7 +28,8 @@ class OptionSpec:
     only_with, not_with
         Names of options without which, or beside which, this one has no meaning.
     later
-        Older versions do not know it: a report whose run was not given it has no such setting, as theirs have not.
+        Older versions do not know it. At its default it does not count in the fingerprint of a run, so that theirs,
+        whose reports have no such setting, are still found finished, or resumed.
     """
 
     help: str
@@ -49,7 +51,7 @@ class OptionSpec:
 
     @property
     def bounds(self) -> str:
-        """The bounds in words, for help; empty where there are none.
+        """Bounds in words, for help; empty where there are none.
 
         Examples
         --------
@@ -91,8 +93,8 @@ def option(help: str, default: Any = None, **spec: Any) -> Any:
 
 def argument(help: str, **spec: Any) -> Any:
     """Declare a positional argument, which must be given unless `required=False`."""
-    said = {"required": True, **spec}
-    return field(default=None, metadata={METADATA: OptionSpec(help=help, positional=True, **said)})
+    settings = {"required": True, **spec}
+    return field(default=None, metadata={METADATA: OptionSpec(help=help, positional=True, **settings)})
 
 
 def specs_of(options: type) -> dict[str, OptionSpec]:
@@ -100,8 +102,25 @@ def specs_of(options: type) -> dict[str, OptionSpec]:
     return {item.name: item.metadata[METADATA] for item in fields(options)}
 
 
+def later_defaults(options: type) -> dict[str, Any]:
+    """Return the defaults, as a report holds them, of the options that older versions do not know."""
+    specs = specs_of(options)
+    return {item.name: as_json(item.default) for item in fields(options) if specs[item.name].later}
+
+
+def as_json(value: Any) -> Any:
+    """Return a value of an option as a report holds it."""
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple):
+        return [as_json(item) for item in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {item.name: as_json(getattr(value, item.name)) for item in fields(value)}
+    return value
+
+
 def check_names(options: type) -> None:
-    """Check that options name one another rightly.
+    """Check that every option that a spec names exists.
 
     Raises
     ------
@@ -116,14 +135,14 @@ def check_names(options: type) -> None:
 
 
 def flag_of(name: str, spec: OptionSpec) -> str:
-    """Return how the user names an option: `--by`, or the metavar of a positional argument."""
+    """Return the name of an option on the command line: `--by`, or the metavar of a positional argument."""
     if spec.positional:
         return spec.metavar or name.upper()
     return spec.flag or "--" + name.replace("_", "-")
 
 
 def build(options: type, values: Mapping[str, Any]) -> Any:
-    """Make the options record from the values given, after checking what every option promises.
+    """Build the options record from the given values, after checking them against the specs.
 
     Raises
     ------
@@ -138,7 +157,7 @@ def build(options: type, values: Mapping[str, Any]) -> Any:
 
 
 def check_record(record: Any) -> None:
-    """Check what every option of a record promises, however the record was made.
+    """Check every value of an options record against its spec, however the record was made.
 
     Raises
     ------
@@ -172,7 +191,7 @@ def _refuse(flag: str, value: float, spec: OptionSpec) -> None:
 
 
 def _check_company(record: Any) -> None:
-    """Refuse an option that was given without, or beside, those that its spec names."""
+    """Refuse an option that lacks another it needs, or stands beside one it excludes."""
     specs = specs_of(type(record))
     given = {item.name for item in fields(record) if getattr(record, item.name) not in (None, (), item.default)}
     for name in sorted(given):
@@ -187,7 +206,7 @@ def _check_company(record: Any) -> None:
 
 
 def check_distinct(lists: Iterable[tuple[str, Sequence[str]]]) -> None:
-    """Check that lists of names, each given as its flag and its values, name nothing twice.
+    """Check that no name occurs twice in lists of names, each given as its flag and its values.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What an audit reports: the records behind report.json, in the shape the report schema fixes.
+"""The records behind report.json, in the shape that the report schema fixes.
 
 Every record is frozen, made of the standard library only, and turns into plain JSON and back without
 loss. A number never stands alone: an `Estimate` carries its interval, its method and what was counted.
@@ -95,7 +95,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warning:
-    """Something the reader must know about a number, or about a number that is not there."""
+    """Something the reader must know about a number, or about one that is missing."""
 
     id: str
     message: str
@@ -157,7 +157,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """A `--fail-if` expression, whether it passed, and the estimates that it looked at."""
+    """A `--fail-if` expression, its outcome, and the rows of the estimates that it was evaluated on."""
 
     expression: str
     outcome: Literal["pass", "fail"]
@@ -166,7 +166,7 @@ class GateResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What it takes to run the audit again, and what it cost; all that differs between equal runs."""
+    """What it takes to repeat the run, and what it cost; the only part that differs between equal runs."""
 
     miles: str
     python: str
@@ -182,7 +182,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A whole audit; report.json is this record and nothing else."""
+    """A whole report; report.json is this record and nothing else."""
 
     audit: str
     title: str
@@ -214,10 +214,10 @@ class Report:
         """
         subject = data["subject"]
         names = {row["name"] for row in data["estimates"]}
-        told = data.get("measures", {})
+        stated = data.get("measures", {})
         measures = {
-            name: read_measure(name, told.get(name), declared.get(name))
-            if name in told or name in declared
+            name: read_measure(name, stated.get(name), declared.get(name))
+            if name in stated or name in declared
             else UNDECLARED
             for name in names
         }

@@ -1,4 +1,4 @@
-"""Which audits there are, said in strings: nothing is imported until an audit is called.
+"""The registry of audits, named by strings: nothing is imported until an audit is called.
 
 Built-in audits stand in `AUDITS`. Anybody's package adds one through the entry-point group
 `miles.audits`, whose value names an `AuditSpec`; it is listed from its metadata alone.
@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from audits.core.measures import Measure, by_name
-from audits.core.options import check_names
+from audits.core.options import check_names, later_defaults
 from probes.core.errors import IncompleteError, InputError, MilesError, first_line
 
 GROUP = "miles.audits"
@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSpec:
-    """An audit: what it asks, its options, its measures, and the package whose modules carry it out.
+    """Specification of an audit: its question, options and measures, and the package of its steps.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class AuditSpec:
 
     @property
     def estimates(self) -> tuple[str, ...]:
-        """Names of the estimates; empty: not known."""
+        """Names of the estimates; empty where they are not known."""
         return tuple(self.by_name)
 
     def runs_model(self, options: Any) -> bool:
@@ -88,7 +88,7 @@ class AuditSpec:
         return any(getattr(options, name) is not None for name in self.model)
 
     def module(self, step: str) -> ModuleType | None:
-        """Import the module of a step: that of its name in the package, or the single module; None without one."""
+        """Import the module of a step: that of its name in the package, or the single module; None if missing."""
         whole = importlib.import_module(self.package)
         if not hasattr(whole, "__path__"):
             return whole
@@ -96,7 +96,7 @@ class AuditSpec:
         return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
     def step(self, step: str, function: str = "") -> Callable[..., Any] | None:
-        """Return the function of a step, named like it unless another is asked for; None where there is none."""
+        """Return the function of a step, named like the step unless given; None where there is none."""
         return getattr(self.module(step), function or step, None)
 
 
@@ -200,7 +200,7 @@ def _foreign(point: EntryPoint) -> Entry:
 
 
 def page(name: str) -> str:
-    """Return where the documentation of a built-in audit stands; empty for those of other packages.
+    """Return the address of the documentation of a built-in audit; empty for those of other packages.
 
     Examples
     --------
@@ -214,13 +214,13 @@ def page(name: str) -> str:
 
 
 def owner(name: str) -> str:
-    """Return the distribution that brings an audit; ours of one that nobody brings, as in a test."""
+    """Return the distribution that provides an audit; ours where none does, as in a test."""
     return next((entry.distribution for entry in entries() if entry.name == name), OURS)
 
 
 @contextmanager
 def blamed(name: str) -> Iterator[None]:
-    """Let an error in the code of another package's audit name that package; an error of ours stays what it is."""
+    """Make errors in the audit of another package name that package; errors of ours pass unchanged."""
     try:
         yield
     except (MilesError, MemoryError, OSError):
@@ -236,7 +236,7 @@ def blamed(name: str) -> Iterator[None]:
 
 
 def release(name: str) -> tuple[str, str] | None:
-    """Return distribution and version of another package's audit; None of ours, or of one that is not installed."""
+    """Return distribution and version of another package's audit; None for ours and for one that is not installed."""
     for entry in entries():
         if entry.name == name and entry.distribution != OURS:
             return entry.distribution, entry.version
@@ -244,9 +244,17 @@ def release(name: str) -> tuple[str, str] | None:
 
 
 def measures_of(name: str) -> Mapping[str, Measure]:
-    """Return what an audit declares of its estimates; nothing where it is not installed here."""
+    """Return the measures that an audit declares; none where it is not installed here."""
     try:
         return find(name).by_name
+    except InputError:
+        return {}
+
+
+def later_defaults_of(name: str) -> Mapping[str, Any]:
+    """Return the options of an audit that older versions do not know; none where it is not installed here."""
+    try:
+        return later_defaults(find(name).options)
     except InputError:
         return {}
 

@@ -1,4 +1,4 @@
-"""One way through every audit: check, measure, estimate, judge, draw, list.
+"""The runner: the steps of every audit in order (check, measure, estimate, judge, draw, list).
 
 What all audits have in common is done here: the warnings of the plan, the limitations, the order of findings, and
 which figures stay.
@@ -18,7 +18,7 @@ PICKLED = (".pt", ".pth", ".bin", ".th", ".ckpt", ".tar")
 
 
 def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
-    """Check every input; nothing is written.
+    """Check every input and return the plan; write nothing.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
 
 
 def carry_out(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Draft:
-    """Run an audit on a checked plan.
+    """Run an audit on a checked plan and return the draft of its report.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def _drafted(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Dra
 
 
 def _warm_readers(options: Any) -> None:
-    """Let the process that opens files of torch import it beside this one, where an option names such a file."""
+    """Start the import of torch in the contained reader process early, where an option names a file of torch."""
     given = [getattr(options, item.name) for item in fields(options)]
     names = [str(one) for value in given for one in (value if isinstance(value, tuple) else (value,))]
     if any(name.lower().endswith(PICKLED) for name in names):

@@ -11,7 +11,7 @@ from audits.core.registry import AuditSpec
 
 
 def drafted(spec: AuditSpec, options: Any, context: Context | None = None) -> Draft:
-    """Return the draft of a run: its table of estimates, findings, warnings, figures and records.
+    """Run an audit and return its draft: estimates, findings, warnings, figures and records.
 
     Parameters
     ----------

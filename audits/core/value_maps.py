@@ -1,4 +1,4 @@
-"""Which value map changed the names of groups? It is told as an input of its own, so that an edit of it is seen."""
+"""The value map as a source of its own in the report, so that an edit of it is noticed."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from probes.files.levels import read_value_map
 
 
 def value_map_sources(path: Path | None) -> tuple[Source, ...]:
-    """Return the value map as an input of the audit, or nothing where there is none.
+    """Return the value map as a source of the audit; empty where there is none.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How numbers stand in the sentences of findings, whatever was audited."""
+"""Numbers in the sentences of findings, for all audits."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ def span(estimate: Estimate) -> str:
 
 
 def p_words(p: float) -> str:
-    """Return a p-value as a sentence carries it: as in tables, and never rounded down.
+    """Return a p-value for a sentence: as in tables, and never rounded down.
 
     >>> p_words(0.0025), p_words(0.0374), p_words(0.0005), p_words(1e-300)
     ('= 0.0025', '= 0.038', '< 0.001', '< 0.001')
@@ -25,14 +25,14 @@ def p_words(p: float) -> str:
 
 
 def size_words(estimate: Estimate) -> str:
-    """Return how large a difference is, whichever way it points: a word beside it says which."""
+    """Return the size of a difference without its sign, which a word beside it tells."""
     if estimate.value >= 0 or estimate.low is None or estimate.high is None:
         return span(estimate)
     return span(replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low))
 
 
 def many(count: int, one: str, several: str) -> str:
-    """Return a count and the words for one or for several.
+    """Return a count with the singular or the plural of its noun.
 
     >>> many(1, "group was", "groups were"), many(3, "group was", "groups were")
     ('1 group was', '3 groups were')
@@ -41,7 +41,7 @@ def many(count: int, one: str, several: str) -> str:
 
 
 def first_of(names: Sequence[str], most: int) -> str:
-    """Return the first names with commas, and whether there are others.
+    """Return the first names with commas, and "and others" where there are more.
 
     >>> first_of(["age", "gender"], 2), first_of(["age", "gender"], 1)
     ('age, gender', 'age and others')
@@ -50,7 +50,7 @@ def first_of(names: Sequence[str], most: int) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a sentence lists them; nothing where there are none.
+    """Return names as a list in a sentence, or "nothing" where there are none.
 
     >>> listed(["age"]), listed(["age", "gender", "duration"])
     ('age', 'age, gender and duration')

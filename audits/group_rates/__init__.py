@@ -1,4 +1,4 @@
-"""What audits of error rates by group of speakers share: rates, gaps, chance, silence, warnings, clips of two runs.
+"""Shared parts of audits of error rates by group: rates, gaps, chance, null findings, warnings, clips of two runs.
 
 A comparison holds sums per speaker, group and column, where a column is what one audit looks at side by side: the
 systems that transcribed the clips, or the layers of an encoder. An audit adds what is its own and the names of its

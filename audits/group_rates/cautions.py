@@ -1,4 +1,4 @@
-"""Warnings of groups, speakers and samples that come with every comparison of error rates."""
+"""Warnings about groups, speakers and samples in every comparison of error rates."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
@@ -7,12 +7,12 @@ from audits.statistics import FEW_RESAMPLES, OUT_OF_REACH, few_resamples, out_of
 
 
 def too_few_words(by: str, enough: str) -> str:
-    """Say that no groups are compared; `enough` says of what each has to have enough."""
+    """Return the warning that no groups are compared; `enough` names what each needs enough of."""
     return f"By {by}, fewer than two groups have enough {enough}: no gap is estimated."
 
 
 def in_several(speakers: Iterable[Hashable], member: Iterable[int]) -> int:
-    """Return how many speakers are in several groups, from the speaker and the group of each clip; -1 is no group.
+    """Return the number of speakers in several groups, from the speaker and the group of each clip (-1: none).
 
     >>> in_several(["a", "a", "b", "b"], [0, 1, 1, -1])
     1
@@ -23,7 +23,7 @@ def in_several(speakers: Iterable[Hashable], member: Iterable[int]) -> int:
 
 
 def in_several_words(who: str, by: str, they: str) -> str:
-    """Say what it means for a gap that some speakers are in several groups: `who` they are, and `they` again."""
+    """Return the warning on gaps between groups that share speakers; `who` and `they` are its subjects."""
     return (
         f"{who} in several groups by {by}. Pooled rates are compared: where {they} have unequal shares of the groups, "
         "who they are is part of the gap."
@@ -31,7 +31,7 @@ def in_several_words(who: str, by: str, they: str) -> str:
 
 
 def beyond_samples(permutations: int | None, bootstrap: int, tests: int, level: float) -> list[tuple[str, str]]:
-    """Return id and text of a warning for what so many shuffles or bootstrap samples cannot say at this level.
+    """Return id and text of a warning where shuffles or bootstrap samples are too few for this level.
 
     None of `permutations` where nothing is tested by shuffles.
     """

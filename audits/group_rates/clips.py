@@ -1,4 +1,4 @@
-"""Clips in records.csv and in the report: which were used, whose were left out, and how two runs are paired."""
+"""Clips in records.csv and in the report: used and left-out clips by speaker, and keys that pair two runs."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,20 +15,20 @@ Left = Sequence[tuple[Clip, str]]
 
 
 def reasons_of(skipped: Left) -> tuple[Skipped, ...]:
-    """Return how many clips were left out for each reason."""
+    """Return the number of clips left out for each reason."""
     counts = Counter(reason for _, reason in skipped)
     return tuple(Skipped(reason=reason, count=count) for reason, count in sorted(counts.items()))
 
 
 def coverage_of(used: int, skipped: Left) -> Coverage:
-    """Return how many clips were used, and how many were left out for each reason."""
+    """Return the number of clips used, and of those left out for each reason."""
     return Coverage(given=used + len(skipped), used=used, skipped=reasons_of(skipped))
 
 
 def tell_skipped(
     draft: Draft, id: str, used: Sequence[Clip], skipped: Left, sets: Sequence[GroupSet], *, most: int | None = None
 ) -> None:
-    """Say which clips were left out, why and of whom: of all levels, or of so many that lost the largest share."""
+    """Warn of the clips that were left out, why and of whom: by level, those that lost the largest share first."""
     if not skipped:
         return
     reasons = ", ".join(f"{item.count} {item.reason}" for item in reasons_of(skipped))
@@ -48,12 +48,12 @@ def tell_skipped(
 
 
 def column_of(attribute: str, fixed: Sequence[str], starts: tuple[str, ...] = ()) -> str:
-    """Return the column of an attribute in records.csv, apart from the columns that are always there."""
+    """Return the column name of an attribute in records.csv, distinct from the fixed columns."""
     return f"attribute_{attribute}" if attribute in fixed or attribute.startswith(starts) else attribute
 
 
 def row_of(clip: Clip, status: str, column: Callable[[str], str], **more: Any) -> dict[str, Any]:
-    """Return a row of records.csv: who and whether used, what else is known, and the attributes by their columns."""
+    """Return a row of records.csv: clip, speaker, use, further values, and the attributes by their columns."""
     known = {"path": clip.name, "line": clip.line, "speaker": clip.speaker or "", "status": status, **more}
     return known | {column(name): level for name, level in clip.attributes.items()}
 
@@ -61,20 +61,20 @@ def row_of(clip: Clip, status: str, column: Callable[[str], str], **more: Any) -
 def rows_of_left(
     skipped: Left, rows: Sequence[Mapping[str, Any]], column: Callable[[str], str]
 ) -> list[dict[str, Any]]:
-    """Return the rows of the clips that were left out, with the columns of those that were used."""
+    """Return the rows of left-out clips, with the columns of the used ones."""
     empty = dict.fromkeys(rows[0], "")
     return [empty | row_of(clip, reason, column) for clip, reason in skipped]
 
 
 def keys(rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:
-    """Return the path of each clip that was used; where paths are missing or repeat, its line in the manifest."""
+    """Return the key of each used clip: its path or, where paths are missing or repeat, its line in the manifest."""
     known, named = _known(rows)
     used = rows.text["status"] == "used"
     return [key if mine else None for key, mine in zip(known, used, strict=True)], () if named else ("manifest",)
 
 
 def units(rows: Rows) -> Sequence[str]:
-    """Return the speakers; a clip of nobody stands for itself."""
+    """Return the speaker of each clip; a clip without one is its own unit."""
     return [who or f"\n{clip}" for who, clip in zip(rows.text["speaker"], _known(rows)[0], strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""The gaps between the groups of one attribute or crossing in every column, and whether they could be chance."""
+"""Comparison of the groups of one attribute or crossing in every column: gaps, and tests against chance."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,14 +82,14 @@ class Comparison:
 
     @cached_property
     def chance(self) -> Chance:
-        """What shuffled labels make of the gaps."""
+        """Gaps and statistics under shuffled labels."""
         rng = generator(self.seed, "permutation", *self.rate, self.by)
         reference = self.names.index(self.reference) if "=" in self.reference else None
         return shuffle_labels(self.sums, self.permutations, rng, level=self.level, reference=reference)
 
     @cached_property
     def extremes(self) -> tuple[tuple[str, str], ...]:
-        """The groups with the highest and the lowest rate, by column; two of them also where all are equal."""
+        """The groups with the highest and the lowest rate, by column; two different ones also where all are equal."""
         pairs = (extremes(self.sums, column) for column in range(self.sums.errors.shape[2]))
         return tuple((self.names[worst], self.names[best]) for worst, best in pairs)
 
@@ -98,14 +98,14 @@ class Comparison:
         return None
 
     def interval(self, ends: MaybeEnds, method: str) -> Interval:
-        """Return a number over the speakers of all groups that are compared."""
+        """Return an interval record over the speakers of all compared groups."""
         value, low, high = ends
         return Interval(
             value=value, low=low, high=high, method=method, n=self.sums.people, unit=self.unit, level=self.level
         )
 
     def gap(self, column: int, kind: Kind, pair: tuple[str, str] | None = None) -> Interval | Undefined:
-        """Return the gap of two groups, the worst and the best unless named.
+        """Return the gap of two groups, by default the worst and the best.
 
         Its interval holds whichever two were picked.
         """
@@ -121,18 +121,18 @@ class Comparison:
         return gap.clipped(-1.0, 1.0) if self.bounded else gap
 
     def gaps_to_others(self, column: int) -> dict[str, Interval]:
-        """Return by name each group's rate less that of all other groups together."""
+        """Return each group's rate less that of all other groups together, by name."""
         found = gaps_to_others(self.sums, self.chance, column, level=self.level, noise=self.noise(column))
         return {name: self.interval(ends, OTHERS_METHOD) for name, ends in zip(self.names, found, strict=True)}
 
     def noise_floor(self, column: int) -> Interval:
-        """Return the gap that shuffled labels make."""
+        """Return the noise floor: the gap under shuffled labels."""
         return self.interval(mean_and_quantiles(self.chance.gaps[:, column], self.level), PERMUTED)
 
     def clearest(
         self, column: int, family: Family = "pairs", *, one_sided: bool = False
     ) -> tuple[float, str, str | None]:
-        """Return the chance of the difference that is clearest by its joint interval, and its groups.
+        """Return the joint p-value of the difference with the clearest interval, and its groups.
 
         It is what the test looks at: the largest difference may be that of a group too small to be sure of. The second
         group is None where the first is compared with all others together.
@@ -143,7 +143,7 @@ class Comparison:
         return p, self.names[group], None if against is None else self.names[against]
 
     def p_value(self, column: int, family: Family = "pairs", *, one_sided: bool = False) -> MaybeEnds:
-        """Return the p-value, and its Monte Carlo interval, of all groups erring alike.
+        """Return the p-value, with its Monte Carlo interval, of all groups having one rate.
 
         It is the larger of two: that of shuffled labels, which is exact where the groups' speakers are drawn from one
         population, and that of the joint intervals, which holds where groups of equal rates differ in spread or size.
@@ -159,5 +159,5 @@ class Comparison:
 
 
 def p_method(ends: MaybeEnds, corrected: str = "") -> str:
-    """Return how a p-value of `Comparison.p_value` was made; `corrected` says over what, such as ", Holm over all"."""
+    """Return the method text of `Comparison.p_value`; `corrected` is appended, such as ", Holm over all"."""
     return "none" if ends[1] is None else PERMUTED + corrected

@@ -1,4 +1,4 @@
-"""Sentences on gaps between groups: those that are shown, and how large one could hide where none is.
+"""Sentences on gaps between groups: shown gaps, and the size that could be missed where none is shown.
 
 Severity of a gap, by the lower end of the interval of the absolute gap: high from 0.10, medium from 0.03, low above
 zero.
@@ -19,12 +19,12 @@ POWER = 0.84
 
 
 def severity_of(low: float) -> Severity:
-    """Return the severity of a gap whose interval stays so far from zero."""
+    """Return the severity of a gap, from the distance of its interval from zero."""
     return "high" if low >= HIGH else "medium" if low >= MEDIUM else "low"
 
 
 def how_tested(unit: str = "speakers") -> str:
-    """Return how the p-value of a gap is made."""
+    """Return the name of the test of a gap, in words."""
     return f"labels permuted over {unit} or joint intervals, the larger; Holm"
 
 
@@ -62,7 +62,7 @@ def gap_sentence(
 
 
 def missed_size(widest: float, tests: int, *, level: float) -> float:
-    """Return the gap that four of five audits like this one would show, from the width of the widest interval.
+    """Return the gap that an audit like this shows with 80 % power, from the width of the widest interval.
 
     It has to pass the strictest step of Holm's correction, with a normal quantile of its level for one of so many
     tests. Half the interval over its own quantile is a standard error, and four in five lie `POWER` of them above.
@@ -81,18 +81,18 @@ def missed_words(sizes: str, what: str = "a gap") -> str:
 
 
 def blind_words(draft: Draft, seen: Sequence[str]) -> str:
-    """Return the sentence on gaps of which too few shuffles could tell nothing; empty where there were enough."""
+    """Return the sentence on gaps that too few shuffles could not test; empty where there were enough."""
     why = next((warning.message for warning in draft.warnings if warning.id == OUT_OF_REACH), "")
     return f"nothing was told by {'; '.join(seen)}. {why}" if why and seen else ""
 
 
 def doubtful_words(seen: Sequence[str], tests: str) -> str:
-    """Return the sentence on gaps against which only the correction for all tests stands."""
+    """Return the sentence on gaps that only the correction for multiple tests keeps from being shown."""
     return f"what was seen by {'; '.join(seen)} may be chance, given all {tests}."
 
 
 def joined(lead: str, sentences: Sequence[str]) -> str:
-    """Return sentences one after the other, the first behind a lead and the others with a capital.
+    """Join sentences, the first after a lead and the others with a capital.
 
     >>> joined("In transcription, ", ["nothing was told.", "a gap may hide."])
     'In transcription, nothing was told. A gap may hide.'

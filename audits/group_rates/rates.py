@@ -1,15 +1,15 @@
-"""Pooled error rates of groups with their intervals, and the groups whose speakers' own rates tell another story."""
+"""Pooled error rates of groups with intervals, and groups where they differ from the mean over speakers."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from audits.core.intervals import Interval
-from audits.statistics import Floats, RateIntervals, SpeakerSums, parts_from_pooled, rate_intervals
+from audits.statistics import Floats, RateIntervals, SpeakerSums, differs_from_pooled, rate_intervals
 from audits.statistics.clustered_rates import Spread
 
-PARTED_NAMED = 12
-"""Groups that a sentence on parting rates names at the most."""
+MOST_NAMED = 12
+"""Groups that a sentence on differing rates names at most."""
 
 
 def rate_at(rates: RateIntervals, index: int, *, unit: str = "speakers", most: float = np.inf) -> Interval:
@@ -50,8 +50,8 @@ def group_rates(
     ]
 
 
-def parted(mean: Spread, above: Spread, names: Sequence[str], *, level: float, tests: int) -> Iterator[str]:
-    """Yield, as a sentence lists them, the groups whose mean over speakers and pooled rate part.
+def differing(mean: Spread, above: Spread, names: Sequence[str], *, level: float, tests: int) -> Iterator[str]:
+    """Yield in words the groups whose mean over speakers differs from the pooled rate.
 
     A pooled rate is that of the words: who says much weighs much. Where those err more, or less, it hangs on how many
     of them were drawn, and its interval cannot know of any who were not.
@@ -61,16 +61,16 @@ def parted(mean: Spread, above: Spread, names: Sequence[str], *, level: float, t
     mean, above
         As of `mean_of_rates`.
     """
-    for at in np.flatnonzero(parts_from_pooled(mean, above, level=level, tests=tests)).tolist():
+    for at in np.flatnonzero(differs_from_pooled(mean, above, level=level, tests=tests)).tolist():
         value = float(mean.value[at])
         yield f"{names[at]} ({value:.3f} each, {value - float(above.value[at]):.3f} pooled)"
 
 
-def parted_words(groups: Sequence[str], unit: str = "speakers", trials: str = "words") -> str:
-    """Return the sentence on groups, each as of `parted`, in which the size of a speaker goes with the rate."""
-    more = f" and {len(groups) - PARTED_NAMED} more" if len(groups) > PARTED_NAMED else ""
+def differing_words(groups: Sequence[str], unit: str = "speakers", trials: str = "words") -> str:
+    """Return the sentence on groups (from `differing`) in which the amount of speech goes with the error rate."""
+    more = f" and {len(groups) - MOST_NAMED} more" if len(groups) > MOST_NAMED else ""
     return (
-        f"Who says more errs otherwise than who says less, in {', '.join(groups[:PARTED_NAMED])}{more}: the mean over "
+        f"Who says more errs otherwise than who says less, in {', '.join(groups[:MOST_NAMED])}{more}: the mean over "
         f"{unit} and the pooled rate part. The pooled rate is that of the {trials}, and hangs on how many such {unit} "
         "were drawn: others may change it beyond its interval."
     )

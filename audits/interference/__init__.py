@@ -1,4 +1,4 @@
-"""Which languages hurt each other, and which help, when one model has to learn both?
+"""Measure which languages hurt each other, and which help, when one model has to learn both.
 
 From small models that are trained on every language and every pair, from an encoder of yours that is trained on, or
 from losses that were measured elsewhere.
@@ -19,7 +19,7 @@ _CORPORA, _MODELS, _STATISTICS, _WORK = ("Languages", "Models", "Numbers and int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(Workers):
-    """What `miles interference` can be asked."""
+    """Options of `miles interference`."""
 
     corpus: Path | None = argument(
         "Folder with one file a language, <code>.txt, a sentence a line; langs.csv beside them may say script, family "

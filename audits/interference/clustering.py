@@ -1,4 +1,4 @@
-"""The order of languages in a matrix in which those that hurt each other least stand together."""
+"""Order of languages in a matrix that puts those side by side that hurt each other least."""
 
 import numpy as np
 from numpy.typing import NDArray

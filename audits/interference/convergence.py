@@ -1,4 +1,4 @@
-"""Models that have learnt so little that a difference between them would be noise of the optimisation.
+"""Convergence of models: which have learnt so little that a difference would be noise of the optimisation.
 
 A masked language model first learns how frequent each token is, and may stay there for long. The loss of such a model
 says when it will leave, not what another language does to it. It has no number here, but a reason.
@@ -20,14 +20,14 @@ LATEST_EXIT = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Baseline:
-    """What a count of tokens, and one of neighbouring tokens, loses at the same hidden places."""
+    """The losses of models that count tokens, or pairs of neighbouring tokens, at the same masked positions."""
 
     unigram: Cell
     bigram: Cell
 
 
 def failures(losses: Losses, baselines: Mapping[str, Baseline], margin: float) -> dict[tuple[Languages, str], str]:
-    """Return why models have not converged, by training set and held-out language; one failed seed is enough.
+    """Return the reasons why models did not converge, by training set and held-out language; one failed seed is enough.
 
     The model of a language alone has to beat both baselines by a share, that of several languages the unigram one:
     a language may be hurt as far as that, and it is no failure. All have to be past the plateau by half-time, and those
@@ -58,7 +58,7 @@ def _failure(cell: Cell, baseline: Baseline | None, alone: bool, margin: float) 
 
 
 def _late(losses: Losses, key: tuple[Languages, int, str], baseline: Baseline | None, margin: float) -> str:
-    """Return why a model left the plateau too late, by itself or beside the model of the language alone."""
+    """Return the reason if a model left the plateau too late, by itself or beside the monolingual model."""
     _, seed, code = key
     left = _exit(losses.curves.get(key, ()), baseline, margin)
     alone = _exit(losses.curves.get(((code,), seed, code), ()), baseline, margin)
@@ -75,7 +75,7 @@ def _late(losses: Losses, key: tuple[Languages, int, str], baseline: Baseline | 
 
 
 def _exit(curve: tuple[float, ...], baseline: Baseline | None, margin: float) -> float | None:
-    """Return the share of a training after which its loss was below the plateau; None where that is not known."""
+    """Return the share of the training after which the loss was below the plateau; None where unknown."""
     if baseline is None or not curve:
         return None
     # Without any margin a loss on the plateau would cross it by chance.

@@ -26,7 +26,7 @@ FEWEST = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """One column of scores: its correlation, p-value, and mean errors of prediction by what predicts.
+    """One column of scores: its correlation, p-value, and mean errors of prediction by predictor.
 
     `adjusted` is the p-value after Holm's correction for all columns.
     """
@@ -40,28 +40,28 @@ class Relation:
 
     @property
     def where(self) -> Mapping[str, Coordinate]:
-        """The coordinates of the correlation."""
+        """The keys of the correlation."""
         return {"score": self.score, "side": self.side}
 
     def where_p(self, correction: str) -> Mapping[str, Coordinate]:
-        """Return the coordinates of the p-value."""
+        """Return the keys of the p-value."""
         return {"test": self.score, "correction": correction}
 
     def where_error(self, predictor: str) -> Mapping[str, Coordinate]:
-        """Return the coordinates of an error of prediction."""
+        """Return the keys of an error of prediction."""
         return {"of": "downstream", "score": self.score, "predictor": predictor}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relations:
-    """All columns that could be set against the matrix, and what is to be said of the others."""
+    """All columns that could be related to the matrix, and warnings on the others."""
 
     columns: tuple[Relation, ...] = ()
     warnings: tuple[Warning, ...] = ()
 
 
 def relate(matrix: Matrix, inputs: Inputs, *, permutations: int, seed: int) -> Relations:
-    """Return relations of scores with what languages receive (a score each), or with the cells (a score a pair)."""
+    """Return relations of scores of languages with row means, or of scores of pairs with cells."""
     table = inputs.downstream
     if table is None:
         return Relations()
@@ -121,7 +121,7 @@ def _order_interval(
 
 
 def _left_out(predictor: Floats | None, score: Floats) -> Floats:
-    """Return how far each language's score lies from what a line through all others says; None: from their mean."""
+    """Return leave-one-out errors of a regression of the score; without predictor, of the mean of the others."""
     errors = []
     for index in range(len(score)):
         kept = np.delete(np.arange(len(score)), index)
@@ -136,8 +136,8 @@ def _left_out(predictor: Floats | None, score: Floats) -> Floats:
 
 def _mean_error(errors: Floats, level: float) -> Interval:
     method, (low, high) = mean_interval(errors, level=level, positive=True) or ("none", (None, None))
-    said = method if method == "none" else f"mean absolute error on languages left out one by one, {method}"
-    return Interval(value=float(errors.mean()), low=low, high=high, method=said, n=len(errors), unit="languages")
+    full_method = method if method == "none" else f"mean absolute error on languages left out one by one, {method}"
+    return Interval(value=float(errors.mean()), low=low, high=high, method=full_method, n=len(errors), unit="languages")
 
 
 def _of_pairs(

@@ -1,4 +1,4 @@
-"""What goes with the cells: charts of script and family, of mixtures, of scores, and of single trainings."""
+"""Charts of what goes with the cells: script and family, mixtures, scores, and single trainings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -25,7 +25,7 @@ MOST_NAMED = 8
 
 
 def likeness(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Draw the cells of pairs with one script, or one family, beside those of others."""
+    """Draw the cells of pairs that share script, or family, beside those of other pairs."""
     classes = {name.lower(): column for name, column in counts.inputs.attributes.columns.items()}
     # What no relabelling can test is not held up beside what can.
     tests = {one.name: one for one in counts.effects.tests if one.name in EFFECTS and not one.given}
@@ -46,16 +46,16 @@ def likeness(draft: Draft, counts: Counts) -> Iterator[Figure]:
         caption += f" Of a row of more than {MOST_DOTS} cells, {MOST_DOTS} quantiles are drawn."
     elif any(row.get("open") for row in rows):
         caption += " Grey: no effect could be shown for the cell by itself."
-    told = [key for key in ("added", "held-out", "change", "verdict", "group") if any(key in row for row in rows)]
+    hints = [key for key in ("added", "held-out", "change", "verdict", "group") if any(key in row for row in rows)]
     value = Axis("value", f"Change of the held-out loss, {UNIT}", ".2f")
-    spec = strips(rows, means, value=value, group="group", hints=told, greyed="open")
+    spec = strips(rows, means, value=value, group="group", hints=hints, greyed="open")
     named = [name for name in EFFECTS if any(group.startswith(f"same {name},") for group in means)]
     title = f"Does sharing a {' or a '.join(named)} go with less harm?"
     yield figure_of("likeness", title, caption, spec)
 
 
 def _divided(matrix: Matrix, classes: Mapping[str, str]) -> dict[str, dict[Cell, Judged]]:
-    """Return the cells whose two languages are of one class, and of two."""
+    """Return the cells whose languages share a class, and those whose languages do not."""
     found: dict[str, dict[Cell, Judged]] = {"same": {}, "other": {}}
     for (target, source), judged in matrix.cells.items():
         if target in classes and source in classes:
@@ -85,7 +85,7 @@ def _dots(draft: Draft, counts: Counts, group: str, cells: Mapping[Cell, Judged]
 
 
 def _effect_words(draft: Draft, one: Association) -> str:
-    """Return the difference of the two means, and whether chance would do as much."""
+    """Return the difference of the two means with its p-value, in words."""
     text = f"Same {one.name} less other: {span(draft.row(one.estimate, **one.where))}, for these languages."
     return f"{text} {_chance(one, 1 - draft.level)}"
 
@@ -102,7 +102,7 @@ def _chance(one: Association, alpha: float) -> str:
 
 
 def mixtures(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Draw what real mixtures of three do against what their pairs foretell."""
+    """Draw measured losses of mixtures of three against predictions from pairs."""
     names, cells = names_of(counts.inputs), counts.matrix.cells
     rows: list[Json] = []
     for (chosen, target), judged in counts.mixtures.errors.items():
@@ -171,7 +171,7 @@ def _mixture_words(draft: Draft, rows: Sequence[Json]) -> str:
 
 
 def downstream(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Draw scores of languages against what these receive."""
+    """Draw scores of languages against their mean received interference."""
     related = [one for one in counts.downstream.columns if one.side == "received"]
     table = counts.inputs.downstream
     if not related or table is None:
@@ -196,19 +196,19 @@ def downstream(draft: Draft, counts: Counts) -> Iterator[Figure]:
 
 
 def _scored(draft: Draft, counts: Counts, scores: Sequence[float]) -> list[Json]:
-    """Return a point for every language with a score and a mean change."""
+    """Return a point for every language with a score and a row mean."""
     names, rows = names_of(counts.inputs), list[Json]()
     for code, score in zip(counts.inputs.languages, scores, strict=True):
         received = draft.get("received", target=code)
         if received is not None and np.isfinite(score):
             point = {**ends_of("x", received), "y": score, "y_low": None, "y_high": None}
-            told = {"language": names[code], "received": span(received), "score": f"{score:.4g}"}
-            rows.append({**point, **told, "code": code, "open": False, "named": False})
+            tooltip = {"language": names[code], "received": span(received), "score": f"{score:.4g}"}
+            rows.append({**point, **tooltip, "code": code, "open": False, "named": False})
     return [{**row, "named": len(rows) <= MOST_NAMED} for row in rows]
 
 
 def seeds(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Draw every cell with the value that each training gave it."""
+    """Draw the value of every cell under each training seed."""
     cells = sorted(counts.matrix.cells.items(), key=lambda item: item[1].value)
     if len(counts.inputs.languages) > MOST_SEEDED or max(judged.crossed.seeds for _, judged in cells) < 2:
         return

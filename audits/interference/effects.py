@@ -1,4 +1,4 @@
-"""Script, family, and other similarities of languages that may go with interference, and their tests.
+"""Tests of script, family and other similarities of languages against interference.
 
 Cells of one row or column are not independent, so that no test may count them as such: the languages are relabelled,
 rows and columns together (Mantel 1967; Krackhardt 1988), and with few languages there are few ways to do that.
@@ -32,7 +32,7 @@ FEWEST = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Association:
-    """One likeness of languages and its test.
+    """One similarity of languages and its test.
 
     Parameters
     ----------
@@ -64,17 +64,17 @@ class Association:
 
     @property
     def where(self) -> Mapping[str, Coordinate]:
-        """The coordinates of the estimate."""
+        """The keys of the estimate."""
         return {"adjusted": "yes" if self.given else "no"} if self.name in EFFECTS else {"attribute": self.name}
 
     def where_p(self, correction: str) -> Mapping[str, Coordinate]:
-        """Return the coordinates of the p-value."""
+        """Return the keys of the p-value."""
         return {"test": self.name, "correction": correction, **(self.where if self.name in EFFECTS else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """All tests, in the order in which they stand in the report, and what is to be said of those that are lacking."""
+    """All tests in the order of the report, and warnings on those that cannot be made."""
 
     tests: tuple[Association, ...] = ()
     warnings: tuple[Warning, ...] = ()
@@ -84,7 +84,7 @@ Outcome = Association | Warning
 
 
 def explain(matrix: Matrix, inputs: Inputs, *, permutations: int, seed: int) -> Effects:
-    """Return effects of script and family, and correlations with all other likenesses, with their tests."""
+    """Return effects of script and family, and correlations with all other similarities, with their tests."""
     if not matrix.cells:
         return Effects()
     found: list[Outcome] = [
@@ -111,7 +111,7 @@ def explain(matrix: Matrix, inputs: Inputs, *, permutations: int, seed: int) -> 
 
 
 def _corrected(tests: Sequence[Association]) -> tuple[Association, ...]:
-    """Return the tests with their p-values corrected for one another by Holm, and so those of the contrasts."""
+    """Return the tests with Holm-corrected p-values, and so those of the contrasts."""
     corrected = adjust([one.test.p for one in tests], "holm")
     contrasts = iter(adjust([one.contrast for one in tests if one.contrast is not None], "holm"))
     return tuple(
@@ -128,7 +128,7 @@ def _left_out(one: Likeness, languages: Sequence[str]) -> list[Outcome]:
 
 
 def _plain(matrix: Matrix, languages: Sequence[str], one: Likeness, repeats: int, rng: Generator) -> list[Outcome]:
-    """Return what one likeness alone has to do with the cells."""
+    """Return the test of one similarity alone against the cells."""
     kept = complete(one.matrix)
     grid = np.ix_(kept, kept)
     cells, likeness = matrix.array(languages)[grid], one.matrix[grid]
@@ -148,7 +148,7 @@ def _plain(matrix: Matrix, languages: Sequence[str], one: Likeness, repeats: int
 def _given(
     matrix: Matrix, languages: Sequence[str], one: Likeness, other: Likeness, repeats: int, rng: Generator
 ) -> list[Outcome]:
-    """Return the effect of script given family, or the reverse, where the languages can part the two."""
+    """Return the effect of script given family, or the reverse, where the languages separate the two."""
     kept = complete(one.matrix, other.matrix)
     grid = np.ix_(kept, kept)
     cells, own, held = matrix.array(languages)[grid], one.matrix[grid], other.matrix[grid]
@@ -186,7 +186,7 @@ def _contrast(matrix: Matrix, one: Likeness, test: QapTest, weights: Weights, gi
 def _between(
     matrix: Matrix, languages: Sequence[str], kept: Sequence[int], *likenesses: Floats
 ) -> list[tuple[Weights, tuple[float, ...]]]:
-    """Return the contrasts of the cells between the languages that take part, with their likenesses."""
+    """Return the contrasts of the cells between the chosen languages, with their similarities."""
     found = []
     for target, source in matrix.cells:
         at = languages.index(target), languages.index(source)
@@ -204,7 +204,7 @@ def _difference(matrix: Matrix, languages: Sequence[str], kept: Sequence[int], s
 
 
 def p_interval(test: QapTest, level: float) -> Interval:
-    """Return the p-value of a permutation test: exact where all arrangements were looked at."""
+    """Return the p-value of a permutation test, exact where all permutations were made."""
     if test.exact:
         return exact(test.p, n=test.arrangements, unit="arrangements")
     low, high = clopper_pearson(round(test.p * test.arrangements), test.arrangements, level=level)
@@ -219,13 +219,13 @@ def p_interval(test: QapTest, level: float) -> Interval:
 
 
 def corrected(p: Interval, adjusted: float) -> Interval:
-    """Return a p-value after correction, with the ends of its interval as far off in proportion."""
+    """Return a p-value after correction, with the limits of its interval scaled alike."""
     value, low, high = scaled((p.value, p.low, p.high), adjusted)
     return replace(p, value=value, low=low, high=high)
 
 
 def correlation_interval(cells: Floats, other: Floats, value: float, level: float) -> Interval:
-    """Return a rank correlation over cells, its interval by leaving out one language at a time.
+    """Return a rank correlation over cells with a jackknife interval over languages.
 
     Snijders and Borgatti 1999: the squared standard error over nodes of a network is (n - 2) / (2n) times the sum of
     squares around the mean of the n values without one node each; here on Fisher's scale.

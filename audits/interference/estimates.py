@@ -31,7 +31,7 @@ _BUDGETS = {
 
 
 def estimates(draft: Draft, counts: Counts) -> None:
-    """Add all numbers, and warnings for those that cannot be made; of a part of the models, its losses alone."""
+    """Add all estimates, and warnings for those that cannot be made; of a part of the models, its losses alone."""
     inputs, matrix = counts.inputs, counts.matrix
     draft.title = _title(inputs, counts.options)
     draft.limitations.insert(0, _about_models(inputs, counts.options))
@@ -54,7 +54,7 @@ def _title(inputs: Inputs, options: Options) -> str:
 
 
 def _about_models(inputs: Inputs, options: Options) -> str:
-    """Return of which models alone the report speaks."""
+    """Return which part of the models the report covers, in words."""
     training = inputs.training
     seen = training.steps * training.batch * training.window
     length = f"for {training.steps:,} steps, {seen:,} tokens of a language at most"
@@ -76,7 +76,7 @@ def _warn(draft: Draft, warnings: Iterable[Warning]) -> None:
 
 
 def add_losses(draft: Draft, matrix: Matrix, baselines: Mapping[str, Baseline], sets: Sequence[Languages]) -> None:
-    """Add what counts of tokens lose, and what every model loses on each of its languages."""
+    """Add the losses of the token baselines, and of every model on each of its languages."""
     cells = [(code, order, getattr(one, order)) for code, one in sorted(baselines.items()) for order in BASELINES]
     family = [Contrast((Part(cell.sums[None], cell.weights, cell.factor),)) for _, _, cell in cells]
     level = matrix.level
@@ -96,7 +96,7 @@ def add_losses(draft: Draft, matrix: Matrix, baselines: Mapping[str, Baseline], 
 
 
 def _add(draft: Draft, name: str, judged: Judged | None, where: Mapping[str, Coordinate]) -> None:
-    """Add a contrast that was judged with others, or the warning that it cannot be made or has no interval."""
+    """Add a contrast, or the warning that it cannot be made or has no interval."""
     if judged is None:
         text = "The losses of this number have no seed in common, so that it cannot be made."
         draft.warn("other-seeds", text, **where)
@@ -106,7 +106,7 @@ def _add(draft: Draft, name: str, judged: Judged | None, where: Mapping[str, Coo
 
 
 def _warn_of_few(draft: Draft, matrix: Matrix) -> None:
-    """Warn of languages of which few sentences were held out, or of which a few long ones are most."""
+    """Warn of languages with few held-out sentences, or in which a few long ones dominate."""
     weights = {code: cell.weights for (_, _, code), cell in matrix.losses.cells.items()}
     for code, sizes in sorted(weights.items()):
         # As many of equal length as would be as precise (Kish 1965); of one sentence there is no interval at all.
@@ -137,7 +137,7 @@ def add_matrix(draft: Draft, matrix: Matrix) -> None:
 
 
 def _add_relative(draft: Draft, matrix: Matrix) -> None:
-    """Add cells as shares of the loss of the language alone, linearised: d(p/m) = dp/m - p dm/m^2."""
+    """Add cells as shares of the monolingual loss, linearised: d(p/m) = dp/m - p dm/m^2."""
     shares: dict[Cell, float] = {}
     family: dict[Cell, Weights] = {}
     for target, source in matrix.cells:
@@ -160,7 +160,7 @@ def _add_relative(draft: Draft, matrix: Matrix) -> None:
 
 
 def _value(matrix: Matrix, weights: Weights, *, like: Weights) -> float:
-    """Return the value of a contrast over the seeds that another one has."""
+    """Return the value of a contrast over the seeds of another one."""
     seeds = frozenset.intersection(*(matrix.losses.seeds(chosen, code) for chosen, code in like))
     return float(
         np.mean(
@@ -173,7 +173,7 @@ def _value(matrix: Matrix, weights: Weights, *, like: Weights) -> float:
 
 
 def _warn_of_missing(draft: Draft, matrix: Matrix) -> None:
-    """Warn of every loss and cell that has no number because a model did not converge."""
+    """Warn of every loss and cell that is missing because a model did not converge."""
     for (chosen, code), why in sorted(matrix.failed.items()):
         if len(chosen) != 2:
             text = f"The model of {' and '.join(chosen)} has not converged on {code}: {why}."
@@ -185,13 +185,13 @@ def _warn_of_missing(draft: Draft, matrix: Matrix) -> None:
             id, text = "not-measured", f"No loss of {target} under a model of {target} and {source}."
             reasons = matrix.reasons(target, source)
             if reasons:
-                said = [f"the model of {' and '.join(chosen)}: {why}" for chosen, why in reasons.items()]
-                id, text = "interference.not-converged", f"No number for {target} with {source}: {'; '.join(said)}."
+                causes = [f"the model of {' and '.join(chosen)}: {why}" for chosen, why in reasons.items()]
+                id, text = "interference.not-converged", f"No number for {target} with {source}: {'; '.join(causes)}."
             draft.warn(id, text, target=target, source=source)
 
 
 def _warn_of_partial(draft: Draft, matrix: Matrix, name: str, side: str) -> None:
-    """Warn of means over fewer cells than others have: they are of other partners."""
+    """Warn of means over fewer cells than others, which are not comparable."""
     counts = Counter(target if side == "target" else source for target, source in matrix.cells)
     most = max(counts.values(), default=0)
     for code, count in sorted(counts.items()):
@@ -201,7 +201,7 @@ def _warn_of_partial(draft: Draft, matrix: Matrix, name: str, side: str) -> None
 
 
 def _add_seed_deviation(draft: Draft, matrix: Matrix) -> None:
-    """Add how much a cell scatters over trainings: the root of the mean variance of all cells."""
+    """Add the standard deviation of a cell over seeds: the root of the mean variance of all cells."""
     from scipy.stats import chi2
 
     spreads = [(one.crossed.seed_sd, one.crossed.seeds) for one in matrix.cells.values()]
@@ -220,7 +220,7 @@ def _add_seed_deviation(draft: Draft, matrix: Matrix) -> None:
 
 
 def add_effects(draft: Draft, effects: Effects) -> None:
-    """Add effects of script and family, and correlations with other likenesses, each with its p-value."""
+    """Add effects of script and family, and correlations with other similarities, each with its p-value."""
     _warn(draft, effects.warnings)
     for one in effects.tests:
         draft.add(one.estimate, one.effect, **one.where)
@@ -230,7 +230,7 @@ def add_effects(draft: Draft, effects: Effects) -> None:
 
 
 def add_mixtures(draft: Draft, mixtures: Mixtures) -> None:
-    """Add errors of prediction on real mixtures, and what is predicted of the best and the worst ones."""
+    """Add errors of prediction on measured mixtures, and the predicted best and worst mixtures."""
     for (chosen, target), judged in mixtures.errors.items():
         draft.add("prediction_error", judged.interval, **where_error(chosen, target))
     if mixtures.mean is not None:

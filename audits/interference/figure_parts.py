@@ -1,4 +1,4 @@
-"""What the charts of the matrix have in common: what languages are called, the unit, and how many points are drawn."""
+"""Parts shared by the charts of the matrix: names of languages, the unit, and how many points are drawn."""
 
 from collections.abc import Mapping
 
@@ -27,12 +27,12 @@ LONGEST = 40
 
 
 def is_open(judged: Judged, level: float) -> bool:
-    """Tell whether a contrast cannot be told from 0, and is drawn faint."""
+    """Tell whether a contrast is not significant, and drawn faint."""
     return LETTERS[judged.verdict(level)] in OPEN
 
 
 def names_of(inputs: Inputs) -> dict[str, str]:
-    """Return what each language is called when pointed at: the code, or the name of a table, and its script."""
+    """Return the tooltip name of each language: the code, or the name in a table, and its script."""
     called = {name.lower(): column for name, column in inputs.attributes.columns.items()}
     names = {}
     for code in inputs.languages:
@@ -43,10 +43,10 @@ def names_of(inputs: Inputs) -> dict[str, str]:
 
 
 def figure_of(name: str, title: str, caption: str, spec: Json) -> Figure:
-    """Return a figure whose file has its name."""
+    """Return a figure with its name as file name."""
     return Figure(id=name, title=title, caption=caption, file=name, spec=spec)
 
 
 def ends_of(key: str, row: Estimate) -> Json:
-    """Return a number with its interval as a chart of points takes them."""
+    """Return the columns of a number with its interval, for a chart of points."""
     return {key: row.value, f"{key}_low": row.low, f"{key}_high": row.high}

@@ -1,4 +1,4 @@
-"""The charts of the matrix, each answering the question in its title."""
+"""The charts of the matrix; each answers the question in its title."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ from audits.report.charts.matrix import MOST_NUMBERED
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Yield the figures; one that would have nothing to show is left out."""
+    """Yield the figures; empty ones are left out."""
     if not counts.matrix.cells:
         return
     yield _matrix(draft, counts)
@@ -74,7 +74,7 @@ def _matrix(draft: Draft, counts: Counts) -> Figure:
 
 
 def _marks(count: Mapping[str, int]) -> str:
-    """Return what the cells without a colour are."""
+    """Return the meaning of the cells without a colour, in words."""
     parts = []
     if count["i"]:
         parts.append(f"hatched: no effect could be shown ({count['i']})")

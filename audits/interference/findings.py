@@ -1,4 +1,4 @@
-"""What may be said of the matrix, and how grave it is: no more than the intervals, and the permutations, allow."""
+"""The findings on the matrix and their severity: no more than the intervals and permutations allow."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ def _find_matrix(draft: Draft, counts: Counts) -> None:
 
 
 def _find_none(draft: Draft, counts: Counts) -> None:
-    """Say that there is no cell, and why."""
+    """Add a finding that there is no cell, and why."""
     text = "There is no cell with a number: nothing can be said of interference."
     if not any(len(chosen) > 1 for chosen in counts.inputs.sets):
         text += " One model as it is has losses only: let it be trained on pairs (--steps), or give one for each."
@@ -101,14 +101,14 @@ def _find_none(draft: Draft, counts: Counts) -> None:
 
 
 def _setting(counts: Counts) -> str:
-    """Return under which conditions the cells were measured."""
+    """Return the conditions under which the cells were measured, in words."""
     if counts.inputs.table is not None:
         return "losses measured elsewhere"
     return "models as they are" if counts.inputs.kind == "scored" else _BUDGETS[counts.options.budget]
 
 
 def _noise_words(draft: Draft, matrix: Matrix) -> str:
-    """Return how much cells scatter over seeds, beside the largest effect that is shown."""
+    """Return the scatter of cells over seeds beside the largest significant effect, in words."""
     row = draft.get("seed_deviation")
     if row is None:
         return ""
@@ -117,12 +117,12 @@ def _noise_words(draft: Draft, matrix: Matrix) -> str:
     if not shown:
         # By Bonferroni, since Holm's first step is that: a single effect among nothing has to pass it.
         least = smallest_shown(list(matrix.cells.values()), draft.level)
-        said = (
+        comparison = (
             f" To be shown in any cell it fell on, an effect had to be about {least:.2g} nats per byte."
             if least
             else ""
         )
-        return f" A cell scatters by {noise:.2g} nats per byte from one training to another.{said}"
+        return f" A cell scatters by {noise:.2g} nats per byte from one training to another.{comparison}"
     share = noise / max(shown)
     if share > QUIET_SEEDS:
         draft.warn(
@@ -134,7 +134,7 @@ def _noise_words(draft: Draft, matrix: Matrix) -> str:
 
 
 def smallest_shown(cells: Sequence[Judged], level: float) -> float | None:
-    """Return the effect from which every cell would have had a verdict, by Bonferroni; None where none could have."""
+    """Return the smallest effect that would be significant in every cell (Bonferroni); None if there is none."""
     from scipy.stats import t
 
     known = [(one.crossed.se, one.crossed.df) for one in cells if one.crossed.df is not None]
@@ -144,7 +144,7 @@ def smallest_shown(cells: Sequence[Judged], level: float) -> float | None:
 
 
 def _find_extremes(draft: Draft, counts: Counts) -> None:
-    """Say which are the largest interference and the largest synergy that are shown."""
+    """Add findings on the largest significant interference and synergy."""
     cells, losses = counts.matrix.cells, counts.matrix.losses
     for verdict, sign in (("interference", 1), ("synergy", -1)):
         shown = [cell for cell, judged in cells.items() if judged.verdict(draft.level) == verdict]
@@ -190,7 +190,7 @@ def _find_association(draft: Draft, one: Association) -> None:
 
 
 def _effect_words(row: Estimate, one: Association, alpha: float) -> str:
-    """Return what the permutation test of script or family allows to say."""
+    """Return what the permutation test of script or family shows, in words."""
     kept = f"Of these languages, those of one {one.name} hurt each other"
     if one.contrast is None or one.contrast > alpha:
         kept = f"Whether languages of one {one.name} hurt each other more or less than others cannot be told here"
@@ -199,25 +199,25 @@ def _effect_words(row: Estimate, one: Association, alpha: float) -> str:
         word = "more" if row.value > 0 else "less"
         kept += f" {word} than those of two, by {size_words(row)} nats per byte"
     test = one.test
-    said = f"of {ways_words(test)} to deal {plural(one.name)} to the languages, {as_far_words(test)} as far"
+    counted = f"of {ways_words(test)} to deal {plural(one.name)} to the languages, {as_far_words(test)} as far"
     # Before p itself: where no relabelling could be rare enough, a large p is no finding.
     if test.smallest_p > alpha:
         return (
-            f"{kept}. Whether {one.name} is the reason cannot be shown with these languages: {said}, and none could "
+            f"{kept}. Whether {one.name} is the reason cannot be shown with these languages: {counted}, and none could "
             f"have had p below {test.smallest_p:.2g}."
         )
     if one.adjusted <= alpha:
-        return f"{kept}, and that is more than chance would do: {said} (p {p_words(one.adjusted)} after Holm)."
-    return f"{kept}. That {one.name} is the reason is not shown: {said} (p {p_words(one.adjusted)} after Holm)."
+        return f"{kept}, and that is more than chance would do: {counted} (p {p_words(one.adjusted)} after Holm)."
+    return f"{kept}. That {one.name} is the reason is not shown: {counted} (p {p_words(one.adjusted)} after Holm)."
 
 
 def ways_words(test: QapTest) -> str:
-    """Return how many arrangements were looked at."""
+    """Return how many permutations were made, in words."""
     return f"{test.arrangements:,} {'ways' if test.exact else 'random ways'}"
 
 
 def as_far_words(test: QapTest) -> str:
-    """Return how many of the arrangements part the cells as far as the real one, which is one of them."""
+    """Return how many permutations separate the cells at least as much as the real labels, in words."""
     count = round(test.p * test.arrangements)
     if count >= test.arrangements:
         return "all part the cells"
@@ -270,16 +270,16 @@ def _find_errors(draft: Draft, mixtures: Mixtures) -> None:
 
 
 def find_relation(draft: Draft, one: Relation) -> None:
-    """Say whether a column of scores goes with the matrix."""
+    """Add a finding on whether a column of scores correlates with the matrix."""
     correlation, p = draft.row("downstream_correlation", **one.where), draft.row("p_value", **one.where_p("none"))
     errors = [draft.row("prediction_error", **one.where_error(predictor)) for predictor in one.errors]
     what = "the interference that a language receives" if one.side == "received" else "the cells of the matrix"
-    said = f"p {p_words(one.adjusted)} after Holm"
+    p_value = f"p {p_words(one.adjusted)} after Holm"
     if one.adjusted <= 1 - draft.level:
         way = "rises" if correlation.value > 0 else "falls"
-        text = f"{one.score} {way} with {what}: rank correlation {span(correlation)} ({said})."
+        text = f"{one.score} {way} with {what}: rank correlation {span(correlation)} ({p_value})."
     else:
-        text = f"No relation of {one.score} with {what} could be shown: {span(correlation)} ({said})."
+        text = f"No relation of {one.score} with {what} could be shown: {span(correlation)} ({p_value})."
     if errors:
         ours, plain = errors
         text += f" Left out, a language is foretold within {span(ours)}; by the mean of the others {span(plain)}."

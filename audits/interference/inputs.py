@@ -1,4 +1,4 @@
-"""Everything that can be checked before a model is trained: the plan of the audit."""
+"""The plan of the audit: everything that can be checked before a model is trained."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -85,7 +85,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _check_folders(options: Options) -> None:
-    """Refuse what is no folder: of results, which may yet have to be made, or of other machines."""
+    """Refuse paths of results, or of other machines, that are no folders; that of results may not exist yet."""
     if options.results is not None and options.results.exists() and not options.results.is_dir():
         raise InputError(f"{options.results} is no folder.", where="--results", hint="Name a folder.")
     for name in options.merge:
@@ -132,7 +132,7 @@ def _given(options: Options, training: Training) -> tuple[Inputs, None]:
 
 
 def check_given(codes: Sequence[str]) -> Languages:
-    """Return codes in order.
+    """Return the codes of languages, sorted and checked.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def check_given(codes: Sequence[str]) -> Languages:
 def _trained(
     options: Options, training: Training, part: Part | None, context: Context
 ) -> tuple[Inputs, Subject | None]:
-    """Read the texts, and settle every model that is to be trained or scored."""
+    """Read the texts, and plan every model that is to be trained or scored."""
     corpus = _corpus(options)
     languages = check_codes(corpus, options.langs or _codes_of(corpus))
     if len(languages) < 2:
@@ -217,7 +217,7 @@ def _corpus(options: Options) -> Path:
 
 
 def _check_window(window: int, texts: Mapping[str, LanguageText]) -> None:
-    """Refuse a window of bytes that a text does not fill; with other tokens that shows when the text is cut."""
+    """Refuse a window of bytes longer than a text; with other tokens this shows only when the text is tokenised."""
     sizes = {code: sum(len(line) + 1 for line in text.held) for code, text in texts.items()}
     least = min(sizes, key=lambda code: sizes[code])
     if sizes[least] < window:
@@ -229,7 +229,7 @@ def _check_window(window: int, texts: Mapping[str, LanguageText]) -> None:
 
 
 def _train_bytes(options: Options, training: Training) -> int:
-    """Return how much of a language is read: as much as its windows can hold, or what counts of tokens need."""
+    """Return how many bytes of a language are read: what its windows hold, or what the token baselines need."""
     per_token = 1 if options.tokenizer == BYTES.name and options.model is None else MOST_PER_TOKEN
     asked = training.steps * training.batch * training.window * per_token
     return min(max(asked, LEAST_COUNTED), MOST_READ)

@@ -1,4 +1,4 @@
-"""What does a user know about languages beside their texts: how alike are two, and how well does a task go in each?
+"""Tables of what a user knows about languages: how alike two are, and how well a task goes in each.
 
 All matrices are (n, n) over the codes as asked, the target in the rows and the source in the columns. What a file
 does not say is NaN there, never 0; how much that is stands in the notes.
@@ -28,7 +28,7 @@ _KEYS: tuple[tuple[str, ...], ...] = (("target", "source"), ("lang", "with"), ("
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Similarity:
-    """One measure of how alike languages are, or how far apart; which of both is for the user to know.
+    """One measure of similarity or distance of languages; which of both, the user knows.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Similarity:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Downstream:
-    """Scores of a task; whether more is better is for the user to know.
+    """Scores of a task; whether higher is better, the user knows.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Downstream:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dyads:
-    """What an attribute of languages says of two of them.
+    """An attribute of languages as a measure of their pairs.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Dyads:
 
 @dataclass(slots=True)
 class _Found:
-    """Values by column and cell, each cell with the line that gave it, and the languages that nobody asked for."""
+    """Values by column and cell, each with its line, and the languages that are not in the matrix."""
 
     cells: dict[tuple[str, ...], int]
     values: dict[str, dict[tuple[str, ...], float]]
@@ -113,7 +113,7 @@ def read_similarity(path: Path, codes: Sequence[str]) -> tuple[Similarity, ...]:
 
 
 def read_downstream(path: Path, codes: Sequence[str]) -> Downstream:
-    """Read a task's scores: a column code or lang, or columns target and source or lang and with; then numbers.
+    """Read scores of a task: a column code or lang, or columns target and source or lang and with; then numbers.
 
     Raises
     ------
@@ -125,8 +125,8 @@ def read_downstream(path: Path, codes: Sequence[str]) -> Downstream:
     keys = next((keys for keys in _KEYS if {*keys} <= {*table.columns}), None)
     if keys is None:
         hint = "Name a column code, for a score of each language, or two columns target and source."
-        said = "The columns do not say of which language a score is."
-        raise InputError(said, where=str(path), hint=f"{hint} {suggest('code', table.columns)}")
+        message = "The columns do not say of which language a score is."
+        raise InputError(message, where=str(path), hint=f"{hint} {suggest('code', table.columns)}")
     found = _long(table, keys, codes)
     values = np.stack([_fill(column, codes, len(keys)) for column in found.values.values()])
     if np.isnan(values).all():
@@ -172,7 +172,7 @@ def dyads(column: Mapping[str, str], codes: Sequence[str]) -> Dyads:
 
 
 def _number(text: str) -> float:
-    """Return a plain number of a sane size, else NaN."""
+    """Return a plain number of reasonable size, else NaN."""
     value = float(text) if _NUMBER.fullmatch(text) else np.nan
     return value if abs(value) <= _LARGEST else np.nan
 
@@ -182,8 +182,8 @@ def _table(path: Path) -> Table:
     if path.exists() and not path.is_file() and not path.is_dir():
         raise InputError("This is not an ordinary file.", where=str(path), hint="Name a CSV, TSV or JSON file.")
     if size > MOST_BYTES:
-        said = f"The table has {size} bytes; {MOST_BYTES} can be read."
-        raise InputError(said, where=str(path), hint="Keep the rows of the languages that are audited.")
+        message = f"The table has {size} bytes; {MOST_BYTES} can be read."
+        raise InputError(message, where=str(path), hint="Keep the rows of the languages that are audited.")
     return read_table(path)
 
 
@@ -197,10 +197,10 @@ def _is_square(table: Table) -> bool:
 
 
 def _long(table: Table, keys: Sequence[str], codes: Sequence[str]) -> _Found:
-    """Read rows that name a language or a pair; a column without a name or without numbers is left out, and told."""
+    """Read rows that name a language or a pair; columns without a name or numbers are skipped, with a note."""
     names = [name for name in table.columns if name not in keys]
     # A column without a name is the index that a data frame writes beside its rows.
-    named = [name for place, name in enumerate(table.columns, start=1) if name in names and name != f"column {place}"]
+    named = [name for number, name in enumerate(table.columns, start=1) if name in names and name != f"column {number}"]
     table = table.with_points(named)
     numeric = [name for name in named if any(not np.isnan(_number(_cell(row, name))) for row in table.rows)]
     if not numeric:
@@ -229,9 +229,9 @@ def _square(table: Table, codes: Sequence[str]) -> _Found:
     asked = frozenset(codes)
     here = [_cell(row, first) for row in table.rows]
     if asked.isdisjoint(others) or asked.isdisjoint(here):
-        said = f"The table is neither of pairs nor square: its columns are {_some(table.columns)}."
+        message = f"The table is neither of pairs nor square: its columns are {_some(table.columns)}."
         hint = f"Name two columns a and b, or write the codes in the first column and the header: {_some(codes)}."
-        raise InputError(said, where=str(table.path), hint=hint)
+        raise InputError(message, where=str(table.path), hint=hint)
     for row, code in zip(table.with_points(others).rows, here, strict=True):
         where = f"{table.path}:{row.line}"
         _enter(found, (code,), row.line, where)
@@ -245,12 +245,12 @@ def _square(table: Table, codes: Sequence[str]) -> _Found:
 
 def _enter(found: _Found, key: tuple[str, ...], line: int, where: str) -> None:
     if found.cells.setdefault(key, line) != line:
-        said = f"{' and '.join(key)} stands in line {found.cells[key]} already."
-        raise InputError(said, where=where, hint="Give every language or pair once.")
+        message = f"{' and '.join(key)} stands in line {found.cells[key]} already."
+        raise InputError(message, where=where, hint="Give every language or pair once.")
 
 
 def _read(text: str, where: str) -> float:
-    """Return a number, or NaN of a cell that says that there is none."""
+    """Return a number, or NaN for a cell that marks a missing value."""
     number = np.nan if text.casefold() in _ABSENT else _number(text)
     if np.isnan(number) and text.casefold() not in _ABSENT:
         hint = "Write plain numbers with a decimal point; leave the cell empty where there is none."
@@ -259,15 +259,15 @@ def _read(text: str, where: str) -> float:
 
 
 def _fill(values: Mapping[tuple[str, ...], float], codes: Sequence[str], axes: int) -> Floats:
-    place = {code: index for index, code in enumerate(codes)}
+    position = {code: index for index, code in enumerate(codes)}
     array = np.full((len(codes),) * axes, np.nan)
     for key, value in values.items():
-        array[tuple(place[code] for code in key)] = value
+        array[tuple(position[code] for code in key)] = value
     return array
 
 
 def _similarity(name: str, given: Floats, found: _Found) -> Similarity:
-    """Give each pair that is known in one direction the same value in the other."""
+    """Return a symmetric similarity: a pair known in one direction has that value in the other too."""
     matrix = np.where(np.isnan(given), given.T, given)
     notes = _notes(found)
     upper = np.triu_indices(len(matrix), k=1)
@@ -289,9 +289,9 @@ def _notes(found: _Found) -> list[str]:
 
 
 def _nothing(what: str, path: Path, found: _Found, codes: Sequence[str]) -> InputError:
-    said = f"The file has no number for any {what} of {_some(codes)}"
-    said += f"; it knows {_some(sorted(found.strange))}." if found.strange else "."
-    return InputError(said, where=str(path), hint="Use the codes of the corpus, as in the names of its files.")
+    message = f"The file has no number for any {what} of {_some(codes)}"
+    message += f"; it knows {_some(sorted(found.strange))}." if found.strange else "."
+    return InputError(message, where=str(path), hint="Use the codes of the corpus, as in the names of its files.")
 
 
 def _some(names: Iterable[str]) -> str:

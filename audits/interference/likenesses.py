@@ -1,4 +1,4 @@
-"""What two languages have in common: script, family, another attribute, a similarity that is given, their n-grams."""
+"""Similarities of two languages: script, family, another attribute, a similarity that is given, their n-grams."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ MOST_OVERLAP = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Likeness:
-    """What pairs of languages have in common, larger for more; a class is 1 or 0."""
+    """One similarity of pairs of languages, larger for more; a shared class is 1, else 0."""
 
     name: str
     kind: str
@@ -26,19 +26,19 @@ class Likeness:
 
 
 def plural(name: str) -> str:
-    """Return how several scripts, or families, are called."""
+    """Return the plural of script or family."""
     return {"family": "families"}.get(name, f"{name}s")
 
 
 def names_of(inputs: Inputs) -> tuple[str, ...]:
-    """Return the names of all likenesses but script and family."""
+    """Return the names of all similarities but script and family."""
     columns = [name for name in inputs.attributes.columns if name.lower().replace("_", " ") not in (*EFFECTS, *NEVER)]
     own = [OVERLAP] if inputs.texts and len(inputs.languages) <= MOST_OVERLAP else []
     return (*columns, *(one.name for one in inputs.similarities), *own)
 
 
 def likenesses_of(inputs: Inputs) -> list[Likeness]:
-    """Return all likenesses, as matrices over the languages."""
+    """Return all similarities, as matrices over the languages."""
     from audits.interference.language_tables import dyads
     from probes.language_models.byte_ngrams import overlap_matrix
 
@@ -62,7 +62,7 @@ def likenesses_of(inputs: Inputs) -> list[Likeness]:
 
 
 def complete(*likenesses: Floats) -> list[int]:
-    """Return the indices of languages between which all likenesses are known, leaving out as few as it seems to take.
+    """Return the indices of languages between which all similarities are known, leaving out few (greedily).
 
     >>> complete(np.array([[0.0, 1.0, np.nan], [1.0, 0.0, np.nan], [1.0, 1.0, 0.0]]))
     [0, 1]

@@ -1,4 +1,4 @@
-"""Rows of a file of losses, before any is compared.
+"""The reader of a file of losses: its rows, before any is compared.
 
 They become columns of numbers, block by block. Anything that is no loss is refused with its line.
 """
@@ -50,7 +50,7 @@ SCHEMA = Schema(
 
 @dataclass(slots=True)
 class LossRows:
-    """Columns of the file, one entry a row; `model` and `sentence` are places in the tuples below."""
+    """Columns of the file, one entry a row; `model` and `sentence` are indices of the tuples below."""
 
     lines: Integers
     model: Integers
@@ -89,7 +89,7 @@ def read_rows(path: Path) -> tuple[LossRows, list[str]]:
 
 
 class _Collector:
-    """What has been read, block by block; each distinct text of a column is read once."""
+    """A collector of rows, block by block; each distinct text of a column is parsed once."""
 
     def __init__(self, path: Path, weight: str | None) -> None:
         self.path = path
@@ -101,7 +101,7 @@ class _Collector:
         self.parts: list[tuple[NDArray[Any], ...]] = []
 
     def add(self, block: CellBlock) -> None:
-        """Take in a block of rows."""
+        """Add a block of rows."""
         lines = block.lines
         pairs = list(zip(block.texts("lang"), block.texts("with"), strict=True))
         zeros = np.zeros(len(block), dtype=np.int64)
@@ -120,9 +120,9 @@ class _Collector:
         parts = [part.strip() for part in partners.split("+")]
         for column, code in (("lang", lang), *(("with", part) for part in parts)):
             if not _CODE.fullmatch(code):
-                said = f"{code[:60]!r} is no code of a language."
+                message = f"{code[:60]!r} is no code of a language."
                 hint = "with names the languages trained on beside lang, joined by +; lang itself: monolingual."
-                raise InputError(said, where=f"{self.path}:{line}, {column}", hint=hint)
+                raise InputError(message, where=f"{self.path}:{line}, {column}", hint=hint)
         return self.models.setdefault((tuple(sorted({lang, *parts})), lang), len(self.models))
 
     def _sentence(self, text: str, line: int) -> int:
@@ -135,7 +135,7 @@ class _Collector:
 def _coded(
     values: Sequence[_Value], lines: Sequence[int], known: dict[_Value, int], read: Callable[[_Value, int], int]
 ) -> Integers:
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         if value not in known:
-            known[value] = read(value, lines[place])
+            known[value] = read(value, lines[index])
     return np.fromiter(map(known.__getitem__, values), dtype=np.int64, count=len(values))

@@ -1,4 +1,4 @@
-"""Which losses of which models were measured elsewhere, and which of them can be compared?
+"""Losses that were measured elsewhere, and those of them that can be compared.
 
 A row is the loss of one language, `lang`, in nats per byte of its held-out text, under a model trained on `lang` and
 on what `with` names: the language itself (nothing else), another language, or several joined by `+`. With a column
@@ -29,7 +29,7 @@ UNIFORM = math.log(256)
 
 
 class CellKey(NamedTuple):
-    """Which loss: the languages trained on, sorted; the seed of the training; the language that is held out."""
+    """The key of a loss: the languages trained on, sorted; the seed of the training; the held-out language."""
 
     languages: tuple[str, ...]
     seed: int
@@ -85,7 +85,7 @@ class LossTable:
 
 
 _Cells = dict[CellKey, Integers]
-"""Rows of each loss, as places in the columns, in the order of their sentences."""
+"""Rows of each loss, as indices of the columns, in the order of their sentences."""
 
 
 def read_losses(path: Path, *, codes: Sequence[str] | None = None) -> LossTable:
@@ -106,15 +106,15 @@ def read_losses(path: Path, *, codes: Sequence[str] | None = None) -> LossTable:
         leaves nothing to be compared.
     """
     rows, notes = read_rows(path)
-    places, skipped = _usable(rows, codes, path)
-    cells = _cells(rows, places)
+    indices, skipped = _usable(rows, codes, path)
+    cells = _cells(rows, indices)
     lost = {code for key in cells for code in key.languages} | {*(codes or ())}
     _drop_unpaired(cells, skipped)
     if not any(len(key.languages) > 1 for key in cells):
         reasons = "".join(f"; {reason}: {count}" for reason, count in skipped.items() if count)
-        said = f"None of the {len(rows.lines)} rows is a loss under several languages that can be compared{reasons}."
+        message = f"None of the {len(rows.lines)} rows is a loss under several languages that can be compared{reasons}."
         hint = "Give a language's monolingual loss (with = lang) and one with another language, from the same seed."
-        raise InputError(said, where=str(path), hint=hint)
+        raise InputError(message, where=str(path), hint=hint)
     shared = _shared(rows, cells, path)
     skipped[NOT_SHARED] = sum(map(len, cells.values())) - sum(map(len, shared.values()))
     names = {key.lang: tuple(map(rows.sentences.__getitem__, rows.sentence[own])) for key, own in shared.items()}
@@ -141,37 +141,37 @@ def _usable(rows: LossRows, codes: Sequence[str] | None, path: Path) -> tuple[In
         raise InputError(f"The file has no loss of {missing[0]!r}.", where=str(path), hint=suggest(missing[0], there))
     asked = [codes is None or {*languages} <= {*codes} for languages, _ in rows.models]
     wanted, full = np.array(asked)[rows.model], rows.weight > 0
-    places = np.flatnonzero(wanted & full)
+    indices = np.flatnonzero(wanted & full)
     # Equal rows keep the order of the file.
-    places = places[np.lexsort((rows.sentence[places], rows.seed[places], rows.model[places]))]
+    indices = indices[np.lexsort((rows.sentence[indices], rows.seed[indices], rows.model[indices]))]
     columns = (rows.model, rows.seed, rows.sentence)
-    same = np.logical_and.reduce([column[places][1:] == column[places][:-1] for column in columns])
+    same = np.logical_and.reduce([column[indices][1:] == column[indices][:-1] for column in columns])
     if same.any():
-        again = places[1:][same].min()
-        first = next(int(place) for place in places if all(column[place] == column[again] for column in columns))
-        said = f"The loss of {_where(rows, int(again))} stands in line {rows.lines[first]} already."
-        raise InputError(said, where=f"{path}:{rows.lines[again]}", hint="Give every loss once, or a column seed.")
-    return places, {NOT_ASKED: int((~wanted).sum()), NO_WEIGHT: int((wanted & ~full).sum())}
+        again = indices[1:][same].min()
+        first = next(int(index) for index in indices if all(column[index] == column[again] for column in columns))
+        message = f"The loss of {_where(rows, int(again))} stands in line {rows.lines[first]} already."
+        raise InputError(message, where=f"{path}:{rows.lines[again]}", hint="Give every loss once, or a column seed.")
+    return indices, {NOT_ASKED: int((~wanted).sum()), NO_WEIGHT: int((wanted & ~full).sum())}
 
 
-def _where(rows: LossRows, place: int) -> str:
-    languages, lang = rows.models[rows.model[place]]
-    name = rows.sentences[rows.sentence[place]]
-    return f"{lang} under {'+'.join(languages)}, seed {rows.seed[place]}" + (f", sentence {name!r}" if name else "")
+def _where(rows: LossRows, index: int) -> str:
+    languages, lang = rows.models[rows.model[index]]
+    name = rows.sentences[rows.sentence[index]]
+    return f"{lang} under {'+'.join(languages)}, seed {rows.seed[index]}" + (f", sentence {name!r}" if name else "")
 
 
-def _cells(rows: LossRows, places: Integers) -> _Cells:
-    model, seed = rows.model[places], rows.seed[places]
+def _cells(rows: LossRows, indices: Integers) -> _Cells:
+    model, seed = rows.model[indices], rows.seed[indices]
     ends = np.flatnonzero((model[1:] != model[:-1]) | (seed[1:] != seed[:-1])) + 1
     found: _Cells = {}
-    for group in np.split(places, ends) if len(places) else ():
+    for group in np.split(indices, ends) if len(indices) else ():
         languages, lang = rows.models[rows.model[group[0]]]
         found[CellKey(languages, int(rows.seed[group[0]]), lang)] = group
     return found
 
 
 def _drop_unpaired(cells: _Cells, skipped: dict[str, int]) -> None:
-    """Remove and count the losses with which there is no monolingual one of the same seed."""
+    """Remove and count the losses without a monolingual one of the same seed."""
     measured = {key.lang for key in cells if len(key.languages) == 1}
     for key in [key for key in cells if key._replace(languages=(key.lang,)) not in cells]:
         reason = OTHER_SEED if key.lang in measured else NO_MONOLINGUAL
@@ -179,15 +179,15 @@ def _drop_unpaired(cells: _Cells, skipped: dict[str, int]) -> None:
 
 
 def _shared(rows: LossRows, cells: _Cells, path: Path) -> _Cells:
-    """Return the rows of the sentences that all models of a language have, after a look at their weights."""
+    """Return the rows of the sentences that all models of a language share, after a check of their weights."""
     found: _Cells = {}
     for lang in dict.fromkeys(key.lang for key in cells):
         keys = [key for key in cells if key.lang == lang]
         common = reduce(np.intersect1d, (rows.sentence[cells[key]] for key in keys))
         if not len(common):
-            said = f"The models of {lang!r} were not measured on one sentence in common."
+            message = f"The models of {lang!r} were not measured on one sentence in common."
             hint = "Measure all models of a language on the same held-out sentences, by the same ids."
-            raise InputError(said, where=f"{path}, sentence", hint=hint)
+            raise InputError(message, where=f"{path}, sentence", hint=hint)
         for key in keys:
             found[key] = cells[key][np.isin(rows.sentence[cells[key]], common)]
     for key, own in found.items():
@@ -195,16 +195,20 @@ def _shared(rows: LossRows, cells: _Cells, path: Path) -> _Cells:
         alone = found[key._replace(languages=(key.lang,))]
         differ = np.flatnonzero(~np.isclose(rows.weight[own], rows.weight[alone], rtol=1e-9, atol=0.0))
         if len(differ):
-            mine, other = int(own[differ[0]]), int(alone[differ[0]])
-            said = f"{_where(rows, mine)} has the weight {rows.weight[mine]:g}, alone {rows.weight[other]:g}"
+            added, reference = int(own[differ[0]]), int(alone[differ[0]])
+            message = f"{_where(rows, added)} has the weight {rows.weight[added]:g}, alone {rows.weight[reference]:g}"
             hint = "A sentence counts alike under all models of a seed: write its bytes."
-            raise InputError(f"{said} (line {rows.lines[other]}).", where=f"{path}:{rows.lines[mine]}", hint=hint)
+            raise InputError(
+                f"{message} (line {rows.lines[reference]}).", where=f"{path}:{rows.lines[added]}", hint=hint
+            )
     return found
 
 
 def _doubts(cells: Mapping[CellKey, LossCell]) -> list[str]:
     losses = [cell.loss for cell in cells.values()]
     high = sum(loss > UNIFORM for loss in losses)
-    said = f"{high} of {len(losses)} losses are above {UNIFORM:.2f} nats per byte, the largest is {max(losses):.4g}: "
-    said += "a model that knows nothing has no more. They may be in bits, or of tokens instead of bytes."
-    return [said] if high else []
+    message = (
+        f"{high} of {len(losses)} losses are above {UNIFORM:.2f} nats per byte, the largest is {max(losses):.4g}: "
+    )
+    message += "a model that knows nothing has no more. They may be in bits, or of tokens instead of bytes."
+    return [message] if high else []

@@ -1,4 +1,4 @@
-"""What each model lost on each held-out sentence, wherever it was trained."""
+"""The loss of each model on each held-out sentence, wherever it was trained."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cell:
-    """What one model lost on one language.
+    """The losses of one model on one language.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Losses:
 
 
 def from_models(languages: Languages, found: Iterable[tuple[Languages, int, Mapping[str, Any]]]) -> Losses:
-    """Return losses from what was kept of finished models: training set, number of the seed, value."""
+    """Return losses from the results of finished models: training set, number of the seed, value."""
     cells: dict[tuple[Languages, int, str], Cell] = {}
     curves: dict[tuple[Languages, int, str], tuple[float, ...]] = {}
     diverged = set()
@@ -99,7 +99,7 @@ def from_table(table: LossTable) -> Losses:
 
 
 def with_of(chosen: Languages, code: str) -> str:
-    """Return how a training set is named beside one of its languages.
+    """Return the name of a training set beside one of its languages, as the key `with` has it.
 
     >>> with_of(("en",), "en"), with_of(("en", "fr"), "en"), with_of(("de", "en", "fr"), "en")
     ('en', 'fr', 'de+fr')

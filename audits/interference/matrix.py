@@ -1,4 +1,4 @@
-"""The matrix: contrasts of losses, judged together with others of their kind, and what is known of each of them."""
+"""The matrix: contrasts of losses, with intervals and p-values corrected over all of their kind."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ Cell = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """One contrast with its p-value after correction for all of its kind; None where there is one seed.
+    """One contrast with its p-value corrected for all of its kind; None where there is one seed.
 
     `family` is how many were judged together.
     """
@@ -36,16 +36,16 @@ class Judged:
 
     @property
     def value(self) -> float:
-        """The number itself."""
+        """The value of the contrast."""
         return self.crossed.value
 
     @property
     def interval(self) -> Interval:
-        """The number with its interval."""
+        """The value with its interval."""
         return interval_of(self.crossed, self.family)
 
     def verdict(self, level: float) -> Verdict:
-        """Return what can be said of it once all of its kind have been looked at."""
+        """Return the verdict after correction for all contrasts of its kind."""
         if self.adjusted is None:
             return "untested"
         if self.adjusted > 1 - level:
@@ -53,12 +53,12 @@ class Judged:
         return "interference" if self.value > 0 else "synergy"
 
     def shown(self, level: float) -> bool:
-        """Tell whether it can be told from 0."""
+        """Tell whether it differs significantly from 0."""
         return self.verdict(level) in ("interference", "synergy")
 
 
 def interval_of(crossed: Crossed, family: int = 1) -> Interval:
-    """Return a contrast with its interval; without spread over anything it has none."""
+    """Return a contrast with its interval; without any spread it has none."""
     known = crossed.low is not None and crossed.high is not None
     return Interval(
         value=crossed.value,
@@ -106,7 +106,7 @@ class Matrix:
 
     @cached_property
     def cells(self) -> dict[Cell, Judged]:
-        """By how much the loss of a target rises with a source."""
+        """The rise of the loss of a target with a source, judged."""
         return self.judged(self.contrasts)
 
     @cached_property
@@ -117,12 +117,12 @@ class Matrix:
 
     @cached_property
     def asymmetries(self) -> dict[Cell, Judged]:
-        """By how much more the first language of a pair is hurt than the second."""
+        """The excess of what the first language of a pair receives over the second, judged."""
         return self.judged(self.differences)
 
     @cached_property
     def received(self) -> dict[str, Judged]:
-        """The mean of each row: what a language receives from those that are added to it."""
+        """The mean of each row: what a language receives from others, judged."""
         return self.judged(self.means("target"))
 
     def means(self, side: Literal["target", "source"]) -> dict[str, Weights]:
@@ -143,7 +143,7 @@ class Matrix:
         return made
 
     def known(self, chosen: Languages, code: str) -> bool:
-        """Tell whether the loss of a training set on a language is there and stands."""
+        """Tell whether the loss of a training set on a language is there and its model converged."""
         return (chosen, code) not in self.failed and bool(self.losses.seeds(chosen, code))
 
     def cell(self, target: str, source: str) -> Weights | None:
@@ -154,12 +154,12 @@ class Matrix:
         return {(pair, target): 1.0, ((target,), target): -1.0}
 
     def reasons(self, target: str, source: str) -> dict[Languages, str]:
-        """Return why a cell has no number, by the training set that failed; empty where none did."""
+        """Return the reasons why a cell is missing, by the training set that failed; empty where none did."""
         sets = ((target,), tuple(sorted((target, source))))
         return {chosen: self.failed[chosen, target] for chosen in sets if (chosen, target) in self.failed}
 
     def contrast(self, weights: Weights) -> Contrast | None:
-        """Return what the statistics take, from the seeds that all of its losses have; None where they share none."""
+        """Return a weighted sum of losses as a contrast, from the seeds that all share; None where they share none."""
         seeds = frozenset.intersection(*(self.losses.seeds(chosen, code) for chosen, code in weights))
         if not seeds:
             return None
@@ -174,7 +174,7 @@ class Matrix:
         return Contrast(tuple(parts))
 
     def _sums(self, chosen: Languages, code: str, seeds: tuple[int, ...]) -> NDArray[np.float64]:
-        """Return the nats of each sentence, (seeds, sentences), as they would be at the weights of the first seed."""
+        """Return the nats of each sentence, (seeds, sentences), at the weights of the first seed."""
         key = (chosen, code, seeds)
         if key not in self._stacked:
             cells = [self.losses.cells[chosen, seed, code] for seed in seeds]
@@ -213,7 +213,7 @@ class Matrix:
 
 
 def combined(parts: Sequence[tuple[float, Weights]]) -> dict[tuple[Languages, str], float]:
-    """Return a sum of contrasts, each times a number; what cancels is left out.
+    """Return a weighted sum of contrasts; terms that cancel are left out.
 
     >>> combined([(1.0, {(("a", "b"), "a"): 1.0, (("a",), "a"): -1.0}), (-1.0, {(("a",), "a"): -1.0})])
     {(('a', 'b'), 'a'): 1.0}

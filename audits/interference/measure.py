@@ -1,4 +1,4 @@
-"""From jobs to losses: train what is missing, wherever there are workers, and collect what all models lost."""
+"""Train the models that are missing, wherever there are workers, and collect the losses of all."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ MOST_UNKNOWN, FEW_UNKNOWN = 0.1, 0.001
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Counts:
-    """What was measured, and what statistics make of it; each is computed once, when it is first asked for.
+    """The losses of all models, and statistics of them, each computed once when first needed.
 
     Parameters
     ----------
@@ -50,22 +50,22 @@ class Counts:
 
     @cached_property
     def effects(self) -> Effects:
-        """What script, family and other similarities have to do with the cells."""
+        """The tests of script, family and other similarities against the cells."""
         return explain(self.matrix, self.inputs, permutations=self.options.permutations, seed=self.seed)
 
     @cached_property
     def mixtures(self) -> Mixtures:
-        """What pairs foretell of mixtures of three."""
+        """The predictions of mixtures of three from pairs."""
         return mix(self.matrix, self.inputs.sets)
 
     @cached_property
     def downstream(self) -> Relations:
-        """What scores of a task have to do with the cells."""
+        """The relations of scores of a task with the cells."""
         return relate(self.matrix, self.inputs, permutations=self.options.permutations, seed=self.seed)
 
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
-    """Train and score what is missing, and judge which models have converged.
+    """Train and score the models that are missing, and judge which have converged.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
 
 
 def collect(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -> Losses:
-    """Train and score every model that has not been, and return the losses of all; `warn` takes what that has shown.
+    """Train and score every model that is missing, and return the losses of all; `warn` takes warnings.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def collect(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -
 
 
 def _held(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -> dict[str, Held]:
-    """Cut all texts, once for every worker that shares the cache, and refuse tokens that stand for too much."""
+    """Tokenise all texts, once for all workers that share the cache, and refuse tokens that stand for too much."""
     assert inputs.tokenizer is not None
     found: dict[str, Held] = {}
     with context.progress.phase("Cutting texts", len(inputs.texts), "languages") as advance:
@@ -169,7 +169,7 @@ def _held(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -> 
 
 
 def baselines_of(inputs: Inputs, context: Context) -> dict[str, Baseline]:
-    """Return what counts of tokens lose at the hidden places of each language."""
+    """Return the losses of the token baselines at the masked positions of each language."""
     found: dict[str, Baseline] = {}
     if inputs.tokenizer is None:
         return found

@@ -1,4 +1,4 @@
-"""Whether the effects of pairs add up to those of larger mixtures, and which mixtures would then be good ones.
+"""Mixtures of three, predicted from the effects of pairs, and which mixtures would then be best.
 
 The loss of i in {i, j, k} is predicted as L_i(i) + I[i<-j] + I[i<-k], and set against real mixtures of three.
 """
@@ -36,12 +36,12 @@ class Mixtures:
 
 
 def where_error(chosen: Languages, target: str) -> Mapping[str, Coordinate]:
-    """Return the coordinates of the error of prediction of a language in a mixture."""
+    """Return the keys of the error of prediction of a language in a mixture."""
     return {"target": target, "mixture": "+".join(chosen), "with": with_of(chosen, target)}
 
 
 def mix(matrix: Matrix, sets: Sequence[Languages]) -> Mixtures:
-    """Return the errors of prediction on real mixtures, and what is predicted of the best and worst ones."""
+    """Return the errors of prediction on measured mixtures, and the predicted best and worst mixtures."""
     members = [(chosen, target) for chosen in sets if len(chosen) > 2 for target in chosen]
     family = {member: weights for member in members if (weights := _error(matrix, *member)) is not None}
     errors = matrix.judged(family)
@@ -65,7 +65,7 @@ def mix(matrix: Matrix, sets: Sequence[Languages]) -> Mixtures:
 
 
 def _error(matrix: Matrix, chosen: Languages, target: str) -> Weights | None:
-    """Return the contrast: loss of the target in the mixture, less what its pairs predict."""
+    """Return the contrast of measured and predicted loss of the target in the mixture."""
     cells = [matrix.cell(target, source) for source in chosen if source != target]
     if not matrix.known(chosen, target) or any(cell is None for cell in cells):
         return None
@@ -92,7 +92,7 @@ def _contrasts(matrix: Matrix) -> dict[Languages, Weights]:
 
 
 def _apart(matrix: Matrix, contrasts: Mapping[Languages, Weights]) -> float | None:
-    """Return the p-value of the worst mixture against the best, times the ordered pairs that could have been these."""
+    """Return the p-value of the worst mixture against the best, corrected for all ordered pairs of mixtures."""
     if len(contrasts) < 2:
         return None
     best, *others = contrasts.values()

@@ -76,7 +76,7 @@ def _check_sets(found: Mapping[Languages, Path], sets: Sequence[Languages], fold
 def find_tokenizer(
     options: Options, model: MaskedModel | None, texts: Mapping[str, LanguageText]
 ) -> tuple[Tokenizer, bytes | None]:
-    """Return what text is cut with, and the file of a tokenizer that is trained here."""
+    """Return the tokenizer, and the file of one that is trained here."""
     if model is not None:
         return model.tokenizer, None
     if options.tokenizer == BYTES.name:
@@ -98,7 +98,7 @@ def make_jobs(
     folders: Mapping[Languages, Folder],
     train_bytes: int,
 ) -> tuple[tuple[Job, ...], tuple[tuple[Languages, int], ...]]:
-    """Return a job for every training set and seed, and for each which set and number of the seed it is."""
+    """Return a job for every training set and seed, and set and number of the seed of each."""
     training = inputs.training
     recipe = Recipe(
         steps=training.steps,

@@ -1,4 +1,4 @@
-"""What a run will cost, and what it will not be able to say, before a model is trained."""
+"""Cost of a run and warnings of what it will not be able to say, before a model is trained."""
 
 import resource
 import sys
@@ -23,7 +23,7 @@ TIMED_STEPS = 6
 
 
 def models_words(sets: Sequence[Languages], seeds: int) -> str:
-    """Return how many models there are, and why.
+    """Return the number of models and its factors, in words.
 
     >>> models_words([("a",), ("b",), ("a", "b")], 3)
     '9 (2 languages, 1 pair; 3 seeds)'
@@ -35,13 +35,13 @@ def models_words(sets: Sequence[Languages], seeds: int) -> str:
 
 
 def cost_of(inputs: Inputs) -> tuple[tuple[str, str], ...]:
-    """Return the work in words, as far as it is known without doing any of it."""
+    """Return the work in words, as far as it is known without training."""
     if inputs.table is not None:
         return (
             ("losses", f"{len(inputs.table.rows):,} losses of {len(inputs.languages)} languages; nothing is trained"),
         )
     seeds = len({number for _, number in inputs.trainings})
-    finished = len(inputs.jobs[0].results.found([job.key for job in inputs.jobs]))
+    finished = len(inputs.jobs[0].results.finished([job.key for job in inputs.jobs]))
     rows = [
         ("models", models_words(inputs.sets, seeds)),
         ("finished", f"{finished:,} of these, in {inputs.jobs[0].results.folder}"),
@@ -52,7 +52,7 @@ def cost_of(inputs: Inputs) -> tuple[tuple[str, str], ...]:
 
 
 def measured_cost(inputs: Inputs) -> tuple[tuple[str, str], ...]:
-    """Time a few steps of a model of one language and of one of the largest mixture, and say what all of them take."""
+    """Time a few steps of the smallest and the largest kind of model, and return the cost of all in words."""
     jobs = [inputs.jobs[index] for index in inputs.mine]
     missing = [job for job in jobs if not job.results.has(job.key)]
     if not missing:
@@ -71,11 +71,11 @@ def measured_cost(inputs: Inputs) -> tuple[tuple[str, str], ...]:
         width = max(sum(len(inputs.texts[code].held) for code in job.codes) for job in missing)
     # Bytes on macOS, kilobytes on Linux.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    who = f"{lanes} at once ({inputs.workers.backend})"
+    machines = f"{lanes} at once ({inputs.workers.backend})"
     per = ", ".join(f"{many(size, 'language', 'languages')} {value:.1f} s" for size, value in seconds.items())
     return (
         ("a model", f"{per}, on one core (measured over {TIMED_STEPS} steps)"),
-        ("time", f"{_duration(total / lanes)} for {len(missing):,} models, {who}; {total / 3600:.2f} core-hours"),
+        ("time", f"{_duration(total / lanes)} for {len(missing):,} models, {machines}; {total / 3600:.2f} core-hours"),
         ("memory", f"{lanes * peak / 2**30:.1f} GiB, {peak / 2**30:.1f} GiB a worker"),
         ("disk", f"at most {len(missing) * (width * 14 + 4000) / 2**20:.1f} MiB of results"),
     )
@@ -111,7 +111,7 @@ def _duration(seconds: float) -> str:
 
 
 def warnings_of(inputs: Inputs, options: Options) -> tuple[Warning, ...]:
-    """Return what the inputs already show of how little a run could say."""
+    """Return warnings that the inputs alone already give."""
     found: list[Warning] = []
 
     def warn(id: str, message: str, /, **where: Coordinate) -> None:

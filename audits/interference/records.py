@@ -1,4 +1,4 @@
-"""The rows of records.csv: one for every cell of the matrix, with what it rests on."""
+"""The rows of records.csv: one for every cell of the matrix, with the losses behind it."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ def coverage(counts: "Counts") -> Coverage:
 
 
 def records(counts: "Counts") -> list[dict[str, Any]]:
-    """Return a row for every cell, with its verdict, its loss of every seed, and why it has no number."""
+    """Return a row for every cell: verdict, losses of every seed, or the reason why it is missing."""
     pairs = counts.inputs.pairs
     return [_row(counts, *cell) for cell in sorted(cell for a, b in pairs for cell in ((a, b), (b, a)))]
 

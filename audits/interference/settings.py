@@ -1,4 +1,4 @@
-"""What the audit runs on, with everything settled that one option decides for another: sets, recipe, machines."""
+"""The inputs of the audit, with all that one option decides for another settled: sets, recipe, machines."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ _PART = re.compile(r"(\d{1,9})/(\d{1,9})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """How models are trained, as far as options decide it; `matrix_rate` 0 is AdamW for all weights."""
+    """The training of models, as far as options decide it; `matrix_rate` 0 is AdamW for all weights."""
 
     window: int
     steps: int
@@ -50,13 +50,13 @@ class Part:
     of: int
 
     def has(self, index: int) -> bool:
-        """Tell whether the model of this index belongs to this part."""
+        """Tell whether the model at this index belongs to the part."""
         return index % self.of == self.number - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What the audit runs on.
+    """The inputs of the audit.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Inputs:
 
     @property
     def pairs(self) -> tuple[Languages, ...]:
-        """The training sets of two, whose cells are asked for."""
+        """The training sets of two languages."""
         return tuple(chosen for chosen in self.sets if len(chosen) == 2)
 
     @property
@@ -107,7 +107,7 @@ class Inputs:
 
 
 def settle_training(options: Options) -> Training:
-    """Return the numbers of the training after defaults, which are others for an encoder that is given.
+    """Return the numbers of the training with defaults filled in, which differ for a given encoder.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def _or(value: Number | None, default: Number) -> Number:
 
 
 def _check_numbers(options: Options, training: Training) -> None:
-    """Check what the bounds of single options cannot say."""
+    """Check what no bound of a single option expresses."""
     if not training.steps and options.model is None:
         raise InputError(
             "0 is too small: a model that is made here has to be trained.",
@@ -155,7 +155,7 @@ def _check_numbers(options: Options, training: Training) -> None:
 
 
 def refuse_idle(options: Options, names: Sequence[str], why: str) -> None:
-    """Refuse options that would do nothing here.
+    """Refuse options that have no effect here.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def refuse_idle(options: Options, names: Sequence[str], why: str) -> None:
 
 
 def settle_pairs(options: Options, languages: Sequence[str]) -> tuple[Languages, ...]:
-    """Return the pairs that are asked for, each sorted.
+    """Return the requested pairs, each sorted.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def _split_pair(text: str, languages: Sequence[str]) -> Languages:
 
 
 def settle_triples(options: Options, pairs: Sequence[Languages], seed: int) -> tuple[Languages, ...]:
-    """Return mixtures of three, drawn at random among those all of whose pairs are in the matrix.
+    """Return mixtures of three, drawn at random among those with all pairs in the matrix.
 
     Raises
     ------
@@ -256,5 +256,5 @@ def settle_part(options: Options) -> Part | None:
 
 
 def training_seed(seed: int, number: int) -> int:
-    """Return the seed of the training of a number, from 0, of a run with a seed."""
+    """Return the seed of the n-th training, from 0, of a run with this seed."""
     return int(generator(seed, "training", str(number)).integers(2**31))

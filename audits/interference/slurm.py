@@ -1,4 +1,4 @@
-"""The SLURM job that trains a matrix as an array: each task a part of the models, all into one folder of results."""
+"""A SLURM array job that trains a matrix: each task a part of the models, all into one folder of results."""
 
 import shlex
 from dataclasses import fields, replace
@@ -15,7 +15,7 @@ _HEAD = "#!/bin/bash\n#SBATCH --job-name=miles-interference\n"
 
 
 def check(path: Path) -> None:
-    """Refuse a place for the job that would overwrite something else, or cannot be written.
+    """Refuse a path for the job that would overwrite something else, or cannot be written.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def check(path: Path) -> None:
 
 
 def script(options: Options, part: Part, context: Context) -> str:
-    """Return the text of an sbatch file, and in it the command that makes the report of all parts."""
+    """Return the text of an sbatch file, with the command that makes the report of all parts."""
     # The cache of one machine is not that of the next: tasks need a folder that all of them see.
     shared = options if options.results else replace(options, results=Path("results"))
     command = [*_words(shared), "--seed", str(context.seed), "--level", str(context.level)]

@@ -1,4 +1,4 @@
-"""What do languages look like of which it is known how much two of them have in common?
+"""Artificial languages of which it is known how much two of them have in common.
 
 A family gives sounds and their use in syllables, words, endings and word order; a sibling has some words of its own;
 a script gives every sound a letter, so that the same sentence is other bytes in another script.
@@ -9,7 +9,7 @@ from itertools import permutations
 
 import numpy as np
 
-from probes.texts.choices import Choices, choose, ranked
+from probes.texts.ranked_choices import Choices, choose, ranked
 
 SCRIPTS = {
     "Latn": "ptkbdgfscvzmnlrjhwaeiouy",
@@ -30,7 +30,7 @@ _OBJECT, _PLACE, _ADJECTIVE, _PRONOUN = 0.7, 0.5, 0.4, 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Grammar:
-    """A language: words and endings in order of frequency, and what stands before what."""
+    """The grammar of a language: words and endings by frequency, and the word order."""
 
     words: dict[str, Choices]
     endings: dict[str, list[str]]
@@ -40,7 +40,7 @@ class _Grammar:
 
 
 def make_language(size: int, *, family: int, script: str = "Latn", sibling: int = 0, seed: int = 0) -> list[bytes]:
-    """Make sentences of an artificial language, UTF-8; fewer bytes with the same seed are the first of the more.
+    """Make sentences of an artificial language, UTF-8; a smaller size with the same seed is a prefix of a larger.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def _grammar(family: int, sibling: int) -> _Grammar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Syllables:
-    """What sounds a family has and how it strings them together."""
+    """The sounds of a family and their use in syllables."""
 
     consonants: Choices
     vowels: Choices
@@ -128,11 +128,11 @@ def _sentence(grammar: _Grammar, rng: np.random.Generator) -> str:
         "V": choose(grammar.words["verb"], rng) + grammar.endings["tense"][int(rng.integers(_ENDINGS["tense"]))],
         "O": _phrase(grammar, 1, rng) if rng.random() < _OBJECT else "",
     }
-    said = [parts[part] for part in grammar.order if parts[part]]
+    phrases = [parts[part] for part in grammar.order if parts[part]]
     if rng.random() < _PLACE:
         where = [choose(grammar.words["adposition"], rng), _phrase(grammar, 2, rng)]
-        said.append(" ".join(where if grammar.preposition else where[::-1]))
-    return " ".join(said) + "."
+        phrases.append(" ".join(where if grammar.preposition else where[::-1]))
+    return " ".join(phrases) + "."
 
 
 def _phrase(grammar: _Grammar, case: int, rng: np.random.Generator) -> str:

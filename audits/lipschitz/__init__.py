@@ -1,4 +1,4 @@
-"""By how much can a small change of a picture move a classifier's logits, and within which radius is it safe?
+"""Bound how far a small change of a picture moves a classifier's logits, and the radius within which it is safe.
 
 Every layer's Lipschitz constant is bounded, the bounds are combined to one of the whole network, and with
 images its margins turn into radii within which no change alters the answer: proved, without sampling.
@@ -16,7 +16,7 @@ _MODEL, _DATA = "Model", "Data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `miles lipschitz` can be asked."""
+    """Options of `miles lipschitz`."""
 
     model: str = argument(
         "Weights (with --arch or --factory), or a Hugging Face image-classification folder.", metavar="CHECKPOINT"

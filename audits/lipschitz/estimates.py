@@ -22,7 +22,7 @@ IN_NETWORK = f"{ATTAINED} the largest slope that was met; the upper end is the p
 
 
 def estimates(draft: Draft, counts: Counts) -> None:
-    """Add both bounds of each layer and the bound of the network; with images the slope met, and median radii."""
+    """Add both bounds of each layer, the bound of the network, and with images the largest slope and the radii."""
     for layer in counts.bound.layers:
         _add_layer(draft, layer)
     product, steepest = counts.bound.product, counts.steepest
@@ -54,7 +54,7 @@ def _attained(value: float, proved: float, method: str, *, n: int = 1, unit: str
 
 
 def _add_answers(draft: Draft, counts: Counts) -> None:
-    """Add the largest slope that was met, and the median radius of all images and of each class with enough."""
+    """Add the largest slope seen, and the median radius of all images and of each class with enough of them."""
     answers = counts.answers
     slope = _attained(counts.steepest, counts.bound.product, IN_NETWORK, n=len(answers), unit="images")
     draft.add("constant_lower", slope)

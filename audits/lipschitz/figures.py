@@ -1,4 +1,4 @@
-"""The charts of the audit, each answering the question in its title."""
+"""The charts of the audit; each answers the question in its title."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ _DIGITS = 3
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Yield the figures, radii first, since they are what a reader came for; only where one is above zero."""
+    """Yield the figures: radii first, where one is above zero, since they are what a reader looks for."""
     if any(answer.radius > 0 for answer in counts.answers):
         yield _radii(counts.answers, draft.level)
     if any(layer.lower is not None for layer in counts.bound.layers):
@@ -78,9 +78,9 @@ def _radii(answers: Sequence[Answer], level: float) -> Figure:
     radii = sorted(answer.radius for answer in answers)
     count, largest = len(radii), radii[-1]
     rows = []
-    for place in range(_POINTS + 1):
+    for step in range(_POINTS + 1):
         # Down: no chart may show a radius that is larger than what its share was counted at.
-        radius = rounded(largest * place / _POINTS, _DIGITS)
+        radius = rounded(largest * step / _POINTS, _DIGITS)
         # At radius 0 the right answers count, and nothing else.
         safe = sum(answer.correct and answer.radius >= radius for answer in answers)
         low, high = clopper_pearson(safe, count, level=level)

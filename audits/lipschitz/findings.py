@@ -1,4 +1,4 @@
-"""What do the bounds carry, in sentences that say no more than was proved?
+"""The findings: what the bounds show, in sentences that say no more than was proved.
 
 The radii are called vacuous, severity low, where the whole interval of their median lies below one grey level
 in one pixel, 1/255. All else is information: a bound from above is no fault of a network.
@@ -21,15 +21,15 @@ _TIGHT = 1e-5
 
 
 def findings(draft: Draft, counts: Counts) -> None:
-    """Add the findings; there are always three at least."""
+    """Add the findings, at least three."""
     if counts.answers:
-        _tell_radius(draft, counts.answers)
-    _tell_product(draft, counts.bound)
-    _tell_stages(draft, counts.bound)
-    _tell_layers(draft, counts.bound, counts.attained)
+        _find_radius(draft, counts.answers)
+    _find_product(draft, counts.bound)
+    _find_stages(draft, counts.bound)
+    _find_layers(draft, counts.bound, counts.attained)
 
 
-def _tell_radius(draft: Draft, answers: Sequence[Answer]) -> None:
+def _find_radius(draft: Draft, answers: Sequence[Answer]) -> None:
     middle = draft.row("margin_radius")
     wrong = sum(not answer.correct for answer in answers)
     largest = max(answer.radius for answer in answers)
@@ -53,7 +53,7 @@ def _tell_radius(draft: Draft, answers: Sequence[Answer]) -> None:
 
 
 def _answered(wrong: int, images: int) -> str:
-    """Say how many images have no radius since the answer to them is wrong.
+    """Return how many images have no radius since the answer to them is wrong, in words.
 
     >>> _answered(0, 100), _answered(1, 100)
     ('All 100 images are classified correctly.', '1 of 100 images is misclassified and has radius 0.')
@@ -66,7 +66,7 @@ def _answered(wrong: int, images: int) -> str:
     return "{:,} of {:,} images {} misclassified and {} radius 0.".format(wrong, images, *verbs)
 
 
-def _tell_product(draft: Draft, bound: LipschitzBound) -> None:
+def _find_product(draft: Draft, bound: LipschitzBound) -> None:
     product, steepest = draft.row("product_bound"), draft.get("constant_lower")
     text = (
         f"A change of the pixels of length d in l2 moves the logits by at most {point(product)} d, as far as the "
@@ -82,7 +82,7 @@ def _tell_product(draft: Draft, bound: LipschitzBound) -> None:
     draft.find("lipschitz.product", "info", text, [product, steepest])
 
 
-def _tell_stages(draft: Draft, bound: LipschitzBound) -> None:
+def _find_stages(draft: Draft, bound: LipschitzBound) -> None:
     ordered = sorted(bound.stages, key=lambda stage: -stage.factor)[:_NAMED]
     if not ordered or bound.product <= 0:
         return
@@ -95,14 +95,14 @@ def _tell_stages(draft: Draft, bound: LipschitzBound) -> None:
 
 
 def _factor(draft: Draft, stage: Stage) -> str:
-    """Return the factor of a stage as its table has it, where the stage is one layer."""
+    """Return the factor of a stage as its table shows it, where the stage is one layer."""
     for row in draft.estimates:
         if row.where.get("layer") == stage.name and math.isclose(row.value, stage.factor, rel_tol=1e-8):
             return point(row)
     return bounded(stage.factor, up=True)
 
 
-def _tell_layers(draft: Draft, bound: LipschitzBound, attained: float) -> None:
+def _find_layers(draft: Draft, bound: LipschitzBound, attained: float) -> None:
     gaps = [(layer.bound / layer.lower - 1, layer.name) for layer in bound.layers if layer.lower]
     if not gaps:
         return

@@ -1,4 +1,4 @@
-"""Everything that can be checked before a norm is computed: the plan of the audit."""
+"""The plan of the audit: everything that can be checked before a norm is computed."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _PRODUCTS = 2e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What the audit runs on; `images` is None without --data.
+    """The inputs of the audit; `images` is None without --data.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def check(options: Options, context: Context) -> Plan:
 
 
 def layer_name(name: str, classifier: Classifier) -> str:
-    """Return the name of a layer as the checkpoint has it: without the normalisation that was put in front."""
+    """Return the name of a layer as in the checkpoint, before a normalisation was put in front."""
     if not classifier.mean:
         return name
     return "normalisation" if name.startswith("0.") else name.removeprefix("1.")

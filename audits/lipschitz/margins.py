@@ -1,4 +1,4 @@
-"""Within which radius can no change of its pixels alter the answer to an image?
+"""Margins of images, and the radius within which no change of the pixels alters the answer.
 
 A difference of two logits is sqrt(2) L-Lipschitz where the logits are L-Lipschitz, since |e_i - e_j| is
 sqrt(2). So the best of them stays the best within margin / (sqrt(2) L) (Tsuzuku and others 2018).
@@ -62,8 +62,8 @@ def measure_margins(
     found: list[Answer] = []
     with progress.phase("Margins", len(images), "images") as advance:
         for begin in range(0, len(images), _BATCH):
-            places = range(begin, min(begin + _BATCH, len(images)))
-            pixels = torch.stack([torch.from_numpy(images.pixels(place)) for place in places]).double()
+            indices = range(begin, min(begin + _BATCH, len(images)))
+            pixels = torch.stack([torch.from_numpy(images.pixels(index)) for index in indices]).double()
             beside = pixels + _HAIR * torch.randn(pixels.shape, generator=source, dtype=torch.float64)
             try:
                 with torch.no_grad():
@@ -75,9 +75,9 @@ def measure_margins(
                     where="--device",
                     hint="Give --device cpu, or free the memory of the device.",
                 ) from error
-            labels = [int(images.labels[place]) for place in places]
+            labels = [int(images.labels[index]) for index in indices]
             found += [_answer(*row, product) for row in zip(labels, logits, slopes, strict=True)]
-            advance(len(places))
+            advance(len(indices))
     return found
 
 
@@ -100,7 +100,7 @@ def _answer(label: int, logits: Tensor, slope: float, product: float) -> Answer:
 
 
 def rounded(number: float, digits: int = DIGITS, *, up: bool = False) -> float:
-    """Return a number above zero with so many significant digits, never above it, or with `up` never below.
+    """Return a positive number rounded down, or with `up` rounded up, to this many significant digits.
 
     Examples
     --------
@@ -109,15 +109,15 @@ def rounded(number: float, digits: int = DIGITS, *, up: bool = False) -> float:
     """
     if number <= 0 or not math.isfinite(number):
         return number
-    places = digits - 1 - math.floor(math.log10(number))
-    shift = 10.0 ** abs(places)
-    scaled = number * shift if places >= 0 else number / shift
+    decimals = digits - 1 - math.floor(math.log10(number))
+    shift = 10.0 ** abs(decimals)
+    scaled = number * shift if decimals >= 0 else number / shift
     whole = math.ceil(scaled) if up else math.floor(scaled)
-    return whole / shift if places >= 0 else whole * shift
+    return whole / shift if decimals >= 0 else whole * shift
 
 
 def median_interval(values: Sequence[float], level: float, *, unit: str) -> Interval:
-    """Return the median with the exact interval between two order statistics; too few values have none.
+    """Return the median with the exact interval between two order statistics, or none for too few values.
 
     With B of n independent values below the median, B is binomial with share 1/2. The interval is from the k-th
     smallest to the k-th largest, with the largest k for which P(B < k) <= (1 - level)/2. Without one the value is the

@@ -24,7 +24,7 @@ _KINDS = ("exact", "gram")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What was measured.
+    """The bounds of layers and network, and the answers to images.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Counts:
 
     @property
     def steepest(self) -> float:
-        """The largest slope that was met, rounded down: it bounds from below, and must not exceed the truth."""
+        """The largest slope seen, rounded down: a lower bound must not exceed the truth."""
         return max((answer.slope for answer in self.answers), default=0.0) * DOWN
 
 
@@ -87,15 +87,15 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
 
 
 def cached_norm(layer: Operator, steps: int, cache: Cache) -> Norm:
-    """Return the norm of a layer, from the cache where the same weights were measured in the same place before."""
+    """Return the norm of a layer, from the cache where the same weights were measured before."""
     # By the weights, not by the checkpoint: networks that share a layer share its norm.
     key = [_VERSION, torch.__version__, _content(layer), steps, EXACT_UP_TO, ITERATIONS]
     stored = cache.read(CACHE, key)
     if stored is None:
         norm = measure_norm(layer, steps=steps)
         numbers = torch.tensor([norm.value, norm.lower], dtype=torch.float64)
-        places = torch.tensor([_KINDS.index(norm.kind), *norm.grid])
-        cache.write(CACHE, key, {"numbers": numbers, "places": places})
+        positions = torch.tensor([_KINDS.index(norm.kind), *norm.grid])
+        cache.write(CACHE, key, {"numbers": numbers, "places": positions})
         return norm
     value, lower = stored["numbers"].tolist()
     kind, height, width = stored["places"].tolist()
@@ -115,5 +115,5 @@ def _content(layer: Operator) -> list[Any]:
     digest = sha256(weight.numpy().tobytes()).hexdigest()
     if not isinstance(layer, Convolution):
         return [digest, list(weight.shape)]
-    place = [layer.size, layer.stride, layer.padding, layer.dilation, layer.groups, layer.circular]
-    return [digest, list(weight.shape), place]
+    geometry = [layer.size, layer.stride, layer.padding, layer.dilation, layer.groups, layer.circular]
+    return [digest, list(weight.shape), geometry]

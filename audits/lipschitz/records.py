@@ -1,4 +1,4 @@
-"""The rows of records.csv: one an image, or without images one a layer."""
+"""The rows of records.csv: one for each image, or without images for each layer."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,20 +9,20 @@ if TYPE_CHECKING:
 
 
 def coverage(counts: "Counts") -> Coverage:
-    """Return how many images, or layers without images, were used: all."""
+    """Return how many images, or without images layers, were used: all."""
     count = len(counts.answers) or len(counts.bound.layers)
     return Coverage(given=count, used=count)
 
 
 def records(counts: "Counts") -> list[dict[str, Any]]:
-    """Return a row an image, or without images a row a layer."""
+    """Return a row for each image, or without images for each layer."""
     return _images(counts) if counts.answers else _layers(counts)
 
 
 def _images(counts: "Counts") -> list[dict[str, Any]]:
     return [
         {
-            "idx": place,
+            "idx": index,
             "label": answer.label,
             "predict": answer.predict,
             "margin": answer.margin,
@@ -30,7 +30,7 @@ def _images(counts: "Counts") -> list[dict[str, Any]]:
             "correct": int(answer.correct),
             "slope": answer.slope,
         }
-        for place, answer in enumerate(counts.answers)
+        for index, answer in enumerate(counts.answers)
     ]
 
 

@@ -1,6 +1,6 @@
-"""Can one tell from scores, generated samples or a released model which points it was trained on?
+"""Test whether scores, generated samples or a released model show which points it was trained on.
 
-And does what can be told contradict the differential privacy that was claimed?
+What attacks find is also held against the differential privacy that was claimed.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _numbers, _shadow = (partial(option, panel=panel) for panel in ("Numbers and int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(Workers):
-    """What `miles membership` can be asked."""
+    """Options of `miles membership`."""
 
     scores: Path | None = _points(
         "Scores by any attack with membership: CSV, NPZ, or a folder of LiRA or Privacy Meter. Needs no model.",

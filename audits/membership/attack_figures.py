@@ -1,4 +1,4 @@
-"""What attacks find: hits against false alarms beside the most that a claim allows, and the scores of the best one."""
+"""Charts of attacks: hits against false alarms beside the most that a claim allows; the scores of the best."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ MOST_BINS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Line:
-    """One curve: the panel it stands in, which of the lines it is there, and its hits at the rates that are told."""
+    """One curve: its panel, its number there, and its hits at the reported rates of false alarms."""
 
     panel: str
     series: str
@@ -49,7 +49,7 @@ class Line:
 
 
 def rates(draft: Draft, counts: Counts, names: Names) -> Figure:
-    """Draw all attacks in one panel where they are few, else each in its own; of several models, the best by tier."""
+    """Draw few attacks in one panel, many each in its own; of several models, the best for each access."""
     found, more = best_first(counts.judged), ""
     if names.several:
         models = list(names.models)[:MOST_PANELS]
@@ -97,7 +97,7 @@ def _best_by_tier(found: Sequence[Judged], model: str) -> list[Judged]:
 
 
 def _listed(chart: Json, draft: Draft, names: Names, drawn: Sequence[Judged]) -> Json:
-    """Return a chart with area and hits of the attacks that are drawn as a table, with their whole names."""
+    """Return a chart with a table of area and hits of the drawn attacks, under their full names."""
     fprs = list(dict.fromkeys(str(row.where["fpr"]) for one in drawn for row in hit_rows(draft, one)))
     rows = []
     for one in drawn:
@@ -110,7 +110,7 @@ def _listed(chart: Json, draft: Draft, names: Names, drawn: Sequence[Judged]) ->
 
 
 def _chart(curves: Sequence[Line], claims: Mapping[str, Claim], level: float) -> Json:
-    """Draw curves with their pointwise intervals, chance, and by panel the most that a claim allows.
+    """Draw curves with their pointwise intervals, chance, and in each panel the most that a claim allows.
 
     Parameters
     ----------
@@ -134,13 +134,13 @@ def _chart(curves: Sequence[Line], claims: Mapping[str, Claim], level: float) ->
 
 
 def claim_name(claims: Sequence[Claim]) -> str:
-    """Return what the line of the claims is called."""
+    """Return the name of the line of the claims."""
     each = {claim.number for claim in claims}
     return f"most that epsilon = {each.pop()} allows" if len(each) == 1 else "most that the claimed epsilon allows"
 
 
 def allows_all(claim: Claim, others: int) -> bool:
-    """Tell whether a claim allows to find everybody at the smallest rate of false alarms that there can be."""
+    """Tell whether a claim allows every member to be found at the smallest possible rate of false alarms."""
     return float(most_hits(1 / others, claim.epsilon, claim.delta)) > 1 - 1e-3
 
 
@@ -187,7 +187,7 @@ def _of_claim(panel: str, name: str, claim: Claim, floors: Sequence[float]) -> l
 
 
 def scores(draft: Draft, counts: Counts, names: Names) -> Figure | None:
-    """Draw how the scores of the attack with the highest AUC are spread over members and non-members."""
+    """Draw the distributions of the scores of members and non-members, for the attack with the highest AUC."""
     best = best_first(counts.judged)[0]
     attack = best.attack
     threshold, words = None, ""

@@ -32,7 +32,7 @@ UNLIKE = 1.645
 
 
 def attack_all(found: Scored, inputs: Inputs, options: Options, context: Context) -> None:
-    """Run all attacks that the access allows, or those that were asked for."""
+    """Run all attacks that the access allows, or those requested."""
     for release in inputs.releases:
         for variants in _variants(found, release, inputs, options, context):
             found.attacks.append(settle_on(variants, inputs.pool, release.where))
@@ -159,7 +159,7 @@ def _from_denoiser(
 
 
 def requests_of(names: Sequence[str], denoiser: Denoiser, timesteps: Sequence[int]) -> tuple[Request, ...]:
-    """Return at which timesteps each attack is made.
+    """Return the timesteps of each attack.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def _at_steps(
 
 
 def _check_shadows(found: Scored, made: Sequence[Variants], shadows: Shadows) -> None:
-    """Warn where no attack tells the members of the shadow models: what they choose is then chosen by chance."""
+    """Warn where no attack finds the members of the shadow models, which then choose settings by chance."""
     best = max(float(one.merits.max()) for one in made if one.merits is not None)
     models, points = shadows.keep.shape
     # Models on a half and on its complement are asked about the same points: they count as one.
@@ -205,7 +205,7 @@ def _check_shadows(found: Scored, made: Sequence[Variants], shadows: Shadows) ->
 def _check_likeness(
     found: Scored, requests: Sequence[Request], own: dict[Request, Floats], shadows: Shadows, inputs: Inputs
 ) -> None:
-    """Warn where the audited model lies outside what its shadows do with points that they have not seen."""
+    """Warn where the losses of the audited model lie outside those of its shadows on unseen points."""
     if len(shadows.keep) < FEW_SHADOWS:
         text = f"{len(shadows.keep)} shadow models are few: {len(shadows.keep) // 2} with each point. Take 16."
         found.warn("few-shadows", text)
@@ -232,7 +232,7 @@ def _check_likeness(
 
 
 def _merit(scores: Floats, shadows: Shadows) -> float:
-    """Return how well an attack does on average on the shadow models, whose members are known."""
+    """Return the mean success of an attack on the shadow models, whose members are known."""
     return float(np.mean([area(row, kept).value for row, kept in zip(scores, shadows.keep, strict=True)]))
 
 
@@ -260,5 +260,5 @@ def _lira(
 
 
 def _log(scores: Floats) -> Floats:
-    """Turn minus the loss into minus its logarithm, which is nearly normal."""
+    """Return minus the logarithm of the loss, which is nearly normal, from minus the loss."""
     return np.asarray(-np.log(np.maximum(-scores, 1e-45)))

@@ -1,4 +1,4 @@
-"""Members and non-members told apart without the model: where that can be done, no score says anything about it."""
+"""Blind comparison: where points alone tell members from non-members, no score says anything about the model."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from audits.statistics.roc import Area, area
 
 
 def compare_blindly(pool: Pool, context: Context) -> dict[str, Area]:
-    """Return how well each classifier tells members from non-members by the points alone."""
+    """Return the scores of classifiers that separate members from non-members by the points alone."""
     # With scikit-learn behind it, which scores do not need.
     from audits.membership.separability import blind_scores
 

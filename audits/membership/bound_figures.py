@@ -1,4 +1,4 @@
-"""Bounds of epsilon by method, against what is claimed and what could be proved at most."""
+"""Charts of the bounds of epsilon by method, against the claim and the most that could be proved."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ STANDING = {
 
 
 def proofs(draft: Draft, counts: Counts, names: Names) -> Figure | None:
-    """Draw the bounds of the attacks that prove most; None where there is no bound."""
+    """Draw the bounds of the attacks that prove most; None without bounds."""
     shown, left = _leading(counts, names)
     if not shown:
         return None
@@ -57,7 +57,7 @@ def proofs(draft: Draft, counts: Counts, names: Names) -> Figure | None:
 
 
 def _leading(counts: Counts, names: Names) -> tuple[list[Bounds], int]:
-    """Return the bounds that are drawn, those of the attacks that prove most, and how many are not."""
+    """Return the bounds of the attacks that prove most, which are drawn, and how many are left out."""
     found = sorted((one for one in counts.bounds if one.proved), key=lambda one: -one.leading.epsilon)
     if not names.several:
         return found[:MOST_BOUNDS], len(found) - MOST_BOUNDS
@@ -95,7 +95,7 @@ def _listed(chart: Json, counts: Counts, names: Names, shown: Sequence[Bounds]) 
 
 
 def _chart(proved: Sequence[Proved], claim: Claim | None, edge: float) -> Json:
-    """Draw the bounds of one attack under each other, each with its value and standing in words, up to `edge`."""
+    """Draw the bounds of one attack below each other, each with value and validity in words, up to `edge`."""
     off = ", off the chart" if claim is not None and claim.epsilon > edge else ""
     claimed = "" if claim is None else f" (claimed: {claim.words}{off})"
     rows = [

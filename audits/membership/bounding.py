@@ -1,4 +1,4 @@
-"""Lower bounds of epsilon from what the attacks reached, and on what each of them rests.
+"""Lower bounds of epsilon from the counts of attacks, and the assumptions of each.
 
 Rates of one model's points are no independent trials of the game that epsilon is defined by: their bounds are called
 heuristic. Where each point was put in by a coin of its own, the one-run bounds hold; where every score is from a
@@ -50,19 +50,19 @@ class Proved:
 
     @property
     def epsilon(self) -> float:
-        """What was proved."""
+        """The lower bound, with its ceiling as upper end."""
         return self.bound.value
 
     @property
     def ceiling(self) -> float:
-        """What a perfect attack on as many points would prove, or the bound where that is larger."""
+        """The bound of a perfect attack on as many points, or this bound where it is larger."""
         assert self.bound.high is not None
         return self.bound.high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The bounds of one attack by method, and the one that a verdict rests on; `rivals` attacks share the error."""
+    """The bounds of one attack by method, and that of the verdict; `rivals` attacks share the error."""
 
     judged: Judged
     proved: Mapping[str, Proved]
@@ -88,7 +88,7 @@ class _Case:
     seed: int
 
     def bound(self, epsilon: float, ceiling: float, n: int, how: str) -> Interval:
-        """Return a bound, with what a perfect attack would prove as the upper end."""
+        """Return a bound, with that of a perfect attack as the upper end."""
         shared = f", error shared by {self.rivals} attacks" if self.rivals > 1 else ""
         method = f"{LOWER_BOUND} {how}{shared}; the upper end is what a perfect attack would prove"
         return Interval(value=epsilon, low=epsilon, high=max(ceiling, epsilon), method=method, n=n, unit="points")
@@ -125,7 +125,7 @@ def bound_all(
 
 
 def _plain(case: _Case) -> Iterator[Proved]:
-    """Yield the bounds from one threshold's counts."""
+    """Yield the bounds from the counts at one threshold."""
     attack, pool, options = case.one.attack, case.pool, case.options
     split = options.selection == "split"
     # The half that chooses a threshold may be the one that chose the attack's setting.
@@ -163,7 +163,7 @@ _NAMES = {
 
 
 def _threshold(options: Options, pool: Pool) -> float | None:
-    """Return the given threshold where more means member: losses, and scores of non-members, were turned on reading.
+    """Return the given threshold on scores that rise with membership; losses change sign when read.
 
     Files of one model are turned unless said to be of members; those of several only where said to be of non-members.
     """
@@ -180,7 +180,7 @@ def _selected(options: Options, tried: int) -> str:
 
 
 def _credible(case: _Case, call: Call) -> Interval:
-    """Return what is believed of epsilon after these counts, which is no confidence interval."""
+    """Return the credible interval of epsilon after these counts, which is no confidence interval."""
     misses, right = call.members - call.hits, call.others - call.alarms
     low, high = joint_beta(call.hits, right, call.alarms, misses, delta=case.delta, level=case.level)
     # The ends of an interval of nearly no level: the median.
@@ -196,7 +196,7 @@ def _credible(case: _Case, call: Call) -> Interval:
 
 
 def _one_run(case: _Case) -> Iterator[Proved]:
-    """Yield the bounds from guesses about canaries that each had a coin of its own."""
+    """Yield the bounds from guesses about canaries, each included by a coin of its own."""
     attack, options = case.one.attack, case.options
     alpha = case.alpha
     tried: tuple[float, ...] = SHARES
@@ -227,7 +227,7 @@ def _one_run(case: _Case) -> Iterator[Proved]:
 
 
 def provable(pool: Pool, options: Options, attacks: int, level: float) -> float | None:
-    """Return what a perfect one of so many attacks, on all points, would prove by the bound that verdicts rest on.
+    """Return the bound, of those that verdicts use, of a perfect attack on all points among this many attacks.
 
     None for plain bounds with `bonferroni`: how many thresholds share the error is told by the scores.
     """
@@ -254,9 +254,9 @@ def _most(of: Proof, shares: Sequence[float], points: int, delta: float, alpha: 
 def _guesses(
     scores: Floats, member: Bools, shares: Sequence[float], order: NDArray[np.int64]
 ) -> list[tuple[Guesses, int]]:
-    """Guess for each share of the points, half of them as members, with the number of points."""
+    """Return guesses for each share of the points, half of them as members, and the number of points."""
     each = [_each(share, len(scores)) for share in shares]
-    return [(count_guesses(scores, member, many, many, order=order), len(scores)) for many in each]
+    return [(count_guesses(scores, member, number, number, order=order), len(scores)) for number in each]
 
 
 def _each(share: float, points: int) -> int:
@@ -265,8 +265,8 @@ def _each(share: float, points: int) -> int:
 
 
 def _perfect(share: float, points: int) -> tuple[Guesses, int]:
-    many = _each(share, points)
-    return Guesses(high=many, low=many, correct=2 * many), points
+    number = _each(share, points)
+    return Guesses(high=number, low=number, correct=2 * number), points
 
 
 def _epsilon(made: tuple[Guesses, int], delta: float, alpha: float) -> float:

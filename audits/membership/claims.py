@@ -1,4 +1,4 @@
-"""The privacy that is claimed: an epsilon as given, or what noise, sampling and steps of a training amount to."""
+"""Claims of privacy: an epsilon as given, or accounted from noise, sampling and steps of a training."""
 
 import math
 from dataclasses import dataclass
@@ -43,17 +43,17 @@ class Claim:
 
     @property
     def words(self) -> str:
-        """Return the epsilon as a sentence carries it: as it was given, or as the bound that it is."""
+        """Return the epsilon for a sentence: as it was given, or as the bound that it is."""
         return self.number if self.least is None else f"at most {self.number}"
 
     @property
     def number(self) -> str:
-        """Return the epsilon alone, never below what was accounted."""
+        """Return the epsilon alone as text, rounded up where it was accounted."""
         return given(self.epsilon) if self.least is None else bounded(self.epsilon, up=True)
 
     @property
     def interval(self) -> Interval:
-        """Return the epsilon as given, or from the least that the training spends up to what was accounted."""
+        """Return the epsilon as given, or as interval from the least that the training spends to what was accounted."""
         if self.least is None:
             return exact(self.epsilon, n=1, unit="claims", level=CERTAIN)
         method, ends = f"{UPPER_BOUND} {ACCOUNTANT}", {"low": self.least, "high": self.epsilon}
@@ -83,7 +83,7 @@ def claim_of(
 
 
 def claim_of_options(options: Options) -> Claim | None:
-    """Return what the options claim, after checking that they claim one thing.
+    """Return the claim of the options, after checking that there is only one.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def claim_of_options(options: Options) -> Claim | None:
 
 
 def claim_of_file(path: Path, delta: float, *, where: str = "--history") -> Claim:
-    """Return what the history of an accountant amounts to.
+    """Return the claim of the history of an accountant.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def claim_of_file(path: Path, delta: float, *, where: str = "--history") -> Clai
 
 
 def check_epsilon(epsilon: float, where: str) -> None:
-    """Refuse what is no epsilon.
+    """Refuse a number that is no epsilon.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def check_epsilon(epsilon: float, where: str) -> None:
 
 
 def check_delta(delta: float, where: str) -> None:
-    """Refuse what is no delta.
+    """Refuse a number that is no delta.
 
     Raises
     ------
@@ -183,14 +183,14 @@ def _stage(options: Options) -> "Stage":
 
 
 def stated(options: Options) -> str:
-    """Return the word that was given for certified bounds; empty where none was."""
+    """Return the user's statement on which certified bounds rest; empty where none was given."""
     if options.coin_flip is not None:
         return "each point was put in by a fair coin of its own"
     return "every score is from a training run of its own" if options.independent else ""
 
 
 def accounted(claim: Claim, of: str = "") -> str:
-    """Say what an accounted epsilon is: an upper bound, and how loose it may be."""
+    """Return in words that an accounted epsilon is an upper bound, and how loose it may be."""
     floor = f"no accountant of these steps can go below {bounded(claim.least)}" if claim.least else "it may be loose"
     return (
         f"The epsilon of {claim.words} that is claimed{of} at delta {claim.delta:g} is {claim.source}. It is an upper "

@@ -1,4 +1,4 @@
-"""Samples that repeat members, and more of them than of points that were not trained on.
+"""Copies: samples that repeat members more often than points that were not trained on.
 
 Whoever repeats a member gives away more than that it is one. But discrete data repeat by themselves: only what is
 copied more often of members than of non-members is a leak.
@@ -27,7 +27,7 @@ UNITS = {MEMBERS: "members", OTHERS: "non-members"}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Copying:
-    """What samples of one model repeat, by one measure of a copy.
+    """The copies in the samples of one model, by one measure of a copy.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Copying:
 
     @property
     def where(self) -> dict[str, str]:
-        """The coordinates of its estimates."""
+        """The keys of its estimates."""
         return {"match": self.match, **model_where(self.model)}
 
     def copied(self, side: str, level: float) -> Interval:
@@ -74,7 +74,7 @@ class Copying:
 
 
 def copies_of(found: Mapping[str, "Copies"], member: Bools) -> list[Copying]:
-    """Return what is repeated of each side by model and measure of a copy, with the test of one against the other."""
+    """Return the copies of each side by model and measure of a copy, with the test of one side against the other."""
     cells = [
         (model, match, copied, radius)
         for model, copies in found.items()
@@ -95,7 +95,7 @@ def copies_of(found: Mapping[str, "Copies"], member: Bools) -> list[Copying]:
 
 
 def p_alike(copied: Bools, member: Bools) -> float:
-    """Return how probable so many copied members are if it is chance whom of all points is copied (Fisher's test).
+    """Return the p-value of this many copied members if copies fall on all points alike (Fisher's exact test).
 
     >>> import numpy as np
     >>> round(p_alike(np.arange(8) < 2, np.arange(8) < 4), 4) == round(4 / 8 * 3 / 7, 4)
@@ -108,5 +108,5 @@ def p_alike(copied: Bools, member: Bools) -> float:
 
 
 def shown_of(found: Sequence[Copying], model: str, level: float) -> Copying | None:
-    """Return the measure by which members of a model are shown to be copied more: exact copies before near ones."""
+    """Return the measure by which members of a model are copied significantly more: exact copies before near ones."""
     return next((one for one in found if one.model == model and one.p < 1 - level), None)

@@ -41,8 +41,8 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     made_of = [VERSION, POOL, SAMPLES, EPSILON, DELTA, STEPS, BATCH, GAN_RATE, context.seed, balanced]
     folder = context.cache.examples(f"digits-{sha256_json(made_of)[:12]}")
     if not folder.is_dir():
-        with context.cache.making(folder) as place:
-            _make(place, context, balanced)
+        with context.cache.making(folder) as target:
+            _make(target, context, balanced)
     return Options(
         members=folder / "members.npy",
         nonmembers=folder / "nonmembers.npy",
@@ -53,7 +53,7 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     )
 
 
-def _make(place: Path, context: Context, balanced: bool) -> None:
+def _make(target: Path, context: Context, balanced: bool) -> None:
     from joblib import Parallel, delayed
 
     from probes.generators.accounting import noise_for
@@ -65,7 +65,7 @@ def _make(place: Path, context: Context, balanced: bool) -> None:
     if balanced:
         trained, reference = rest[: int(coins.sum())], rest[int(coins.sum()) :]
     for name, part in (("members", pool[coins]), ("nonmembers", pool[~coins]), ("reference", reference)):
-        np.save(place / f"{name}.npy", part)
+        np.save(target / f"{name}.npy", part)
     rate = BATCH / len(trained)
     noise = noise_for(EPSILON, DELTA, rate, STEPS)
     jobs = [
@@ -75,9 +75,9 @@ def _make(place: Path, context: Context, balanced: bool) -> None:
     ]
     with context.progress.phase("Training four models", len(jobs), "models") as advance:
         lanes = Parallel(n_jobs=2, return_as="generator_unordered")
-        for _ in lanes(delayed(_train)(job, trained, place) for job in jobs):
+        for _ in lanes(delayed(_train)(job, trained, target) for job in jobs):
             advance(1)
-    (place / "suite.toml").write_text("".join(_entry(job) for job in reversed(jobs)), encoding="utf-8")
+    (target / "suite.toml").write_text("".join(_entry(job) for job in reversed(jobs)), encoding="utf-8")
 
 
 def _digits(seed: int) -> NDArray[np.float32]:
@@ -89,7 +89,7 @@ def _digits(seed: int) -> NDArray[np.float32]:
     return shuffled
 
 
-def _train(job: _Job, points: NDArray[np.float32], place: Path) -> None:
+def _train(job: _Job, points: NDArray[np.float32], target: Path) -> None:
     """Train one model and write its weights, samples and, of a private one, the accountant's history."""
     common: dict[str, Any] = {
         "noise_multiplier": job.noise,
@@ -99,18 +99,18 @@ def _train(job: _Job, points: NDArray[np.float32], place: Path) -> None:
         "seed": job.seed,
     }
     if job.name.startswith("gan"):
-        _train_gan(job, points, place, common)
+        _train_gan(job, points, target, common)
     else:
-        _train_denoiser(job, points, place, common)
+        _train_denoiser(job, points, target, common)
 
 
-def _train_denoiser(job: _Job, points: NDArray[np.float32], place: Path, common: dict[str, Any]) -> None:
+def _train_denoiser(job: _Job, points: NDArray[np.float32], target: Path, common: dict[str, Any]) -> None:
     from probes.generators.diffusion import Denoiser, linear, sample
     from probes.generators.private_training import save_private, train_private_denoiser
 
     # One draw of timestep and noise for each point, as a plain training takes.
     module, history = train_private_denoiser(points, alphas_bar=linear(), multiplicity=1, **common)
-    save_private(place / f"{job.name}.pt", module, history)
+    save_private(target / f"{job.name}.pt", module, history)
     denoiser = Denoiser(
         module=module,
         alphas_bar=linear(),
@@ -121,17 +121,17 @@ def _train_denoiser(job: _Job, points: NDArray[np.float32], place: Path, common:
         sha256="",
         parameters=0,
     )
-    np.save(place / f"{job.name}-samples.npy", np.asarray(sample(denoiser, SAMPLES, seed=job.seed, steps=100)))
+    np.save(target / f"{job.name}-samples.npy", np.asarray(sample(denoiser, SAMPLES, seed=job.seed, steps=100)))
 
 
-def _train_gan(job: _Job, points: NDArray[np.float32], place: Path, common: dict[str, Any]) -> None:
+def _train_gan(job: _Job, points: NDArray[np.float32], target: Path, common: dict[str, Any]) -> None:
     from probes.generators.generative_training import sample_gan
     from probes.generators.private_training import save_private, train_private_gan
 
     made, discriminator, history = train_private_gan(points, rate=GAN_RATE, **common)
-    save_private(place / f"{job.name}.pt", made, history)
-    save_private(place / f"{job.name}-discriminator.pt", discriminator, history)
-    np.save(place / f"{job.name}-samples.npy", sample_gan(made, SAMPLES, seed=job.seed))
+    save_private(target / f"{job.name}.pt", made, history)
+    save_private(target / f"{job.name}-discriminator.pt", discriminator, history)
+    np.save(target / f"{job.name}-samples.npy", sample_gan(made, SAMPLES, seed=job.seed))
 
 
 def _entry(job: _Job) -> str:

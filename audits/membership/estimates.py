@@ -1,4 +1,4 @@
-"""The estimates: rates of every attack, copies, bounds of epsilon, what is told without the model, and leaks."""
+"""The estimates: rates of every attack, copies, bounds of epsilon, the blind comparison, and leaks."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from audits.core.intervals import Interval, exact
 from audits.membership.bounding import Bounds
 from audits.membership.claims import CERTAIN
 from audits.membership.copying import MEMBERS, OTHERS, Copying
-from audits.membership.leaking import Leak
+from audits.membership.leaks import Leak
 from audits.membership.measure import Counts
 from audits.membership.pool import Bools
 from audits.membership.rates import Judged, balanced, best_threshold, held_out, hit_rate, of_area
@@ -15,7 +15,7 @@ from audits.membership.scoring import model_where
 
 
 def estimates(draft: Draft, counts: Counts) -> None:
-    """Add the numbers of every attack, and those of models and accesses that follow from them."""
+    """Add the estimates of every attack, and those of models and accesses that follow from them."""
     for warning in counts.warnings:
         draft.warn(warning.id, warning.message, **warning.where)
     for one in counts.judged:
@@ -41,7 +41,7 @@ def estimates(draft: Draft, counts: Counts) -> None:
 
 
 def add_rates(draft: Draft, one: Judged, chooses: Bools, fprs: tuple[float, ...]) -> None:
-    """Add area, gains and hits of an attack, and what is to be known of them."""
+    """Add area, advantages and hits of an attack, with their warnings."""
     _add_area(draft, one)
     _add_thresholds(draft, one, chooses)
     _add_hits(draft, one, fprs)
@@ -66,7 +66,7 @@ def _add_area(draft: Draft, one: Judged) -> None:
 
 
 def _add_thresholds(draft: Draft, one: Judged, chooses: Bools) -> None:
-    """Add what the best threshold gains, and one that was chosen on the other half."""
+    """Add the advantage of the best threshold, and of one chosen on the other half."""
     gains = {"": best_threshold(one, draft.level), "_held_out": held_out(one, chooses, draft.level)}
     for suffix, gain in gains.items():
         for name, found in (("advantage", gain), ("balanced_accuracy", balanced(gain))):
@@ -74,7 +74,7 @@ def _add_thresholds(draft: Draft, one: Judged, chooses: Bools) -> None:
 
 
 def _add_hits(draft: Draft, one: Judged, fprs: tuple[float, ...]) -> None:
-    """Add how many members are found at each rate of false alarms that the non-members can resolve."""
+    """Add the share of members found at each rate of false alarms that the non-members can resolve."""
     for rate, call in one.calls.items():
         draft.add("tpr", one.unless_constant(hit_rate(call, draft.level)), **one.where, fpr=rate)
     coarse = [rate for rate in fprs if rate not in one.calls]
@@ -95,7 +95,7 @@ def _add_copies(draft: Draft, copying: Copying) -> None:
 
 
 def add_bounds(draft: Draft, bounds: Bounds) -> None:
-    """Add the bounds of an attack, each with its ceiling, and what is believed of epsilon after the same counts."""
+    """Add the bounds of an attack, each with its ceiling, and the credible interval of epsilon."""
     where = bounds.judged.where
     for method, one in bounds.proved.items():
         draft.add("epsilon_lower", one.bound, **where, method=method, validity=one.validity)
@@ -106,7 +106,7 @@ def add_bounds(draft: Draft, bounds: Bounds) -> None:
 
 
 def _add_blind(draft: Draft, counts: Counts) -> None:
-    """Add how well classifiers tell the sides apart without the model.
+    """Add the areas of the classifiers that work without the model.
 
     Whichever does stops all verdicts, so that they share the error: both may err together as often as one.
     """

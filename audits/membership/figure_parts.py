@@ -1,4 +1,4 @@
-"""What the figures of attacks have in common: names of attacks and models, forests of them, tables."""
+"""Parts shared by the figures of attacks: names of attacks and models, forest plots, tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ TIERS = {"samples": "From samples", "generator": "With the generator", "denoiser
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What attacks and models are called on a chart, by their names."""
+    """Names of attacks and models on a chart."""
 
     attacks: Mapping[str, str]
     models: Mapping[str, str]
@@ -31,13 +31,13 @@ class Names:
         return len(self.models) > 1
 
     def called(self, one: Judged) -> str:
-        """Return what an attack is called where those of all models stand together."""
+        """Return the name of an attack in a chart of all models."""
         name = self.attacks[one.attack.name]
         return f"{name} · {self.models[one.attack.model]}" if self.several else name
 
 
 def names_of(full: Sequence[str]) -> dict[str, str]:
-    """Return what each is called on a chart; a number tells two apart that are the same once shortened."""
+    """Return the short name of each; a number is added where two would be the same."""
     names: dict[str, str] = {}
     for name in dict.fromkeys(full):
         # Names that begin alike mostly end otherwise.
@@ -52,33 +52,33 @@ def names_of(full: Sequence[str]) -> dict[str, str]:
 
 
 def best_first(found: Sequence[Judged]) -> list[Judged]:
-    """Return attacks by falling AUC."""
+    """Return attacks by descending AUC."""
     return sorted(found, key=lambda one: -one.area.value)
 
 
 def rest_of(left: int, noun: str = "attack") -> str:
-    """Return how many were left out of a figure, as a sentence."""
+    """Return a sentence on how many were left out of a figure."""
     return f" {many(left, f'more {noun} is', f'more {noun}s are')} in the tables only." if left > 0 else ""
 
 
 def hit_rows(draft: Draft, one: Judged) -> list[Estimate]:
-    """Return the hits of an attack at the rates of false alarms that are told."""
+    """Return the hits of an attack at the reported rates of false alarms."""
     return [draft.row("tpr", **one.where, fpr=rate) for rate in one.calls]
 
 
 def tabled(chart: Json, titles: Sequence[str], rows: list[list[str]]) -> Json:
-    """Return a chart with what stands in a page under it in place of its data."""
+    """Return a chart with the table that a page shows under it in place of its data."""
     return with_table(chart, [(title, title) for title in titles], rows)
 
 
 def row_of(row: Estimate, key: str, called: str, **more: Any) -> Json:
-    """Return a row of a forest; its first key is that of its label."""
+    """Return a row of a forest plot; its first key is that of its label."""
     holds = row.low is None or row.high is None or row.low <= 0.5 <= row.high
     return {key: called, "value": row.value, "low": row.low, "high": row.high, "n": row.n, "as chance": holds, **more}
 
 
 def forests(groups: Mapping[str, list[Json]], value: Axis) -> Json:
-    """Stack one forest per group under another, all on one axis: they are there to be compared."""
+    """Stack one forest plot per group, all on one axis, so that they can be compared."""
     groups = {title: rows for title, rows in groups.items() if rows}
     low, high = span_of([row for rows in groups.values() for row in rows], ["value", "low", "high"])
     low, high = min(low, 0.5), max(high, 0.5)
@@ -98,5 +98,5 @@ def forests(groups: Mapping[str, list[Json]], value: Axis) -> Json:
 
 
 def figure_of(id: str, title: str, caption: str, spec: Json) -> Figure:
-    """Return a figure whose file has its name."""
+    """Return a figure with its id as file name."""
     return Figure(id=id, title=title, caption=caption, file=id, spec=spec)

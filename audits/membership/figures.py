@@ -1,4 +1,4 @@
-"""The charts of the audit, each answering the question in its title."""
+"""The charts of the audit; each answers the question in its title."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ from audits.report.charts import Axis
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Yield the figures; one that would have nothing to show is left out."""
+    """Yield the figures; empty ones are left out."""
     if not counts.judged or all(row.low is None for row in draft.estimates):
         return
     names = Names(
@@ -39,7 +39,7 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
 
 
 def areas(draft: Draft, counts: Counts, names: Names) -> Figure:
-    """Draw the area of each attack, by what the attacker holds, or of several models by model."""
+    """Draw the area of each attack by access, or for several models by model."""
     found = best_first(counts.judged)
     groups: dict[str, list[Json]] = {}
     if names.several:

@@ -1,4 +1,4 @@
-"""The findings: of the points, of scores that are none, of claims, copies and leaks, and of models side by side."""
+"""The findings: on the points, useless scores, claims, copies and leaks, and models side by side."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from audits.core.records import Estimate
 from audits.core.wording import listed, size_words, span
 from audits.membership.copying import CLEARLY, EXACT, MEMBERS, OTHERS, Copying, shown_of
 from audits.membership.leak_findings import DOUBT, HOLDING, find_leaks
-from audits.membership.leaking import Difference
+from audits.membership.leaks import Difference
 from audits.membership.measure import Counts
 from audits.membership.records import listed_of
 from audits.membership.scoring import model_where
@@ -18,7 +18,7 @@ NOTHING = 0.9
 
 
 def findings(draft: Draft, counts: Counts) -> None:
-    """Add all findings, and the warnings that come with what cannot be judged or listed."""
+    """Add all findings, and warnings of what cannot be judged or listed."""
     shift = max((row for row in draft.select("blind_auc") if row.above(0.5)), key=lambda row: row.value, default=None)
     doubt = "" if shift is None else DOUBT
     if shift is not None:
@@ -48,7 +48,7 @@ def _find_shift(draft: Draft, counts: Counts, shift: Estimate) -> None:
 
 
 def _find_no_scores(draft: Draft, counts: Counts) -> None:
-    """Say of scores that came in that they point the wrong way, or are no scores.
+    """Add findings on given scores that point the wrong way, or carry no information.
 
     What they seem to show is then the reverse; and what passes a gate with equal scores has not been audited.
     """
@@ -67,7 +67,7 @@ def _find_no_scores(draft: Draft, counts: Counts) -> None:
 
 
 def _find_copies(draft: Draft, own: Sequence[Copying], doubt: str) -> None:
-    """Say of a model whether its samples repeat members, and more of them than of points it never saw."""
+    """Add a finding on whether the samples of a model repeat members more often than unseen points."""
     shown = shown_of(own, own[0].model, draft.level)
     one = shown or own[0]
     counts = {side: int(repeats.sum()) for side, repeats in one.samples.items()}
@@ -92,7 +92,7 @@ def _find_copies(draft: Draft, own: Sequence[Copying], doubt: str) -> None:
 
 
 def _find_gaps(draft: Draft, counts: Counts) -> None:
-    """Say in one finding for each access which model leaks more than which others, and in one which learnt less."""
+    """Add a finding for each access on which model leaks more than which others, and one on which learnt less."""
     learnt: dict[str, tuple[str, list[Estimate]]] = {}
     for access in dict.fromkeys(gap.first.access for gap in counts.gaps):
         own = [(gap, draft.row("leakage_difference", **gap.where)) for gap in counts.gaps if gap.first.access == access]
@@ -113,7 +113,7 @@ def _find_gaps(draft: Draft, counts: Counts) -> None:
         draft.find("membership.more-leakage", "low", text, [row for _, row in shown], access=access)
     if learnt:
         text = (
-            f"{' '.join(said for said, _ in learnt.values())} Part of what they leak less may be that they learnt less."
+            f"{' '.join(text for text, _ in learnt.values())} Part of what they leak less may be that they learnt less."
         )
         rows = {id(row): row for _, evidence in learnt.values() for row in evidence}
         draft.find("membership.learnt-less", "low", text, list(rows.values()))
@@ -130,7 +130,7 @@ def _find_alike(draft: Draft, own: Sequence[tuple[Difference, Estimate]], access
 
 
 def _learnt_less(draft: Draft, more: str, less: str) -> tuple[str, list[Estimate]]:
-    """Say so where the model that leaks less also does its work worse: by its loss, or else by what it covers."""
+    """Return words on a model that leaks less but also learnt less, by its loss or else its recall."""
     for measure in ("held_out_loss", "recall"):
         one, other = (draft.get("utility", **model_where(model), measure=measure) for model in (more, less))
         if one is None or other is None or None in (one.low, one.high, other.low, other.high):

@@ -1,4 +1,4 @@
-"""Attacks on scores that came in: as they are, or likelihood ratios of one model's with the others as its shadows."""
+"""Attacks on given scores: as they are, or likelihood ratios of one model with the others as its shadows."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ TINY = 1e-45
 
 
 def take_scores(found: Scored, given: ScoreSet | ShadowScores, pool: Pool, options: Options) -> None:
-    """Add the attacks that scores allow, or those that were asked for."""
+    """Add the attacks that scores allow, or those requested."""
     if isinstance(given, ScoreSet):
         found.attacks += [_given(name, scores, pool, options.tier) for name, scores in given.scores.items()]
     else:
@@ -58,7 +58,7 @@ def _from_models(found: Scored, given: ShadowScores, pool: Pool, options: Option
 
 
 def _add_ratio(found: Scored, name: str, ratios: Ratios, pool: Pool, tier: str) -> None:
-    """Add the scores of those that have one; the others are not judged, and too few are no attack."""
+    """Add the scores of the points that have one; too few are no attack."""
     sides = [half & ratios.scored & (pool.member == kind) for half in (pool.chooses, ~pool.chooses) for kind in (0, 1)]
     # Each half of each side, since one chooses and the other is judged.
     if min(int(side.sum()) for side in sides) < LEAST // 2:
@@ -75,7 +75,7 @@ def _add_ratio(found: Scored, name: str, ratios: Ratios, pool: Pool, tier: str) 
 
 
 def _check_counts(found: Scored, given: ShadowScores, chosen: Bools) -> None:
-    """Warn where the number of shadow models tells who is a member, whatever the scores."""
+    """Warn where the number of shadow models alone reveals who is a member."""
     gap = count_gap(given.keep, given.target, chosen)
     member = given.keep[given.target]
     spread = given.keep[chosen].sum(0).std()

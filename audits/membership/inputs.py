@@ -39,7 +39,7 @@ def check(options: Options, context: Context) -> Plan:
 
 
 def _check_attacks(inputs: Inputs, options: Options) -> None:
-    """Refuse attacks, and shadows, that what was given does not allow."""
+    """Refuse attacks, and shadows, that the given files do not allow."""
     there = possible(inputs, options)
     for name in options.attack:
         if name in there:

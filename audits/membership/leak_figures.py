@@ -1,4 +1,4 @@
-"""Leaks of several models side by side, and against what each model learnt."""
+"""Charts of the leaks of several models, side by side and against what each model learnt."""
 
 from audits.core.context import Draft
 from audits.core.numbers import percent
@@ -13,7 +13,7 @@ PRIVATE, OPEN = "claims privacy", "claims none"
 
 
 def leakage(draft: Draft, counts: Counts, names: Names) -> Figure | None:
-    """Draw what the best attack on each model finds, by access; None of one model."""
+    """Draw the area of the best attack on each model by access; None of one model."""
     if not names.several:
         return None
     shown = list(names.models)[:MOST_ROWS]
@@ -39,7 +39,7 @@ def leakage(draft: Draft, counts: Counts, names: Names) -> Figure | None:
 
 
 def utility(draft: Draft, counts: Counts, names: Names) -> Figure | None:
-    """Set leaks against the first measure of quality that two models share; None where there is none."""
+    """Draw leaks against the first measure of quality that two models share; None where there is none."""
     measure = next((one for one in MEASURES if len(_measured(draft, one)) > 1), None)
     if not names.several or measure is None:
         return None

@@ -1,12 +1,12 @@
-"""What is said of the leak of each model with each access: by its area, by hits at few false alarms, or of neither."""
+"""Findings on the leak of each model with each access: by its area, by hits at few false alarms, or none."""
 
 from audits.core.context import Draft
 from audits.core.numbers import point
 from audits.core.records import Estimate, Severity
 from audits.core.wording import span
 from audits.membership.copying import shown_of
-from audits.membership.hitting import LARGE_TIMES, NOTABLE_TIMES, Hit
-from audits.membership.leaking import ACCESS, Leak, detectable
+from audits.membership.hit_ratios import LARGE_TIMES, NOTABLE_TIMES, Hit
+from audits.membership.leaks import ACCESS, Leak, detectable
 from audits.membership.measure import Counts
 
 LARGE, NOTABLE = 0.75, 0.6
@@ -16,7 +16,7 @@ HOLDING = {"samples": "generated samples", "weights": "the weights", "full": "al
 
 
 def find_leaks(draft: Draft, counts: Counts, doubt: str) -> None:
-    """Add the findings on leaks: those with a best attack that less access lacks, and the widest one not shown."""
+    """Add findings on leaks: each best attack at the least access it needs, and the widest access without leak."""
     for model in dict.fromkeys(leak.model for leak in counts.leaks):
         shown: dict[tuple[str, str], Leak] = {}
         left: list[Leak] = []
@@ -35,7 +35,7 @@ def find_leaks(draft: Draft, counts: Counts, doubt: str) -> None:
 
 
 def _hit(counts: Counts, leak: Leak) -> Hit | None:
-    """Return the attack with this access that finds members most surely where it is hardly ever wrong, if one does."""
+    """Return the attack with this access of the highest lower limit at few false alarms, if one counts."""
     own = [
         hit
         for hit in counts.hits
@@ -70,15 +70,15 @@ def _find_leak(draft: Draft, counts: Counts, leak: Leak, doubt: str) -> None:
         text = f"{holding}, members are told from non-members: {given}{half} reaches an AUC of {span(row)}."
     else:
         text = f"{holding}, some members are told from non-members."
-    said, evidence = _hits(draft, leak, hit)
+    hits, evidence = _hits(draft, leak, hit)
     if hit is not None and (grave == "low" or hit.ratio.value >= LARGE_TIMES):
         grave = "high" if hit.ratio.value >= LARGE_TIMES else "medium"
     average = "" if found else f" On average it is not shown: the best AUC, of {best} is {span(row)}."
-    draft.find("membership.leak", grave, f"{text}{said}{average}{doubt}", [row, *evidence], **leak.where)
+    draft.find("membership.leak", grave, f"{text}{hits}{average}{doubt}", [row, *evidence], **leak.where)
 
 
 def _nothing(draft: Draft, counts: Counts, leak: Leak, given: str, best: str, row: Estimate) -> str:
-    """Return what is said of an access with which no leak was shown."""
+    """Return the text on an access without a significant leak."""
     if leak.says_nothing:
         return f"nothing can be said of leakage: all scores of {given} are equal."
     copied = shown_of(counts.copying, leak.model, draft.level) is not None
@@ -91,7 +91,7 @@ def _nothing(draft: Draft, counts: Counts, leak: Leak, given: str, best: str, ro
 
 
 def _hits(draft: Draft, leak: Leak, hit: Hit | None) -> tuple[str, list[Estimate]]:
-    """Return what is said of hits at few false alarms, and the evidence: hits that count, or those of an only attack.
+    """Return the text on hits at few false alarms, and its evidence: hits that count, or those of an only attack.
 
     Of an attack that was chosen, all its hits are of points that had a say in that.
     """

@@ -1,4 +1,4 @@
-"""What was scored and measured, and what was counted of it: the counts that the report is written from."""
+"""The counts of the audit: what was scored and measured, from which the report is written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ from audits.membership.bounding import Bounds, bound_all
 from audits.membership.claims import Claim
 from audits.membership.copying import Copying, copies_of
 from audits.membership.given_scores import take_scores
-from audits.membership.hitting import Hit, hits_of
-from audits.membership.leaking import Difference, Leak, gaps_of, leaks_of
+from audits.membership.hit_ratios import Hit, hits_of
+from audits.membership.leaks import Difference, Leak, gaps_of, leaks_of
 from audits.membership.pool import Pool
 from audits.membership.rates import Judged, judge_all
 from audits.membership.reading import Inputs
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Counts:
-    """What was scored and measured; what follows from it is counted once, when it is first asked for.
+    """The scores and measurements; what follows from them is computed once, when first needed.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Counts:
 
     @property
     def claims(self) -> Mapping[str, Claim]:
-        """What is claimed by model."""
+        """The claims by model."""
         return self.inputs.claims
 
     @cached_property
@@ -72,12 +72,12 @@ class Counts:
 
     @cached_property
     def hits(self) -> list[Hit]:
-        """How much more often members are hit than non-members, by attack."""
+        """The ratio of hits to false alarms at few false alarms, by attack."""
         return hits_of(self.judged, self.level)
 
     @cached_property
     def copying(self) -> list[Copying]:
-        """What samples repeat of members and of non-members, by model and measure of a copy."""
+        """The copies of members and of non-members, by model and measure of a copy."""
         return copies_of(self.copies, self.pool.member)
 
     @cached_property
@@ -97,7 +97,7 @@ class Counts:
 
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
-    """Run or read every attack, compare the points without the model, and measure how well models do their work."""
+    """Run or read every attack, compare the points without the model, and measure the utility of models."""
     scored = score(inputs, options, context)
     blind = compare_blindly(inputs.blind, context) if options.blind and inputs.blind is not None else {}
     utilities: Mapping[tuple[str, str], Interval | Undefined] = {}

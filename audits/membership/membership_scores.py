@@ -1,4 +1,4 @@
-"""Which scores of membership does a file hold, and who was a member?
+"""Files of membership scores: the scores of every point, and who was a member.
 
 One model gives a `ScoreSet`, one score a point and attack; several give `ShadowScores`, from which attacks with
 shadow models are computed. More means "member" in both. A point that cannot be used is counted under its reason.
@@ -89,8 +89,8 @@ def read_scores(
         Where the file cannot be read, contradicts itself or the options, or leaves no member or no non-member.
     """
     if higher_is not in (None, "member", "nonmember"):
-        said = f"{higher_is!r} is neither member nor nonmember."
-        raise InputError(said, where="--higher-is", hint="Say for whom the scores are higher.")
+        message = f"{higher_is!r} is neither member nor nonmember."
+        raise InputError(message, where="--higher-is", hint="Say for whom the scores are higher.")
     if path.is_dir():
         check_decimal(path, decimal)
         return read_score_folder(path, higher_is=higher_is, target=target)
@@ -114,8 +114,8 @@ def read_scores(
 
 def _used(path: Path, layout: str, rows: ScoreRows) -> ScoreSet:
     if rows.has_ids and "" in rows.names:
-        said = f"The id of point {rows.names.index('')}, counted from 0, is empty."
-        raise InputError(said, where=f"{path}, id", hint="Give every point an id, or remove the ids.")
+        message = f"The id of point {rows.names.index('')}, counted from 0, is empty."
+        raise InputError(message, where=f"{path}, id", hint="Give every point an id, or remove the ids.")
     good = np.logical_and.reduce([np.isfinite(values) for values in rows.scores.values()])
     both, again = _repeated(rows, good)
     used = good & ~both & ~again
@@ -129,9 +129,9 @@ def _used(path: Path, layout: str, rows: ScoreRows) -> ScoreSet:
         layout=layout,
         scores={name: values[used] for name, values in rows.scores.items()},
         member=rows.member[used],
-        names=tuple(rows.names[place] for place in pick),
+        names=tuple(rows.names[index] for index in pick),
         include_prob=None if rows.include_prob is None else rows.include_prob[used],
-        groups=None if rows.groups is None else tuple(rows.groups[place] for place in pick),
+        groups=None if rows.groups is None else tuple(rows.groups[index] for index in pick),
         one_run=rows.one_run,
         given=len(used),
         skipped={reason: int(which.sum()) for reason, which in reasons.items() if which.any()},
@@ -140,7 +140,7 @@ def _used(path: Path, layout: str, rows: ScoreRows) -> ScoreSet:
 
 
 def _repeated(rows: ScoreRows, good: Flags) -> tuple[Flags, Flags]:
-    """Tell which rows have an id that stands on both sides, and which repeat a usable one of the same side."""
+    """Tell which rows have an id of both sides, and which repeat a usable one of the same side."""
     both, again = np.zeros((2, len(good)), dtype=np.bool_)
     if rows.has_ids and len(set(rows.names)) < len(rows.names):
         known: dict[str, int] = {}
@@ -156,7 +156,7 @@ def _repeated(rows: ScoreRows, good: Flags) -> tuple[Flags, Flags]:
 
 
 def _head(path: Path) -> bytes:
-    """Return the first bytes of an ordinary file; of one that is not there nothing: reading it as text says so."""
+    """Return the first bytes of an ordinary file, none of a missing one, which the reader of text refuses."""
     try:
         if path.exists() and not path.is_file():
             raise InputError("This is not an ordinary file.", where=str(path), hint="Name a CSV, TSV or NPZ file.")
@@ -196,8 +196,8 @@ def _target(archive: ScoreArchive, asked: int | None, count: int) -> int | None:
         return asked
     values = archive.numbers("target", (0, 1))
     if values.size > 1 or not (index := float(values.reshape(-1)[0])).is_integer():
-        said = f"target holds {values.size} numbers, the first of them {values.reshape(-1)[0]:g}."
-        raise InputError(said, where=archive.where("target"), hint=f"Choose one model of 0 to {count - 1}.")
+        message = f"target holds {values.size} numbers, the first of them {values.reshape(-1)[0]:g}."
+        raise InputError(message, where=archive.where("target"), hint=f"Choose one model of 0 to {count - 1}.")
     return int(index)
 
 
@@ -217,8 +217,8 @@ def _arrays(archive: ScoreArchive, higher_is: str | None) -> tuple[str, ScoreRow
     values = np.concatenate([part.reshape(len(part), -1).mean(axis=1) for part in parts])
     count = len(values)
     if len(member) != count or count > MAX_POINTS:
-        said = f"There are {count} scores and {len(member)} entries of {keys[1]}; {MAX_POINTS} points can be read."
-        raise InputError(said, where=archive.where(keys[1]), hint="Save one entry for each point.")
+        message = f"There are {count} scores and {len(member)} entries of {keys[1]}; {MAX_POINTS} points can be read."
+        raise InputError(message, where=archive.where(keys[1]), hint="Save one entry for each point.")
     chance = archive.numbers("include_prob", (1,)) if "include_prob" in archive.names else None
     if chance is not None:
         check_chances(chance, count, archive.where("include_prob"))
@@ -237,6 +237,6 @@ def _arrays(archive: ScoreArchive, higher_is: str | None) -> tuple[str, ScoreRow
 def _one(choices: Sequence[str], archive: ScoreArchive) -> str:
     there = [name for name in choices if name in archive.names]
     if len(there) != 1:
-        said = f"The file has {' and '.join(there) or 'none'} of the arrays {', '.join(choices)}; it needs one."
-        raise InputError(said, where=str(archive.path), hint=f"{FORMS} {suggest(choices[0], [*archive.names])}")
+        message = f"The file has {' and '.join(there) or 'none'} of the arrays {', '.join(choices)}; it needs one."
+        raise InputError(message, where=str(archive.path), hint=f"{FORMS} {suggest(choices[0], [*archive.names])}")
     return there[0]

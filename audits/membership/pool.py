@@ -73,20 +73,20 @@ def pool_of_points(members: "PointSet", others: "PointSet", seed: int, *, coins:
     for digests, kind in ((inside, "member"), (outside, "non-member")):
         seen: set[str] = set()
         rows: list[int] = []
-        for place, digest in enumerate(digests):
+        for index, digest in enumerate(digests):
             # Left out of both sides: of such a point no answer would be right.
             if digest in both:
                 skipped["both member and non-member"] += 1
             elif digest in seen:
                 skipped[f"repeated {kind}"] += 1
             else:
-                rows.append(place)
+                rows.append(index)
             seen.add(digest)
         kept.append(np.array(rows, dtype=np.int64))
-    for places, flag, source in ((kept[0], "--members", members), (kept[1], "--nonmembers", others)):
-        if len(places) < LEAST:
+    for indices, flag, source in ((kept[0], "--members", members), (kept[1], "--nonmembers", others)):
+        if len(indices) < LEAST:
             raise InputError(
-                f"Only {len(places)} of {len(source)} points are left: each once, and none that is on both sides.",
+                f"Only {len(indices)} of {len(source)} points are left: each once, and none that is on both sides.",
                 where=f"{flag} {source.path}",
                 hint=f"An audit takes {LEAST} or more on each side.",
             )
@@ -113,7 +113,7 @@ def pool_of_labels(
     coins: bool = False,
     losses: bool = False,
 ) -> Pool:
-    """Return the pool of points of which only scores are known.
+    """Return the pool of points of which only labels and scores are known.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def pool_of_labels(
 
 
 def halves(member: Bools, seed: int, *, coins: bool = False) -> Bools:
-    """Return a random half of the members and of the non-members; with `coins`, of all points whoever they are.
+    """Return a random half of the members and of the non-members; with `coins`, of all points regardless of side.
 
     Bounds that rest on independent coins need a half that was drawn without looking at them.
 
@@ -146,8 +146,8 @@ def halves(member: Bools, seed: int, *, coins: bool = False) -> Bools:
     chosen = np.zeros(len(member), dtype=np.bool_)
     rng = generator(seed, "membership", "halves")
     for side in (None,) if coins else (True, False):
-        places = np.arange(len(member)) if side is None else np.flatnonzero(member == side)
-        chosen[rng.permutation(places)[: len(places) // 2]] = True
+        indices = np.arange(len(member)) if side is None else np.flatnonzero(member == side)
+        chosen[rng.permutation(indices)[: len(indices) // 2]] = True
     if coins and any(len(set(member[half].tolist())) < 2 for half in (chosen, ~chosen)):
         # One in a hundred thousand with the fewest points that are taken, and none with more.
         return halves(member, seed)
@@ -155,11 +155,11 @@ def halves(member: Bools, seed: int, *, coins: bool = False) -> Bools:
 
 
 def without(points: "PointSet", others: "Sequence[PointSet]") -> "tuple[PointSet, int]":
-    """Return a set without the points of others, and how many those were."""
+    """Return a set without the points of others, and how many were removed."""
     taken: set[str] = set()
     for one in others:
         taken.update(one.digests())
-    kept = np.array([place for place, digest in enumerate(points.digests()) if digest not in taken], dtype=np.int64)
+    kept = np.array([index for index, digest in enumerate(points.digests()) if digest not in taken], dtype=np.int64)
     if len(kept) == len(points):
         return points, 0
     if not len(kept):
@@ -172,7 +172,7 @@ def without(points: "PointSet", others: "Sequence[PointSet]") -> "tuple[PointSet
 
 
 def check_alike(first: "PointSet", flag: str, second: "PointSet", other: str) -> None:
-    """Refuse sets of points of which one cannot be compared with the other.
+    """Refuse sets of points that cannot be compared with each other.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a run on these inputs can say and what it costs, said before anything is measured."""
+"""Cost of a run and warnings of what it will not be able to say, before anything is measured."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -62,7 +62,7 @@ def names_of(inputs: Inputs, options: Options) -> list[str]:
 
 
 def possible(inputs: Inputs, options: Options) -> list[str]:
-    """Return the attacks that what was given allows."""
+    """Return the attacks that the given files allow."""
     if isinstance(inputs.given, ScoreSet):
         return list(inputs.given.scores)
     if inputs.given is not None:
@@ -75,7 +75,7 @@ def possible(inputs: Inputs, options: Options) -> list[str]:
 
 
 def warnings_of(inputs: Inputs, options: Options) -> tuple[Warning, ...]:
-    """Return what the inputs already show of how little a run could say."""
+    """Return warnings that the inputs alone already give."""
     found = [Warning(id="input", message=note) for note in inputs.notes]
     found += [
         Warning(id="skipped", message=f"Left out: {reason}, {count:,}.")
@@ -133,7 +133,7 @@ def _of_claims(inputs: Inputs, options: Options) -> Iterator[Warning]:
 
 
 def _of_coins(inputs: Inputs, sides: tuple[int, int]) -> Iterator[Warning]:
-    """Warn where membership does not look like fair coins: an even split is what a fixed half gives."""
+    """Warn where membership does not look like fair coins, as in an exactly even split."""
     from scipy.stats import binom
 
     few, all_ = min(sides), sum(sides)
@@ -206,7 +206,7 @@ def _of_scores(given: ScoreSet, options: Options) -> Iterator[Warning]:
 
 
 def cost_of(inputs: Inputs, options: Options, level: float) -> tuple[tuple[str, str], ...]:
-    """Return what the run costs, in words, and of scores the largest epsilon that it could prove."""
+    """Return the cost of the run in words, and for scores the largest epsilon that it could prove."""
     pool = inputs.pool
     rows = [("points", f"{int(pool.member.sum()):,} members, {int((~pool.member).sum()):,} non-members")]
     rows += [

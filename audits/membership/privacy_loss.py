@@ -1,4 +1,4 @@
-"""Which epsilon can no accountant of clipped, noisy gradients go below, however tight it is?
+"""The epsilon below which no accountant of clipped, noisy gradients can go, however tight it is.
 
 The privacy loss of one step, between a training with a point whose clipped gradient is always of full length and one
 without it, is put on a grid, every loss rounded down, and added up over the steps by Fourier transforms. What these
@@ -29,7 +29,7 @@ n cells sees at most sqrt(n) times the norm of their errors.
 
 
 def least_epsilon(history: Sequence[Stage], delta: float) -> float:
-    """Return an epsilon that training of these stages exceeds at `delta`, whatever accountant looks at it.
+    """Return an epsilon that training of these stages exceeds at `delta`, whatever the accountant.
 
     It is 0 where the steps are so many, or delta so small, that nothing is left of it on the grid or beside rounding.
 
@@ -65,7 +65,7 @@ def least_epsilon(history: Sequence[Stage], delta: float) -> float:
 
 
 def _step(stage: Stage, losses: Floats) -> Floats:
-    """Return the probability of each loss of one step, rounded down to the grid: with the point, seen against without.
+    """Return the distribution of the privacy loss of one step, rounded down to the grid.
 
     The loss log((1 - q) + q e^((2z - 1) / (2 s^2))) rises with z, which is from N(0, s^2), or with probability q from
     N(1, s^2).
@@ -73,9 +73,9 @@ def _step(stage: Stage, losses: Floats) -> Floats:
     noise, rate = stage.noise_multiplier, stage.sample_rate
     least = math.log1p(-rate) if rate < 1 else -math.inf
     z = np.full(len(losses), -np.inf)
-    met = losses > least
-    inner = losses[met] + np.log1p(-(1 - rate) * np.exp(-losses[met])) if rate < 1 else losses[met]
-    z[met] = noise * noise * (inner - math.log(rate)) + 0.5
+    reachable = losses > least
+    inner = losses[reachable] + np.log1p(-(1 - rate) * np.exp(-losses[reachable])) if rate < 1 else losses[reachable]
+    z[reachable] = noise * noise * (inner - math.log(rate)) + 0.5
     reached = (1 - rate) * ndtr(-z / noise) + rate * ndtr((1 - z) / noise)
     # A loss below the grid, which is next to impossible, counts as its lowest cell, and one above as its highest.
     reached[0] = 1.0

@@ -1,4 +1,4 @@
-"""What is counted of an attack: hits and false alarms at every threshold, its area, and what a threshold gains."""
+"""Rates of an attack: hits and false alarms at every threshold, its area, and the advantage of a threshold."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ GIVEN_THRESHOLD = "Clopper-Pearson, given the threshold that the false alarms se
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judged:
-    """One attack with what was counted: `curve` and `area` are of the points that it may be judged on.
+    """One attack with its counts: `curve` and `area` are of the points that it may be judged on.
 
     Parameters
     ----------
@@ -40,16 +40,16 @@ class Judged:
 
     @property
     def where(self) -> dict[str, str]:
-        """The coordinates of the attack's estimates: itself, and the model where there are several."""
+        """The keys of its estimates: the attack, and the model where there are several."""
         return {"attack": self.attack.name, **self.attack.where}
 
     @property
     def points(self) -> int:
-        """How many points the numbers of the attack rest on."""
+        """The number of points that the attack is judged on."""
         return self.curve.members + self.curve.others
 
     def unless_constant(self, found: Interval) -> Interval:
-        """Return a number without its interval where all scores are equal: a spread would look like evidence."""
+        """Return an interval, without limits where all scores are equal: a spread would look like evidence."""
         return replace(found, low=None, high=None, method="none") if self.constant else found
 
 
@@ -63,12 +63,12 @@ def judged_of(attack: Attack, level: float, fprs: Sequence[float] = ()) -> Judge
 
 
 def judge_all(attacks: Sequence[Attack], level: float, fprs: Sequence[float]) -> tuple[Judged, ...]:
-    """Count all attacks; flipped with all of them counted: of many, one would be the wrong way round by chance."""
+    """Count all attacks; whether one is flipped is corrected for their number."""
     return tuple(judged_of(one, 1 - (1 - level) / len(attacks), fprs) for one in attacks)
 
 
 def of_area(found: Area, level: float) -> Interval:
-    """Return an area with its interval, which holds it."""
+    """Return an area with its interval, widened to hold it."""
     low, high, method = area_interval(found, level)
     count, value = len(found.of_members) + len(found.of_others), found.value
     return Interval(value=value, low=min(low, value), high=max(high, value), method=method, n=count, unit="points")
@@ -81,7 +81,7 @@ def best_threshold(one: Judged, level: float) -> Interval:
 
 
 def held_out(one: Judged, chooses: Bools, level: float) -> Interval:
-    """Return what the threshold that is best on one half gains on the other."""
+    """Return the advantage, on one half, of the threshold that is best on the other."""
     attack = one.attack
     chosen, rest = attack.half(chooses)
     curve = roc(attack.scores[chosen], attack.member[chosen])

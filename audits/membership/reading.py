@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What an audit works on.
+    """The inputs of the audit.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Inputs:
 
     @property
     def claims(self) -> dict[str, Claim]:
-        """Return what is claimed by model, under an empty name where there is one."""
+        """Return the claims by model, under an empty name where there is one."""
         if not self.releases:
             return {} if self.claim is None else {"": self.claim}
         return {one.name: one.claim for one in self.releases if one.claim is not None}
@@ -64,7 +64,7 @@ class Inputs:
 
 
 def read(options: Options, settings: Settings, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
-    """Read and check all files, and return them with what the report says of their sources.
+    """Read and check all files, and return them with their sources.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def _from_scores(options: Options, settings: Settings, context: Context) -> tupl
 
 
 def _check_words(given: ScoreSet | ShadowScores, member: Bools, options: Options, where: str) -> None:
-    """Refuse a user's word that the file itself contradicts."""
+    """Refuse a statement of the user that the file contradicts."""
     if options.independent and isinstance(given, ShadowScores):
         raise InputError(
             "The scores of one of these models are of one training run.", where="--independent", hint="Leave it out."
@@ -121,9 +121,9 @@ def _check_words(given: ScoreSet | ShadowScores, member: Bools, options: Options
         return
     stated = given.include_prob if isinstance(given, ScoreSet) else None
     if stated is not None and bool((np.abs(stated - options.coin_flip) > 1e-6).any()):
-        odd = float(stated[np.abs(stated - options.coin_flip) > 1e-6][0])
+        other = float(stated[np.abs(stated - options.coin_flip) > 1e-6][0])
         raise InputError(
-            f"The file says that points were included with probability {odd:.4g}, not {options.coin_flip:g}.",
+            f"The file says that points were included with probability {other:.4g}, not {options.coin_flip:g}.",
             where=f"{where}, include_prob; --coin-flip",
             hint="The one-run bounds hold for fair coins only: leave --coin-flip out.",
         )

@@ -1,4 +1,4 @@
-"""The rows of records.csv, a row a point and attack, and how `miles compare` matches those of two runs."""
+"""The rows of records.csv, one for each point and attack, and their pairing over two runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,14 +23,14 @@ LONGEST = 19
 
 
 def coverage(counts: "Counts") -> Coverage:
-    """Return how many points were given and used, and why others were left out."""
+    """Return how many points were given and used, and the reasons for skipped ones."""
     pool = counts.pool
     skipped = tuple(Skipped(reason=reason, count=count) for reason, count in sorted(pool.skipped.items()))
     return Coverage(given=pool.given, used=len(pool), skipped=skipped)
 
 
 def records(counts: "Counts") -> list[Mapping[str, Any]]:
-    """Return the rows, all points of one attack together: who it is, its score, and what the points were used for."""
+    """Return the rows, grouped by attack: point, score, and use of the point."""
     pool = counts.pool
     several = any(one.where for one in counts.attacks)
     rows: list[Mapping[str, Any]] = []
@@ -53,7 +53,7 @@ def records(counts: "Counts") -> list[Mapping[str, Any]]:
 
 
 def listed_of(counts: "Counts") -> int:
-    """Return how many points of each attack are listed."""
+    """Return the number of listed points of each attack."""
     return min(max(1, MOST_ROWS // max(1, len(counts.attacks))), len(counts.pool))
 
 
@@ -67,7 +67,7 @@ def keys(rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:
 
 
 def _numbered(points: NDArray[np.object_], columns: Sequence[NDArray[np.object_]]) -> bool:
-    """Tell whether points may be known by their places in a file: these rise, and are written without leading zeros."""
+    """Tell whether ids are positions in a file: ascending, without leading zeros."""
     last: dict[tuple[str, ...], int] = {}
     for point, *block in zip(points.tolist(), *columns, strict=True):
         if not (point.isascii() and point.isdecimal() and len(point) < LONGEST) or str(int(point)) != point:
@@ -79,7 +79,7 @@ def _numbered(points: NDArray[np.object_], columns: Sequence[NDArray[np.object_]
 
 
 def units(rows: Rows) -> Sequence[str]:
-    """Return the points, each with its side: members and non-members may be numbered alike."""
+    """Return the independent units: points with their side, since both sides may be numbered alike."""
     return [f"{point}\n{side}" for point, side in zip(rows.text["point"], rows.text["member"], strict=True)]
 
 

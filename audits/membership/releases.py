@@ -1,5 +1,6 @@
-"""What was released, and may be attacked: samples, weights of a generator or denoiser, a discriminator; one model's or
-several models' to be compared.
+"""Releases that may be attacked: samples, weights of a generator or denoiser, a discriminator.
+
+They are of one model, or of several that are compared.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from audits.membership import Options
 from audits.membership.claims import Claim, check_delta, check_epsilon, claim_of, claim_of_file, claim_of_options
 from audits.membership.pool import check_alike
 from probes.core.errors import InputError
-from probes.files.safe_paths import Places
+from probes.files.safe_paths import RootedPaths
 from probes.files.toml_values import read_toml
 from probes.generators.accountants import read_history
 from probes.generators.denoisers import load_denoiser
@@ -52,24 +53,24 @@ class Release:
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """Return what an attacker may hold of it."""
+        """Return the tiers of access that it allows."""
         parts = (self.samples, self.generator, self.denoiser, self.discriminator)
         names = ("samples", "generator", "denoiser", "full")
         return tuple(name for name, part in zip(names, parts, strict=True) if part is not None)
 
     @property
     def where(self) -> Mapping[str, str]:
-        """Return the coordinates of its estimates."""
+        """Return the keys of its estimates."""
         return {"model": self.name} if self.name else {}
 
     @property
     def label(self) -> str:
-        """Return what a sentence calls it."""
+        """Return its name in a sentence."""
         return self.name or "the model"
 
 
 def releases_of(options: Options, shape: tuple[int, ...]) -> tuple[Release, ...]:
-    """Load what is to be attacked.
+    """Load the releases that are attacked.
 
     Raises
     ------
@@ -113,13 +114,13 @@ def _discriminator(path: Path, name: str, options: Options, shape: tuple[int, ..
 
 
 def _network(name: str | None) -> tuple[str | None, str | None]:
-    """Tell a network's name from a factory, which has a colon."""
+    """Return a name as network or as factory, which has a colon; the other is None."""
     return (None, name) if name is not None and ":" in name else (name, None)
 
 
 def _suite(path: Path, options: Options, shape: tuple[int, ...]) -> tuple[Release, ...]:
     rows = _rows(path)
-    places = Places(path.resolve().parent)
+    places = RootedPaths(path.resolve().parent)
     found = [_release(row, f"{path}, model {number}", places, options, shape) for number, row in enumerate(rows, 1)]
     names = [one.name for one in found]
     if len(set(names)) < len(names):
@@ -143,7 +144,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _release(row: dict[str, Any], where: str, places: Places, options: Options, shape: tuple[int, ...]) -> Release:
+def _release(row: dict[str, Any], where: str, places: RootedPaths, options: Options, shape: tuple[int, ...]) -> Release:
     for key, value in row.items():
         if key not in _KEYS:
             raise InputError(f"{key!r} is no key of a model.", where=where, hint=f"There are: {', '.join(_KEYS)}.")
@@ -155,7 +156,9 @@ def _release(row: dict[str, Any], where: str, places: Places, options: Options, 
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise InputError("The model has no name that can be printed.", where=where, hint='Such as name = "ddpm".')
     assert options.suite is not None
-    paths = {key: _placed(row[key], places, options.suite.parent, f"{where}, {key}") for key in _PATHS if key in row}
+    paths = {
+        key: _checked_path(row[key], places, options.suite.parent, f"{where}, {key}") for key in _PATHS if key in row
+    }
     if not set(paths) & {"samples", "denoiser", "generator", "discriminator"}:
         raise InputError("Nothing of the model is given.", where=where, hint="Give samples, denoiser or generator.")
     found = Release(name=name, claim=_claim(row, paths, where, options))
@@ -174,8 +177,8 @@ def _release(row: dict[str, Any], where: str, places: Places, options: Options, 
     return found
 
 
-def _placed(name: str, places: Places, folder: Path, where: str) -> Path:
-    """Return a path as the suite has it, after checking where it leads: reports do not tell where a folder stands."""
+def _checked_path(name: str, places: RootedPaths, folder: Path, where: str) -> Path:
+    """Return a path as written in the suite, after checking its target: reports must not reveal where a folder is."""
     try:
         places.resolve(name, where)
         return folder / name
@@ -186,7 +189,7 @@ def _placed(name: str, places: Places, folder: Path, where: str) -> Path:
 
 @contextmanager
 def _options_named(file: str, option: str) -> Iterator[None]:
-    """Name the options as this command has them, whose --arch takes factories too."""
+    """Rename options in a refusal to those of this command, whose --arch takes factories too."""
     try:
         yield
     except InputError as error:

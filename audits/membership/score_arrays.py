@@ -1,4 +1,4 @@
-"""How are arrays of scores read from an NPZ or an NPY file, neither of which is trusted?"""
+"""The reader of arrays of scores in an NPZ or an NPY file, neither of which is trusted."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from probes.core.errors import InputError
 from probes.files.arrays import StoredArray, open_archive
-from probes.files.safe_paths import Places
+from probes.files.safe_paths import RootedPaths
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -21,7 +21,7 @@ FORMS = (
 
 
 class ScoreArchive:
-    """An NPZ of scores; an array is read when it is asked for, after its header was compared with what is there."""
+    """An NPZ of scores; an array is read on request, after its header was compared with the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,11 +30,11 @@ class ScoreArchive:
 
     @property
     def names(self) -> Collection[str]:
-        """Names of the arrays, those included that are not read."""
+        """Names of all arrays, read or not."""
         return dict.fromkeys((*self._archive.arrays, *self._archive.refused))
 
     def numbers(self, key: str, dims: Sequence[int]) -> Floats:
-        """Return an array of real numbers that has one of these numbers of axes."""
+        """Return an array of real numbers with one of these numbers of axes."""
         return _numbers(self._archive.find(key, "biuf"), dims, self.where(key))
 
     def flags(self, key: str, dims: int) -> Flags:
@@ -45,28 +45,28 @@ class ScoreArchive:
         """Return one text for each of `count` points, from an array of texts or integers."""
         array = self._archive.find(key, "USiufbcV")
         if array.shape != (count,) or array.dtype.kind not in "USiu" or not array.dtype.itemsize:
-            said = f"{key} has the shape {array.shape} and the type {array.dtype}, for {count} points."
-            raise InputError(said, where=self.where(key), hint="Save one text or integer for each point.")
+            message = f"{key} has the shape {array.shape} and the type {array.dtype}, for {count} points."
+            raise InputError(message, where=self.where(key), hint="Save one text or integer for each point.")
         items = array.items(0, count)
         try:
             found = tuple(item.decode() if isinstance(item, bytes) else str(item) for item in items)
             # A lone surrogate could not be written to a report.
             "".join(found).encode()
         except UnicodeError as error:
-            said = f"A text of {key} is no UTF-8: {error}."
-            raise InputError(said, where=self.where(key), hint="Save texts as str.") from None
+            message = f"A text of {key} is no UTF-8: {error}."
+            raise InputError(message, where=self.where(key), hint="Save texts as str.") from None
         return found
 
     def where(self, key: str) -> str:
-        """Say where an array stands."""
+        """Return the location of an array, for a refusal."""
         return f"{self.path}, {key}"
 
 
 def folder_array(root: Path, name: str, dims: Sequence[int]) -> Floats:
-    """Return the numbers of an NPY file that stands in a folder, and nowhere else."""
+    """Return the numbers of an NPY file inside a folder, and refuse one outside it."""
     where = str(root / name)
     try:
-        path = Places(root).resolve(name, where)
+        path = RootedPaths(root).resolve(name, where)
     except InputError as error:
         raise InputError(error.message, where=where, hint="Copy the file into the folder.") from None
     try:
@@ -77,13 +77,13 @@ def folder_array(root: Path, name: str, dims: Sequence[int]) -> Floats:
 
 
 def _numbers(array: StoredArray, dims: Sequence[int], where: str) -> Floats:
-    """Return a whole array of real numbers after looking at its shape and its size."""
+    """Return a whole array of real numbers after a check of its shape and size."""
     if len(array.shape) not in dims:
-        said = f"The array has the shape {array.shape}; it needs {' or '.join(map(str, dims))} axes."
-        raise InputError(said, where=where, hint=FORMS)
+        message = f"The array has the shape {array.shape}; it needs {' or '.join(map(str, dims))} axes."
+        raise InputError(message, where=where, hint=FORMS)
     if not 0 < math.prod(array.shape) <= MAX_NUMBERS:
-        said = f"The array has the shape {array.shape}; 1 to {MAX_NUMBERS} numbers can be read."
-        raise InputError(said, where=where, hint="Save one score for each point.")
+        message = f"The array has the shape {array.shape}; 1 to {MAX_NUMBERS} numbers can be read."
+        raise InputError(message, where=where, hint="Save one score for each point.")
     return array.whole().astype(np.float64, copy=False)
 
 
@@ -91,7 +91,7 @@ def truth_values(values: Floats, where: str) -> Flags:
     """Return numbers that are all 0 or 1 as truth values."""
     wrong = np.argwhere((values != 0) & (values != 1))
     if len(wrong):
-        place = wrong[0].tolist()
-        said = f"{values[tuple(place)]:g} is neither 0 nor 1."
-        raise InputError(said, where=f"{where}{place}", hint="Write 1 for a member and 0 for a non-member.")
+        index = wrong[0].tolist()
+        message = f"{values[tuple(index)]:g} is neither 0 nor 1."
+        raise InputError(message, where=f"{where}{index}", hint="Write 1 for a member and 0 for a non-member.")
     return values.astype(np.bool_)

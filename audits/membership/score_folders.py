@@ -1,4 +1,4 @@
-"""How are the scores of several models read: from an archive, or from the folder that another tool wrote?
+"""Readers of the scores of several models: an archive, or the folder that another tool wrote.
 
 Two folders are known. That of the code beside Carlini and others (2022) holds `experiment_I_of_N/keep.npy` (n,) and
 `experiment_I_of_N/scores/*.npy`, (n,) or (n, queries), logits of the right class's probability; the last file by name
@@ -48,8 +48,8 @@ def read_score_folder(path: Path, *, higher_is: str | None, target: int | None) 
         return _read_experiments(path, experiments, higher_is, target)
     memberships = next((name for name in _MEMBERSHIPS if (path / name).exists()), None)
     if memberships is None:
-        said = "The folder has neither experiment_* folders nor models/memberships.npy."
-        raise InputError(said, where=str(path), hint="Name the folder in which the attack's tool wrote its scores.")
+        message = "The folder has neither experiment_* folders nor models/memberships.npy."
+        raise InputError(message, where=str(path), hint="Name the folder in which the attack's tool wrote its scores.")
     return _read_privacy_meter(path, memberships, higher_is, target)
 
 
@@ -102,14 +102,14 @@ def _read_privacy_meter(root: Path, memberships: str, higher_is: str | None, tar
         hint = f"Run the tool's attack first: it writes {files[0]}."
         raise InputError("The folder has memberships but no signals.", where=str(root), hint=hint)
     if chosen == files[1] and higher_is is None:
-        said = "Some versions of the tool wrote the loss here, others the probability of the right class."
+        message = "Some versions of the tool wrote the loss here, others the probability of the right class."
         hint = "Say --higher-is nonmember for losses, --higher-is member for probabilities."
-        raise InputError(said, where=f"{root / chosen}, --higher-is", hint=hint)
+        raise InputError(message, where=f"{root / chosen}, --higher-is", hint=hint)
     signals, keep = folder_array(root, chosen, (2,)), folder_array(root, memberships, (2,))
     if signals.shape != keep.shape[::-1]:
-        said = f"The signals are {signals.shape} (points, models), the memberships {keep.shape} (models, points)."
+        message = f"The signals are {signals.shape} (points, models), the memberships {keep.shape} (models, points)."
         hint = "Audit all points: of a part of them the tool does not write which they are."
-        raise InputError(said, where=str(root / chosen), hint=hint)
+        raise InputError(message, where=str(root / chosen), hint=hint)
     beside = chosen.replace(".npy", "_pop.npy")
     reference = folder_array(root, beside, (2,)).T if (root / beside).exists() else None
     sign = -1.0 if higher_is == "nonmember" else 1.0
@@ -134,16 +134,16 @@ def _stacked(root: Path, files: Sequence[str], dims: Sequence[int]) -> Floats:
     """Return arrays of one shape, (files, n, numbers of a point)."""
     stacked = np.empty((0, 0, 0))
     first: tuple[int, ...] = ()
-    for place, file in enumerate(files):
+    for index, file in enumerate(files):
         values = folder_array(root, file, dims)
-        if place == 0:
+        if index == 0:
             first = values.shape
             if values.size * len(files) > MAX_NUMBERS:
-                said = f"{len(files)} files of {values.size} scores; {MAX_NUMBERS} can be read."
-                raise InputError(said, where=str(root), hint="Use fewer models.")
+                message = f"{len(files)} files of {values.size} scores; {MAX_NUMBERS} can be read."
+                raise InputError(message, where=str(root), hint="Use fewer models.")
             stacked = np.empty((len(files), len(values), values.size // len(values)))
         if values.shape != first:
-            said = f"The shape is {values.shape}, that of {files[0]} is {first}."
-            raise InputError(said, where=str(root / file), hint="All models need the scores of the same points.")
-        stacked[place] = values.reshape(len(values), -1)
+            message = f"The shape is {values.shape}, that of {files[0]} is {first}."
+            raise InputError(message, where=str(root / file), hint="All models need the scores of the same points.")
+        stacked[index] = values.reshape(len(values), -1)
     return stacked

@@ -40,7 +40,7 @@ SCHEMA = Schema(
 
 @dataclass(slots=True)
 class ScoreRows:
-    """What a file says of its points, before any is left out."""
+    """All points of a file, before any is left out."""
 
     scores: dict[str, Floats]
     member: Flags
@@ -53,19 +53,19 @@ class ScoreRows:
 
 
 def sign_of(key: str, higher_is: str | None, where: str) -> float:
-    """Return what turns scores so that more means "member": -1 for losses, else as `higher_is` says.
+    """Return the sign by which higher scores mean "member": -1 for losses, else as `higher_is` says.
 
     >>> sign_of("loss_t10", None, ""), sign_of("score", "member", "")
     (-1.0, 1.0)
     """
     if key == "loss" or key.startswith("loss_"):
         if higher_is == "member":
-            said = f"{key!r} is a loss, which is lower for members, and the option says the opposite."
-            raise InputError(said, where=f"{where}, --higher-is", hint="Name it score, or leave the option out.")
+            message = f"{key!r} is a loss, which is lower for members, and the option says the opposite."
+            raise InputError(message, where=f"{where}, --higher-is", hint="Name it score, or leave the option out.")
         return -1.0
     if higher_is is None:
-        said = f"Nothing says whether {key!r} is higher for members or for non-members."
-        raise InputError(said, where=f"{where}, {key}", hint="Say --higher-is member or --higher-is nonmember.")
+        message = f"Nothing says whether {key!r} is higher for members or for non-members."
+        raise InputError(message, where=f"{where}, {key}", hint="Say --higher-is member or --higher-is nonmember.")
     return 1.0 if higher_is == "member" else -1.0
 
 
@@ -82,9 +82,9 @@ def check_chances(chance: Floats, count: int, where: str) -> None:
     """Refuse probabilities of inclusion that are not one for each point and strictly between 0 and 1."""
     wrong = np.flatnonzero(~((chance > 0) & (chance < 1)))
     if len(chance) != count or len(wrong):
-        odd = f"; number {wrong[0]} is {chance[wrong[0]]:g}" if len(wrong) else ""
-        said = f"There are {len(chance)} probabilities for {count} points{odd}."
-        raise InputError(said, where=where, hint="Give each point's probability, between 0 and 1.")
+        example = f"; number {wrong[0]} is {chance[wrong[0]]:g}" if len(wrong) else ""
+        message = f"There are {len(chance)} probabilities for {count} points{example}."
+        raise InputError(message, where=where, hint="Give each point's probability, between 0 and 1.")
 
 
 def read_score_table(path: Path, higher_is: str | None, decimal: str | None = None) -> tuple[str, ScoreRows]:
@@ -123,7 +123,7 @@ def read_score_table(path: Path, higher_is: str | None, decimal: str | None = No
 
 
 def _attacks(reader: SchemaReader, where: str) -> dict[str, str]:
-    """Return the name of the attack of each column of scores."""
+    """Return the attack of each column of scores."""
     scores = [name for name in reader.names if name in reader.columns and reader.columns[name].family]
     scores.sort(key=lambda name: "_" in name)
     attacks = {name: name.split("_", 1)[-1] for name in scores}

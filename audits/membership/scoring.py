@@ -1,4 +1,4 @@
-"""An attack: the score that it gives every point, at the setting that other points or models chose."""
+"""Attacks: a score for every point, at a setting chosen on other points or models."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Variants:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Attack:
-    """One attack's scores.
+    """The scores of one attack.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ class Attack:
 
     @property
     def label(self) -> str:
-        """Return what a sentence calls it."""
+        """Return its name in a sentence."""
         return f"{self.name} on {self.where['model']}" if self.where else self.name
 
 
 @dataclass(slots=True, kw_only=True)
 class Scored:
-    """All attacks of a run, and the warnings that came up on the way.
+    """All attacks of a run, and the warnings from making them.
 
     `copies` are by model, under an empty name where there is one, of those whose samples were given.
     """
@@ -98,12 +98,12 @@ class Scored:
 
 
 def model_where(model: str) -> dict[str, str]:
-    """Return the coordinates of the numbers of a model; none where it is the only one."""
+    """Return the key of a model; none where it is the only one."""
     return {"model": model} if model else {}
 
 
 def settle_on(variants: Variants, pool: Pool, where: Mapping[str, str]) -> Attack:
-    """Choose a setting on shadow models or on the choosing half, and judge it on the points that had no say."""
+    """Choose a setting on shadow models or on the choosing half, and judge it on the other points."""
     judged = np.ones(len(pool), dtype=np.bool_)
     chosen, how = 0, ""
     if len(variants.settings) > 1:

@@ -1,4 +1,4 @@
-"""Can members and non-members be told apart by themselves, without any model having seen them?
+"""Classifiers that tell members from non-members by the points alone, without any audited model.
 
 Where they can, an attack's success may say nothing about the model: a shift between the two sets explains it as well.
 Classifiers learn from the folds before a fold and score it. Cross-validation would score every point, but its folds
@@ -117,7 +117,7 @@ def blind_scores(
 
 
 def _same(rows: Singles) -> NDArray[np.int64]:
-    """Return a number for each point that equal points share, counted from 0."""
+    """Return the index of the class of equal points to which each point belongs."""
     seen: dict[bytes, int] = {}
     return np.array([seen.setdefault(hashlib.sha256(row.tobytes()).digest(), len(seen)) for row in rows])
 

@@ -1,4 +1,4 @@
-"""What the options amount to, and what of them is refused before any file is read."""
+"""The settings that options amount to, and refusals that need no file."""
 
 import math
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ LEAST_SHADOWS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the options amount to: rates of false alarms, falling, and timesteps."""
+    """The settled options: rates of false alarms, descending, and timesteps."""
 
     fprs: tuple[float, ...]
     timesteps: tuple[int, ...]
 
 
 def workers_of(options: Options) -> Workers:
-    """Return who trains shadow models.
+    """Return the workers that train shadow models.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def workers_of(options: Options) -> Workers:
 
 
 def settle(options: Options) -> Settings:
-    """Check all that needs no file.
+    """Settle the options, and check all that needs no file.
 
     Raises
     ------

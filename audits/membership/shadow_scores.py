@@ -1,4 +1,4 @@
-"""Which scores of the same points under several models can be used, for attacks with shadow models?"""
+"""Scores of the same points under several models, checked for attacks with shadow models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,10 +53,10 @@ class ShadowScores:
 
 
 def check_left(member: Flags, good: Flags, used: Flags, where: str) -> None:
-    """Refuse a file of which most scores are not finite (`good`), or no member or no non-member is `used`."""
+    """Refuse a file with few finite scores (`good`), or without any `used` member or non-member."""
     if 2 * good.sum() < len(good) or not good.any():
-        said = f"{int((~good).sum())} of {len(good)} points have a score that is missing, NaN or infinite."
-        raise InputError(said, where=where, hint="Mend the scores: so many cannot be left out.")
+        message = f"{int((~good).sum())} of {len(good)} points have a score that is missing, NaN or infinite."
+        raise InputError(message, where=where, hint="Mend the scores: so many cannot be left out.")
     for side, name in ((member, "member"), (~member, "non-member")):
         if not (side & used).any():
             hint = "An audit needs both: points that were trained on, and points that were not."
@@ -76,7 +76,7 @@ def shadow_scores(
     models: Sequence[str],
     notes: Sequence[str],
 ) -> ShadowScores:
-    """Return scores (models, n[, queries]) after comparing shapes, without the points that have no finite ones.
+    """Return scores (models, n[, queries]) after a check of shapes, without points that have no finite ones.
 
     Raises
     ------
@@ -85,15 +85,15 @@ def shadow_scores(
     """
     where = str(path)
     if scores.shape[:2] != keep.shape:
-        said = f"The scores are {scores.shape[:2]} (models, points), keep is {keep.shape}."
-        raise InputError(said, where=f"{where}, keep", hint="Save one truth value for each model and point.")
+        message = f"The scores are {scores.shape[:2]} (models, points), keep is {keep.shape}."
+        raise InputError(message, where=f"{where}, keep", hint="Save one truth value for each model and point.")
     count, given = keep.shape
     if count < 2 or given > MAX_POINTS:
-        said = f"There are {count} models and {given} points; 2 models or more, {MAX_POINTS} points can be read."
-        raise InputError(said, where=where, hint="A target needs other models beside it.")
+        message = f"There are {count} models and {given} points; 2 models or more, {MAX_POINTS} points can be read."
+        raise InputError(message, where=where, hint="A target needs other models beside it.")
     if target is not None and not 0 <= target < count:
-        said = f"There is no model {target}: there are {count}, counted from 0."
-        raise InputError(said, where=f"{where}, target", hint=f"Name one of 0 to {count - 1}.")
+        message = f"There is no model {target}: there are {count}, counted from 0."
+        raise InputError(message, where=f"{where}, target", hint=f"Name one of 0 to {count - 1}.")
     if reference is not None:
         reference, more = _finite_reference(reference, count, f"{where}, ref_scores")
         notes = [*notes, *more]
@@ -121,8 +121,8 @@ def shadow_scores(
 
 def _finite_reference(reference: Floats, count: int, where: str) -> tuple[Floats, list[str]]:
     if len(reference) != count:
-        said = f"The reference scores have the shape {reference.shape}, for {count} models."
-        raise InputError(said, where=where, hint="Save (models, reference points).")
+        message = f"The reference scores have the shape {reference.shape}, for {count} models."
+        raise InputError(message, where=where, hint="Save (models, reference points).")
     sound = np.logical_and.reduce(np.isfinite(reference), axis=0)
     if not sound.any():
         raise InputError("No reference point has finite scores.", where=where, hint="Mend or remove them.")

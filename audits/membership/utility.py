@@ -1,4 +1,4 @@
-"""How well the models do their work: one that learnt nothing leaks nothing, and its privacy is no achievement."""
+"""Utility of the models: one that learnt nothing leaks nothing, and its privacy is no achievement."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from probes.generators.attacks.denoiser import Request, score_denoiser
 from probes.generators.attacks.samples import flat
 from probes.generators.point_sets import PointSet
 from probes.vectors import knn
-from probes.vectors.support_metrics import Side, balls, evaluate, ground, reach
+from probes.vectors.support_metrics import Side, balls, evaluate, prepare_reference, reach
 
 STEPS = 10
 """Timesteps, evenly spaced, at which the loss on unseen points is taken."""
@@ -28,7 +28,7 @@ Utilities = dict[tuple[str, str], Interval | Undefined]
 
 
 def utilities(inputs: Inputs, options: Options, context: Context) -> Utilities:
-    """Return how well each release does its work, by model and measure."""
+    """Return the utility of each release, by model and measure."""
     found: Utilities = {}
     for release in inputs.releases:
         if release.denoiser is not None:
@@ -83,7 +83,7 @@ def _support(release: Release, inputs: Inputs, context: Context) -> dict[str, In
     sides = [Side(knn.neighbours(part, K), np.ones((1, size), dtype=np.int32)) for part in (own, others)]
     drawn = [balls(side, [K])[0] for side in sides]
     near = knn.pairs(own, others, reach([drawn[0]]), reach([drawn[1]]))
-    scores = evaluate(ground(drawn[0]), drawn[1], near)
+    scores = evaluate(prepare_reference(drawn[0]), drawn[1], near)
     return {name: _share(float(scores[name][0]), size, unit, context.level) for name, unit in SUPPORT.items()}
 
 
@@ -94,7 +94,7 @@ def _share(value: float, size: int, unit: str, level: float) -> Interval:
 
 
 def _drawn(points: PointSet, size: int, role: str, context: Context) -> NDArray[np.float32]:
-    """Return some points, laid flat, all of them different."""
+    """Return a sample of distinct points, flattened."""
     rng = generator(context.seed, "membership", "utility", role)
     rows = flat(points.take(np.sort(rng.permutation(len(points))[:size])), 0, size)
     if len(np.unique(rows, axis=0)) < size:

@@ -1,4 +1,4 @@
-"""Whether what was proved contradicts a claim, whether it could have, and on whose word that rests."""
+"""Verdicts on claims: whether a bound contradicts one, whether it could have, and on whose word that rests."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ MOST_DIGITS = 9
 
 
 def find_verdicts(draft: Draft, counts: Counts) -> None:
-    """Add the verdicts on each claim: every violation; or else that of the attack which proves most.
+    """Add the verdicts on each claim: every violation, or else that of the attack that proves most.
 
     Attacks whose scores are the wrong way round, or all equal, are left out; with no other left, there is no verdict.
     """
@@ -70,14 +70,14 @@ def _find_verdict(draft: Draft, counts: Counts, bounds: Bounds, claim: Claim) ->
 
 
 def _written(bound: float, claim: Claim) -> str:
-    """Return a bound rounded down, in as few digits as leave it on its own side of the claim."""
+    """Return a bound rounded down, with the fewest digits that keep it on its side of the claim."""
     written = [bounded(bound, digits=digits) for digits in range(3, MOST_DIGITS + 1)]
     side = np.sign(bound - claim.epsilon)
     return next((text for text in written if np.sign(float(text) - claim.epsilon) == side), written[-1])
 
 
 def _between(leading: Proved, claim: Claim) -> str:
-    """Say where a bound contradicts no accounted claim, but perhaps the training that was accounted for."""
+    """Return words on a bound below an accounted claim but above what the training spends at least."""
     if claim.least is None or not claim.least < leading.epsilon <= claim.epsilon:
         return ""
     return (
@@ -87,14 +87,14 @@ def _between(leading: Proved, claim: Claim) -> str:
 
 
 def _size(bounds: Bounds) -> str:
-    """Return how many points prove, as a reader can count them."""
+    """Return the numbers of points behind the bounds, in words."""
     member, n = bounds.judged.attack.member, bounds.leading.bound.n
     whole = f"{int(member.sum()):,} members and {int((~member).sum()):,} non-members"
     return whole if n == len(member) else f"the bound resting on {n:,} of {len(member):,} points ({whole})"
 
 
 def _basis(validity: str, options: Options) -> str:
-    """Return what a bound rests on: also a certified one holds on somebody's word."""
+    """Return the assumption of a bound in words: a certified one rests on a statement of the user."""
     if validity != CERTIFIED:
         return "This is heuristic: points of one training run are no independent trials."
     word = stated(options)

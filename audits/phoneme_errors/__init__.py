@@ -1,4 +1,4 @@
-"""Where do the phones of some groups of speakers lie elsewhere (a bias), and where are they only noisy?
+"""`miles audit-phonemes`: phones of groups that lie elsewhere (systematic error) or scatter more (random error).
 
 From phone tokens with feature vectors, or from a speech encoder, recordings and alignments.
 """
@@ -28,7 +28,7 @@ _TOKENS, _SPEECH, _ALIGNMENT, _PROBING, _GROUPS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(Groups):
-    """What `miles audit-phonemes` can be asked."""
+    """Options of `miles audit-phonemes`."""
 
     tokens: str = argument(
         "Phone tokens: CSV, TSV, JSONL or NPZ with phone, speaker, attributes and features; or a speech encoder: a "

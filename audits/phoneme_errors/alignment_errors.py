@@ -1,4 +1,4 @@
-"""The errors of the checkpoint that placed the phones: does it hear what was said, and of every group alike?"""
+"""Error rates of the checkpoint that placed the phones, over everyone and by group."""
 
 from collections.abc import Sequence
 

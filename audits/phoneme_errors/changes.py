@@ -1,4 +1,4 @@
-"""Paired differences between two encoders on the same tokens, folds and matched draws: did the errors move?"""
+"""Paired differences between two encoders on the same tokens, folds and matched draws."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Which speakers, groups and phones take part, once the tokens are known?
+"""The speakers, groups and phones that take part, once the tokens are known.
 
 A speaker who has several levels of an attribute counts as several, each with one. Phones are compared like with
 like: only those that every compared group has enough tokens of take part.
@@ -28,7 +28,7 @@ SHARED = "phone not shared by all compared groups"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """Tokens as the statistics see them.
+    """The tokens as statistics see them: speakers, groups and phones.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Corpus:
 
     @property
     def home(self) -> Ints:
-        """Row of each speaker's group by the first attribute, -1 for none."""
+        """Index of each speaker's group by the first attribute, -1 for none."""
         first = [row for row, by in enumerate(self.by) if by == self.by[0]]
         home = np.full(len(self.names), -1)
         for row in first:
@@ -77,12 +77,12 @@ class Corpus:
         return home
 
     def inside(self, group: str) -> Bools:
-        """Return who is in a compared group, or everyone, shape (speakers,)."""
+        """Return a mask of the speakers in a compared group, or of everyone, shape (speakers,)."""
         return np.ones(len(self.names), dtype=bool) if group == ALL else self.member[self.groups.index(group)]
 
 
 def corpus_of(tokens: Tokens, options: Options) -> Corpus:
-    """Find the speakers, the compared groups and the phones that they share.
+    """Return the speakers, the compared groups and the phones that they share.
 
     Raises
     ------
@@ -106,12 +106,12 @@ def corpus_of(tokens: Tokens, options: Options) -> Corpus:
     sets = group_sets(attributes, options.by, max_order=options.max_order)
     groups, by, member, rest, small = _compared(sets, options.min_speakers)
     kept = _shared(tokens, speakers, member, options)
-    place = np.full(len(tokens.phone_names), -1)
-    place[kept] = np.arange(len(kept))
-    counts = np.bincount(tokens.phones, minlength=len(place))
+    index_of = np.full(len(tokens.phone_names), -1)
+    index_of[kept] = np.arange(len(kept))
+    counts = np.bincount(tokens.phones, minlength=len(index_of))
     people = [tokens.speaker_names[code] for code in kinds[0].tolist()]
     return Corpus(
-        phones=place[tokens.phones],
+        phones=index_of[tokens.phones],
         speakers=speakers,
         phone_names=tuple(tokens.phone_names[number] for number in kept),
         names=tuple(people),
@@ -121,14 +121,14 @@ def corpus_of(tokens: Tokens, options: Options) -> Corpus:
         member=member,
         rest=rest,
         small=small,
-        dropped={name: int(counts[n]) for n, name in enumerate(tokens.phone_names) if place[n] < 0},
+        dropped={name: int(counts[n]) for n, name in enumerate(tokens.phone_names) if index_of[n] < 0},
         several=len(people) - len(set(people)),
         people=kinds[0],
     )
 
 
 def group_warnings(corpus: Corpus, options: Options) -> list[Warning]:
-    """Return what the reader must know of the groups and phones."""
+    """Return the warnings about groups and phones."""
     found: list[Warning] = []
     for group, people in corpus.small.items():
         few = f"{group} has {counted(people, 'speakers')} and is not compared: that takes {options.min_speakers}."

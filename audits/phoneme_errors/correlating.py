@@ -1,4 +1,4 @@
-"""Are those speakers read worse whose phones scatter more? Rank correlations, raw and partial, and their chance."""
+"""Rank correlations, raw and partial, with intervals and permutation tests."""
 
 from dataclasses import dataclass
 

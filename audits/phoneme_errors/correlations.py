@@ -1,4 +1,4 @@
-"""The correlations of variance and accuracy, over speakers and over groups: are those read worse who scatter more?"""
+"""The correlations of variance and accuracy, over speakers and over groups."""
 
 import numpy as np
 

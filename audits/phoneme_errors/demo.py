@@ -18,12 +18,12 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     """Speak the corpus and train the encoder, or take both from the cache, and return the audit's options."""
     folder = context.cache.examples(f"phonemes-{sha256_json([VERSION, context.seed, balanced])[:12]}")
     if not folder.is_dir():
-        with context.cache.making(folder) as place:
+        with context.cache.making(folder) as target:
             corpus = speak_corpus(
-                place / "corpus", seed=context.seed, balanced=balanced, alignments=True, progress=context.progress
+                target / "corpus", seed=context.seed, balanced=balanced, alignments=True, progress=context.progress
             )
             # A head of phones, so that the folder can place phones itself: --align-with.
-            train_encoder(corpus, place / "encoder", seed=context.seed, units="phones", progress=context.progress)
+            train_encoder(corpus, target / "encoder", seed=context.seed, units="phones", progress=context.progress)
     return Options(
         tokens=str(folder / "encoder"),
         manifest=folder / "corpus" / "audit.csv",

@@ -34,12 +34,12 @@ def estimates(draft: Draft, counts: Counts) -> None:
             _add(draft, changes(counts.first, counts.second, draft.level))
     if any(row.method == "none" for row in draft.select("p_value")):
         draft.warn("p-without-interval", "p-values of t tests are computed, not sampled: they have no interval.")
-    if counts.placed:
-        add_alignment_errors(draft, counts.placed, counts.corpus, counts.options.by)
+    if counts.aligned:
+        add_alignment_errors(draft, counts.aligned, counts.corpus, counts.options.by)
 
 
 def _add(draft: Draft, rows: Iterable[Row]) -> None:
-    """Add rows to the table, and say which are left out, once for each name and reason."""
+    """Add rows to the table, and warn of those left out, once for each name and reason."""
     missing: dict[tuple[str, str], list[dict[str, Coordinate]]] = {}
     for name, found, where in rows:
         if isinstance(found, Undefined):
@@ -67,7 +67,7 @@ def _all_rows(layers: Sequence[Values], level: float) -> Iterator[Row]:
 
 
 def _compared_rows(layers: Sequence[Values], level: float) -> Iterator[Row]:
-    """Yield what a second encoder is compared by."""
+    """Yield the rows that compare a second encoder with the first."""
     for values in layers:
         yield from _accuracies(values, level, prefix="against_")
         for group in values.corpus.groups:

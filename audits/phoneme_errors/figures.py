@@ -1,4 +1,4 @@
-"""The charts of the audit, each answering the question in its title."""
+"""The figures of the audit, each titled with the question that it answers."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ HELD = {"no": "as they are", "yes": "group and tokens per phone held fixed"}
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Yield the figures; one that would have nothing to show is left out."""
+    """Yield the figures, without those that would be empty."""
     for kind in (_elsewhere, _scattered, _gap, _accuracy, _accuracies, _correlations, _speakers, _moved):
         figure = kind(draft, counts)
         if figure is not None:
@@ -53,7 +53,7 @@ def _several(counts: Counts) -> bool:
 
 
 def _where(draft: Draft, counts: Counts) -> str:
-    """Name the layer of a figure of one; a plain table of features has none to speak of."""
+    """Return the words that name the layer of a figure; empty for a plain table of features."""
     which = ", where phones are read best" if _several(counts) else ""
     return "" if counts.layers == (0,) else f" in layer {best_layer(draft, counts.layers)}{which}"
 
@@ -67,7 +67,7 @@ def _by(counts: Counts, group: str) -> str:
 
 
 def _shown(draft: Draft, counts: Counts, most: int) -> tuple[dict[str, str], str]:
-    """Return the groups that are drawn with their names on a chart, and what a caption says of the others.
+    """Return the groups that a chart draws by name, and the caption on the others.
 
     Attributes come before their crossings and large errors before small ones; what is drawn is in the order of the
     tables.
@@ -84,7 +84,7 @@ def _shown(draft: Draft, counts: Counts, most: int) -> tuple[dict[str, str], str
 
 
 def _names(groups: Sequence[str]) -> dict[str, str]:
-    """Return what each group is called on a chart; a number tells two apart that are the same once shortened."""
+    """Return a distinct short name of each group on a chart, numbered where two would be equal."""
     names: dict[str, str] = {}
     for group in groups:
         again = sum(_short(other) == _short(group) for other in names)
@@ -131,7 +131,7 @@ def _moved(draft: Draft, counts: Counts) -> Figure | None:
 def _by_group(
     draft: Draft, counts: Counts, id: str, words: tuple[str, str, str], name: str, axis: Axis, reference: float
 ) -> Figure | None:
-    """Draw lines by layer or, of one layer, a row per group; the last of the words is what lies beyond the line."""
+    """Draw lines by layer or, for one layer, a row per group; the last of the words names what lies beyond the line."""
     title, what, beyond = words
     groups, rest = _shown(draft, counts, MOST_PANELS if _several(counts) else MOST_ROWS)
     if _several(counts):
@@ -257,7 +257,7 @@ def _by_layer(draft: Draft, counts: Counts, name: str, groups: Mapping[str, str]
 
 
 def _lines(id: str, title: str, caption: str, rows: list[Json], axis: Axis, rule: float | None) -> Figure | None:
-    """Draw lines by layer beside a dashed one; few groups of several attributes stand in a panel per attribute."""
+    """Draw lines by layer beside a dashed one; few groups of several attributes get a panel per attribute."""
     if not rows:
         return None
     series, kinds = (len({row[key] for row in rows}) for key in ("series", "by"))
@@ -271,7 +271,7 @@ def _lines(id: str, title: str, caption: str, rows: list[Json], axis: Axis, rule
 def _rows(
     id: str, title: str, caption: str, rows: list[Json], axis: Axis, reference: float, ranked: bool = False
 ) -> Figure | None:
-    """Draw a forest in panels; an axis that they share is named once, and reaches no further than the marks."""
+    """Draw a forest in panels; a shared axis is titled once, and spans the marks alone."""
     if not rows:
         return None
     spec = forest(rows, label="label", value=_ticked(axis, rows), low="low", high="high", reference=reference,

@@ -1,4 +1,4 @@
-"""The findings of each group: which error it shows, which of the two is larger, and what could not be told."""
+"""The findings of each group: which error it shows, which is larger, and what could not be shown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ TEST_OF = {"systematic_error": SYSTEMATIC, "variance_ratio": RANDOM}
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is shown of one group: layers with a systematic and with a random error, and the layer to tell it by."""
+    """The verdict on one group: layers with a systematic and with a random error, and the layer to report."""
 
     group: str
     systematic: tuple[int, ...]
@@ -35,7 +35,7 @@ class Judged:
 
 
 def findings(draft: Draft, counts: Counts) -> None:
-    """Add what may be said of each group, of speakers, and of the second encoder."""
+    """Add the findings on each group, on speakers, and on the second encoder."""
     best = best_layer(draft, counts.layers)
     quiet: dict[str, list[str]] = {}
     for group, by in zip(counts.corpus.groups, counts.corpus.by, strict=True):
@@ -58,13 +58,13 @@ def findings(draft: Draft, counts: Counts) -> None:
 
 
 def best_layer(draft: Draft, layers: Sequence[int]) -> int:
-    """Return the layer whose phones are read best, over all speakers."""
+    """Return the layer with the highest accuracy over all speakers."""
     rows = {layer: draft.get("accuracy", layer=layer, group=ALL, training="all") for layer in layers}
     return max(layers, key=lambda layer: -1.0 if (row := rows[layer]) is None else row.value)
 
 
 def is_sure(draft: Draft, counts: Counts, name: str, layer: int, group: str) -> bool:
-    """Tell whether an error, or its change, is beyond chance once all layers and groups are counted."""
+    """Tell whether an error, or its change, is beyond chance after correction over layers and groups."""
     if name not in TEST_OF:
         return counts.change_p.get((name, layer, group), 1.0) < 1 - draft.level
     row = draft.get("p_value", layer=layer, group=group, test=TEST_OF[name], correction="holm")
@@ -150,8 +150,8 @@ def _random(draft: Draft, counts: Counts, judged: Judged) -> str:
     return text + _also(counts, judged.random, judged.layer)
 
 
-def _also(counts: Counts, layers: tuple[int, ...], told: int) -> str:
-    return "" if layers == (told,) else f" (It is shown in {_layers(counts, layers)}.)"
+def _also(counts: Counts, layers: tuple[int, ...], reported: int) -> str:
+    return "" if layers == (reported,) else f" (It is shown in {_layers(counts, layers)}.)"
 
 
 def _layers(counts: Counts, layers: Sequence[int]) -> str:
@@ -161,7 +161,7 @@ def _layers(counts: Counts, layers: Sequence[int]) -> str:
 
 
 def _balance(draft: Draft, judged: Judged, gap: Estimate | None, remaining: Estimate | None) -> str:
-    """Say whether the group is read worse, and how much of that its own data would mend."""
+    """Return the sentences on whether the group is read worse, and how much its own data would gain."""
     lead = judged.row(draft, "systematic_minus_remaining")
     if gap is None or remaining is None or lead is None:
         return ""
@@ -207,7 +207,7 @@ def _severity(draft: Draft, judged: Judged, gap: Estimate | None, remaining: Est
 
 
 def _tell_quiet(draft: Draft, counts: Counts, by: str, groups: Sequence[str], best: int) -> None:
-    """Say of which groups neither error was shown, and how large one could have been."""
+    """Add the finding on groups with neither error shown, and the size that could be missed."""
     errors, ratios = (
         [draft.get(name, layer=best, group=group) for group in groups]
         for name in ("systematic_error", "variance_ratio")
@@ -235,7 +235,7 @@ def _tell_quiet(draft: Draft, counts: Counts, by: str, groups: Sequence[str], be
 
 
 def _tell_correlation(draft: Draft, counts: Counts, best: int) -> None:
-    """Say whether speakers whose phones scatter more are read worse, once group and tokens are held fixed."""
+    """Add the finding on the partial correlation of scatter and accuracy over speakers."""
     for partial in ("yes", "no"):
         where: dict[str, Coordinate] = {"layer": best, "unit": "speaker", "partial": partial}
         row = draft.get(SPLIT, **where)
@@ -258,7 +258,7 @@ def _tell_correlation(draft: Draft, counts: Counts, best: int) -> None:
 
 
 def _tell_changes(draft: Draft, counts: Counts, best: int) -> None:
-    """Say of which groups an error moved from the first encoder to the second."""
+    """Add findings on groups whose error changed from the first encoder to the second."""
     still: list[str] = []
     for group in counts.corpus.groups:
         errors = (("systematic_error", "systematic error"), ("variance_ratio", "variance"))
@@ -279,7 +279,7 @@ def _tell_changes(draft: Draft, counts: Counts, best: int) -> None:
 
 
 def _tell_change(draft: Draft, counts: Counts, group: str, error: str, words: str, best: int) -> bool:
-    """Say whether one error of a group moved, and return whether it did."""
+    """Add the finding on a change of one error of a group, and return whether there is one."""
     name = f"{error}_difference"
     rows = {layer: draft.get(name, layer=layer, group=group) for layer in counts.layers}
     moved = {

@@ -47,21 +47,21 @@ def check(options: Options, context: Context) -> Plan:
 
 
 def _remarks(inputs: Inputs, options: Options) -> tuple[str, ...]:
-    """Return what the inputs already show of how little a run could say."""
-    said = list(inputs.manifest.preview()) if inputs.manifest is not None else []
+    """Return notes on what a run on these inputs will not be able to show."""
+    lines = list(inputs.manifest.preview()) if inputs.manifest is not None else []
     if inputs.speech is None and inputs.tokens is not None:
-        said += inputs.tokens.preview()
+        lines += inputs.tokens.preview()
     if isinstance(inputs.second, Tokens):
-        said += inputs.second.preview(str(options.against))
-    said += [note.message for note in inputs.notes]
-    said += inputs.speech.left_out if inputs.speech is not None else ()
+        lines += inputs.second.preview(str(options.against))
+    lines += [note.message for note in inputs.notes]
+    lines += inputs.speech.left_out if inputs.speech is not None else ()
     if inputs.corpus is not None:
-        said += [warning.message for warning in group_warnings(inputs.corpus, options)]
-    return tuple(said)
+        lines += [warning.message for warning in group_warnings(inputs.corpus, options)]
+    return tuple(lines)
 
 
 def _coordinates(inputs: Inputs) -> Mapping[str, tuple[Coordinate, ...]]:
-    """Return every key that an estimate of the run can have, with its values; empty where the phones are not placed."""
+    """Return the possible coordinates of the run's estimates, by key; empty where the phones are not aligned yet."""
     layers = layers_of(inputs)
     if inputs.corpus is None or layers is None:
         return {}
@@ -78,7 +78,7 @@ def _coordinates(inputs: Inputs) -> Mapping[str, tuple[Coordinate, ...]]:
 
 
 def _cost(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
-    """Return what the run costs, in words."""
+    """Return the cost of the run, in words."""
     rows: list[tuple[str, str]] = []
     layers = layers_of(inputs)
     encoders = 2 if inputs.second is not None else 1

@@ -1,4 +1,4 @@
-"""From vectors to counts: the measurement of each layer, speaker by speaker, kept by content."""
+"""The measurement of each layer, from vectors to counts by speaker, cached by content."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -16,7 +16,7 @@ from audits.phoneme_errors.tokens import Vectors
 from audits.phoneme_errors.values import LayerCounts, Values
 from audits.statistics import generator
 from probes.core.progress import Advance
-from probes.speech.phone_probes import Hits, affordable, deal, mean_hits, read_phones
+from probes.speech.phone_probes import Hits, affordable, fit_and_count, make_design, mean_hits
 from probes.speech.phone_scatter import Scatter, measure_scatter
 from probes.speech.token_moments import phone_moments, standardisation
 
@@ -29,7 +29,7 @@ PROBE_WORDS = {"logistic": "softmax probe", "discriminant": "linear discriminant
 
 
 def probe_of(vectors: Vectors, layers: tuple[int, ...], corpus: Corpus, options: Options) -> str:
-    """Return which probe is used: the one asked for, or the softmax regression where it takes minutes at most."""
+    """Return the probe to use: the one asked for, or softmax regression where that takes minutes at most."""
     if options.probe != "auto":
         return options.probe
     widest = max(vectors.width(layer) for layer in layers)
@@ -49,7 +49,7 @@ def measure_layers(
     *,
     unchanged: Callable[[], None] = lambda: None,
 ) -> tuple[Values, ...]:
-    """Measure every layer; one that the cache has is not read again.
+    """Measure every layer, or take its counts from the cache.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _measure_layer(
     def read(repeat: int) -> Hits:
         # The same in every layer and encoder, so that these are compared on the same folds and matched tokens.
         rng = generator(context.seed, "folds", str(repeat))
-        design = deal(
+        design = make_design(
             corpus.phones,
             corpus.speakers,
             corpus.member,
@@ -132,7 +132,7 @@ def _measure_layer(
             people=corpus.people,
             mix=mix_of(corpus, options),
         )
-        found = read_phones(design, chunks, standard, method=method)
+        found = fit_and_count(design, chunks, standard, method=method)
         draws.append(_summed(found, corpus))
         advance(1)
         return found
@@ -148,7 +148,7 @@ def _measure_layer(
 
 
 def _summed(hits: Hits, corpus: Corpus) -> NDArray[np.float64]:
-    """Return the tokens read right in one repetition, as `LayerCounts.draws` lists them."""
+    """Return the correctly read tokens of one repetition, as in `LayerCounts.draws`."""
     rows = [hits.everyone.sum(0)]
     for group, (inside, rest) in enumerate(zip(corpus.member, corpus.rest, strict=True)):
         own = (hits.everyone, hits.matched[group], hits.inside[group], hits.outside[group])

@@ -1,4 +1,4 @@
-"""The counts of the audit: phones placed where nobody has, encoders run over them, and every layer measured."""
+"""The counts of the audit: phones aligned where no alignment is given, encoders run, and every layer measured."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from audits.phoneme_errors.changes import adjusted_changes
 from audits.phoneme_errors.corpus import NOTHING_COMPARED, SHARED, Corpus, corpus_of, group_warnings
 from audits.phoneme_errors.layers import measure_layers, probe_of
 from audits.phoneme_errors.reading import Inputs, check_unchanged, chosen_layers
-from audits.phoneme_errors.speech import Recording, embeddings_of, placed, tokens_of
+from audits.phoneme_errors.speech import Recording, align_phones, embeddings_of, tokens_of
 from audits.phoneme_errors.tokens import Tokens, Vectors
 from audits.phoneme_errors.values import Values
 from probes.models.checkpoints import ModelFolder
@@ -20,14 +20,14 @@ from probes.models.checkpoints import ModelFolder
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What was measured.
+    """The measurements of the audit.
 
     Parameters
     ----------
     first, second
         The layers of each encoder; of the second none without --against.
-    placed
-        Recordings whose phones a checkpoint placed; none where an alignment was given.
+    aligned
+        Recordings whose phones a checkpoint aligned; none where an alignment was given.
     given, skipped
         Tokens and clips that there were, and how many were left out for which reason.
     warnings
@@ -38,7 +38,7 @@ class Counts:
     corpus: Corpus
     first: tuple[Values, ...]
     second: tuple[Values, ...] = ()
-    placed: tuple[Recording, ...] = ()
+    aligned: tuple[Recording, ...] = ()
     given: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[Warning, ...] = ()
@@ -50,7 +50,7 @@ class Counts:
 
     @property
     def scale(self) -> str:
-        """Which variance of a speaker is correlated, in words; the tokens say it, in every layer alike."""
+        """Name of the variance of a speaker that is correlated, the same in every layer."""
         return self.first[0].scale
 
     @cached_property
@@ -60,22 +60,22 @@ class Counts:
 
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
-    """Place the phones, run the encoders and measure every layer.
+    """Align the phones, run the encoders and measure every layer.
 
     Raises
     ------
     InputError
         Where no phone can be placed, the groups share too few, or a layer that was asked for is not there.
     """
-    inputs, tokens, stacks = _encoded(inputs, options, context)
+    inputs, tokens, encoded = _encoded(inputs, options, context)
     corpus = inputs.corpus or corpus_of(tokens, options)
-    layers = chosen_layers(inputs.layers, _common([vectors for vectors, _ in stacks]))
-    method = probe_of(stacks[0][0], layers, corpus, options)
+    layers = chosen_layers(inputs.layers, _common([vectors for vectors, _ in encoded]))
+    method = probe_of(encoded[0][0], layers, corpus, options)
     first, *second = (
         measure_layers(
             vectors, layers, corpus, method, key, options, context, unchanged=lambda: check_unchanged(inputs)
         )
-        for vectors, key in stacks
+        for vectors, key in encoded
     )
     clips = Counter(f"clip: {reason}" for _, reason in inputs.speech.skipped) if inputs.speech else Counter[str]()
     # That nothing is compared is a finding.
@@ -85,20 +85,20 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         corpus=corpus,
         first=first,
         second=second[0] if second else (),
-        placed=inputs.speech.recordings if inputs.speech is not None and inputs.speech.aligner is not None else (),
+        aligned=inputs.speech.recordings if inputs.speech is not None and inputs.speech.aligner is not None else (),
         given=tokens.given + clips.total(),
         skipped=Counter(tokens.skipped) + Counter({SHARED: len(tokens.phones) - corpus.used}) + clips,
         warnings=(*warnings, *(Warning(id=note.id, message=note.message) for note in inputs.notes)),
     )
 
 
-def _common(stacks: Sequence[Vectors]) -> tuple[int, ...]:
-    """Return the layers that every encoder has."""
-    return tuple(layer for layer in stacks[0].layers if all(layer in other.layers for other in stacks[1:]))
+def _common(encoded: Sequence[Vectors]) -> tuple[int, ...]:
+    """Return the layers that all encoders have."""
+    return tuple(layer for layer in encoded[0].layers if all(layer in other.layers for other in encoded[1:]))
 
 
 def _encoded(inputs: Inputs, options: Options, context: Context) -> tuple[Inputs, Tokens, list[tuple[Vectors, object]]]:
-    """Place the phones where nobody has, and run the encoders over them.
+    """Align the phones where no alignment is given, and run the encoders over them.
 
     Returns
     -------
@@ -108,14 +108,14 @@ def _encoded(inputs: Inputs, options: Options, context: Context) -> tuple[Inputs
         files = [one for one in (inputs.tokens, inputs.second) if isinstance(one, Tokens)]
         how = [list(options.features), options.transform]
         return inputs, files[0], [(one.vectors, [one.sha256, *how]) for one in files]
-    speech = placed(inputs.speech, options, context)
+    speech = align_phones(inputs.speech, options, context)
     folders = [speech.folder, *([inputs.second] if isinstance(inputs.second, ModelFolder) else [])]
-    stacks = [embeddings_of(folder, speech.recordings, options, context) for folder in folders]
-    for vectors, label in zip(stacks, ("Encoding", "Encoding with the second encoder"), strict=False):
+    encoded = [embeddings_of(folder, speech.recordings, options, context) for folder in folders]
+    for vectors, label in zip(encoded, ("Encoding", "Encoding with the second encoder"), strict=False):
         vectors.compute(context.progress, label)
-    tokens = tokens_of(speech.recordings, stacks[0], options.by)
+    tokens = tokens_of(speech.recordings, encoded[0], options.by)
     return (
         replace(inputs, speech=speech),
         tokens,
-        [(vectors, [vectors.key, options.batch, tokens.sha256]) for vectors in stacks],
+        [(vectors, [vectors.key, options.batch, tokens.sha256]) for vectors in encoded],
     )

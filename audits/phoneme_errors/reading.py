@@ -1,4 +1,4 @@
-"""The tokens of a file, or the recordings in which they lie: what the audit runs on, read and checked."""
+"""The inputs of the audit, read and checked: the tokens of a file, or recordings with their tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ TOKEN_FORMS = frozenset({".csv", ".tsv", ".jsonl", ".json", ".npz"}) | PARQUET |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What the audit runs on.
+    """The inputs of the audit.
 
     Parameters
     ----------
@@ -51,13 +51,13 @@ class Inputs:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What was done to values, phones and alignments on the way."""
+        """Notes on what was done to values, phones and alignments."""
         parts = [part.notes for part in (self.manifest, self.speech, self.tokens) if part is not None]
         return tuple(note for notes in parts for note in notes)
 
 
 def read_token_files(options: Options, context: Context) -> tuple[Inputs, Subject | None, tuple[Source, ...]]:
-    """Read the tokens of a file, and of the one that it is compared with.
+    """Read the tokens of a file, and of its comparison file where there is one.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def read_recordings(options: Options, context: Context) -> tuple[Inputs, Subject
 
 
 def chosen_layers(asked: tuple[int, ...] | None, there: Sequence[int]) -> tuple[int, ...]:
-    """Return the layers to look at.
+    """Return the layers to measure.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def chosen_layers(asked: tuple[int, ...] | None, there: Sequence[int]) -> tuple[
 
 
 def stamp(path: Path) -> tuple[int, ...]:
-    """Return what changes when a file is written again; nothing where there is none."""
+    """Return a stamp that changes when a file is written again; empty where there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -163,7 +163,7 @@ def stamp(path: Path) -> tuple[int, ...]:
 
 
 def check_unchanged(inputs: Inputs) -> None:
-    """Refuse to go on where a file of tokens is another than the one that was checked.
+    """Refuse a file of tokens that changed since it was checked.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The rows of records.csv, one a speaker, and the file of the phones that were placed."""
+"""The rows of records.csv, one per speaker, and the file of the phones that were aligned."""
 
 import csv
 import io
@@ -19,13 +19,13 @@ FIXED = ("speaker", "status", "tokens", "phones")
 
 
 def coverage(counts: "Counts") -> Coverage:
-    """Count tokens; a clip that gave none is one item that was given and left out."""
+    """Return the coverage in tokens; a clip that gave none counts as one item left out."""
     skipped = tuple(Skipped(reason=reason, count=count) for reason, count in sorted(counts.skipped.items()))
     return Coverage(given=counts.given, used=counts.corpus.used, skipped=skipped)
 
 
 def records(counts: "Counts") -> list[Mapping[str, Any]]:
-    """Return one row a speaker: what was said, how well it was read in each layer, and how far it scatters."""
+    """Return one row per speaker: tokens, accuracy in each layer, and scatter."""
     corpus, trials = counts.corpus, counts.first[0].counts.hits.trials
     columns = [(values, *values.tokens(ALL, "all")) for values in counts.first]
     rows: list[Mapping[str, Any]] = []
@@ -49,16 +49,16 @@ def records(counts: "Counts") -> list[Mapping[str, Any]]:
 
 
 def files(counts: "Counts") -> dict[str, bytes]:
-    """Return where the phones were placed, as a CSV that `--alignments` reads: path, start and end in seconds, phone.
+    """Return the alignment as a CSV that `--alignments` reads: path, start and end in seconds, phone.
 
     Times of a part of a recording count from the start of the recording.
     """
-    if not counts.placed:
+    if not counts.aligned:
         return {}
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(("path", "start", "end", "phone"))
-    for item in counts.placed:
+    for item in counts.aligned:
         begin = item.clip.start or 0.0
         rows.writerows(
             (item.clip.name, round(one.start + begin, 6), round(one.end + begin, 6), one.phone) for one in item.phones
@@ -67,7 +67,7 @@ def files(counts: "Counts") -> dict[str, bytes]:
 
 
 def _column(name: str) -> str:
-    """Return the column of an attribute in records.csv, apart from the columns that are always there."""
+    """Return the column name of an attribute in records.csv, distinct from the fixed columns."""
     return (
         f"attribute_{name}" if name in FIXED or name.startswith(("accuracy_", "own_variance_", "distance_")) else name
     )

@@ -1,4 +1,4 @@
-"""Phone tokens of recordings: what an encoder makes of the phones that an alignment places."""
+"""Phone tokens of recordings: the embeddings of aligned phones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +13,8 @@ from probes.core.hashing import sha256_json
 from probes.files.levels import Note
 from probes.models.checkpoints import ModelFolder
 from probes.speech.activations import SpeechEncoder, batching_of, encoder_key
-from probes.speech.align import Targets
 from probes.speech.corpus_alignment import align_corpus
+from probes.speech.ctc_alignment import Targets
 from probes.speech.embeddings import Item, clip_item
 from probes.speech.frames import frame_centres
 from probes.speech.manifests import Clip
@@ -30,7 +30,7 @@ NO_ALIGNMENT = "no alignment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A clip that can be encoded, and where its phones lie; `targets` where they have yet to be placed.
+    """A clip that can be encoded, with its aligned phones, or `targets` where they have yet to be aligned.
 
     `errors` and `length` are those of the aligner's own reading of the clip.
     """
@@ -50,7 +50,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aligner:
-    """The CTC checkpoint that places the phones, its blank, and what is done to the names of its symbols."""
+    """The CTC checkpoint that aligns the phones, its blank, and the rule for the names of its symbols."""
 
     folder: ModelFolder
     blank: int
@@ -59,7 +59,7 @@ class Aligner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speech:
-    """Recordings whose phones become tokens.
+    """The recordings whose phones become tokens.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ class Speech:
     left_out: tuple[str, ...] = ()
 
 
-def placed(speech: Speech, options: Options, context: Context) -> Speech:
-    """Place the phones by the aligner where there is one; what it cannot place is left out."""
+def align_phones(speech: Speech, options: Options, context: Context) -> Speech:
+    """Align the phones where there is an aligner; leave out what it cannot align."""
     if speech.aligner is None:
         return speech
     aligner = speech.aligner
@@ -97,7 +97,7 @@ def placed(speech: Speech, options: Options, context: Context) -> Speech:
     kept: list[Recording] = []
     skipped = list(speech.skipped)
     for (item, _), clip in zip(given, found, strict=True):
-        phones = () if clip is None else aligner.names.applied(clip.phones)
+        phones = () if clip is None else aligner.names.rename(clip.phones)
         if clip is not None and phones:
             kept.append(replace(item, phones=phones, errors=clip.errors, length=clip.length))
         else:
@@ -114,7 +114,7 @@ def placed(speech: Speech, options: Options, context: Context) -> Speech:
 def embeddings_of(
     folder: ModelFolder, recordings: Sequence[Recording], options: Options, context: Context
 ) -> PhoneEmbeddings:
-    """Return the embeddings of every phone under one encoder, which is not loaded yet."""
+    """Return the embeddings of every phone under one encoder, which is loaded only where needed."""
     return PhoneEmbeddings(
         [item.item for item in recordings],
         [item.phones for item in recordings],
@@ -128,9 +128,9 @@ def embeddings_of(
 
 
 def tokens_of(recordings: Sequence[Recording], vectors: PhoneEmbeddings, by: Sequence[str]) -> Tokens:
-    """Return the phones of the recordings as tokens, in the order of their vectors."""
+    """Return the phones of the recordings as tokens, in the order of the vectors."""
     owners = [recordings[index] for index, _ in vectors.tokens]
-    phones, phone_names = _coded([recordings[index].phones[place].phone for index, place in vectors.tokens])
+    phones, phone_names = _coded([recordings[index].phones[position].phone for index, position in vectors.tokens])
     speakers, speaker_names = _coded([str(owner.clip.speaker) for owner in owners])
     levels = {name: _coded([owner.clip.attributes[name] for owner in owners]) for name in by}
     return Tokens(
@@ -154,5 +154,5 @@ def tokens_of(recordings: Sequence[Recording], vectors: PhoneEmbeddings, by: Seq
 
 def _coded(labels: Sequence[str]) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], tuple[str, ...]]:
     names = tuple(sorted(set(labels)))
-    place = {name: number for number, name in enumerate(names)}
-    return np.array([place[label] for label in labels], dtype=np.int64), names
+    number_of = {name: number for number, name in enumerate(names)}
+    return np.array([number_of[label] for label in labels], dtype=np.int64), names

@@ -15,11 +15,11 @@ from probes.files.levels import Note, parse_bins
 from probes.files.names import suggest
 from probes.models.checkpoints import ModelFolder, count_parameters, find_model
 from probes.speech.activations import check_family
-from probes.speech.align import Targets, targets_of
 from probes.speech.alignments import read_alignments
 from probes.speech.audio import inspect_clip
 from probes.speech.bad_clips import BadClips
 from probes.speech.corpora import read_corpus
+from probes.speech.ctc_alignment import Targets, targets_of
 from probes.speech.frames import RATE, check_config
 from probes.speech.manifests import Clip, ColumnMap, Manifest, read_manifest
 from probes.speech.phone_names import phone_names
@@ -41,7 +41,7 @@ LETTERS = "What is placed are the letters of the text, not phones: give the phon
 def read_speech(
     options: Options, second: ModelFolder | None, context: Context
 ) -> tuple[Speech, Manifest, tuple[Source, ...]]:
-    """Return the recordings that can be encoded, with their phones or the transcript by which these are placed.
+    """Return the recordings that can be encoded, with their phones or with transcripts to align.
 
     Raises
     ------
@@ -64,22 +64,22 @@ def read_speech(
     manifest = _manifest(options)
     skipped: list[tuple[Clip, str]] = []
     bad = BadClips(options.manifest or Path(), len(manifest.clips), skip="--on-bad skip", advice=manifest.advice)
-    heard = _sounds(manifest, folders, options, context, skipped, bad)
+    sounds = _sounds(manifest, folders, options, context, skipped, bad)
     sources = [
         Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
         Source(
             role="recordings",
             path=str(manifest.path.parent),
-            sha256=sha256_json([[clip.name, clip.start, clip.end, sound.sha256] for clip, sound in heard]),
-            items=len(heard),
+            sha256=sha256_json([[clip.name, clip.start, clip.end, sound.sha256] for clip, sound in sounds]),
+            items=len(sounds),
         ),
         *value_map_sources(options.values),
     ]
     try:
         if options.alignments is not None:
-            speech, source = _aligned(folder, heard, skipped, options, options.alignments, bad)
+            speech, source = _aligned(folder, sounds, skipped, options, options.alignments, bad)
         else:
-            speech, source = _unaligned(folder, heard, skipped, options, manifest, bad)
+            speech, source = _unaligned(folder, sounds, skipped, options, manifest, bad)
     except InputError:
         # Without the clips that cannot be used, the alignments may be in order.
         _stop(bad, options)
@@ -137,7 +137,7 @@ def _sounds(
     skipped: list[tuple[Clip, str]],
     bad: BadClips,
 ) -> list[tuple[Clip, Sound]]:
-    """Return the clips that every encoder can take, with what they are; the others are added to `skipped`."""
+    """Return the clips that every encoder can take, with their audio facts; add the others to `skipped`."""
     kept: list[tuple[Clip, Sound]] = []
     with context.progress.phase("Checking recordings", len(manifest.clips), "clips") as advance:
         for clip in manifest.clips:
@@ -151,7 +151,7 @@ def _sounds(
 
 
 def _sound(clip: Clip, folders: Sequence[ModelFolder], options: Options, bad: BadClips) -> Sound | str:
-    """Return what a clip is, or why an encoder cannot take it.
+    """Return the audio facts of a clip, or the reason why an encoder cannot take it.
 
     Raises
     ------
@@ -166,11 +166,11 @@ def _sound(clip: Clip, folders: Sequence[ModelFolder], options: Options, bad: Ba
     return next((one for one in found if isinstance(one, str)), found[0])
 
 
-def _stopped(clip: Clip, reason: str, options: Options, place: str = "") -> None:
-    """Refuse a clip that may not be left out; `place` is the file or folder that shows why it cannot be used."""
+def _stopped(clip: Clip, reason: str, options: Options, file: str = "") -> None:
+    """Refuse a clip that may not be left out; `file` is the file or folder to blame."""
     if options.on_bad == "stop":
         raise InputError(
-            f"The clip cannot be used: {reason}{f' ({place})' if place else ''}.",
+            f"The clip cannot be used: {reason}{f' ({file})' if file else ''}.",
             where=clip.where,
             hint="Mend it, or leave such clips out with --on-bad skip.",
         )
@@ -178,7 +178,7 @@ def _stopped(clip: Clip, reason: str, options: Options, place: str = "") -> None
 
 def _aligned(
     folder: ModelFolder,
-    heard: Sequence[tuple[Clip, Sound]],
+    sounds: Sequence[tuple[Clip, Sound]],
     skipped: list[tuple[Clip, str]],
     options: Options,
     path: Path,
@@ -186,21 +186,21 @@ def _aligned(
 ) -> tuple[Speech, Source]:
     found = read_alignments(
         path,
-        [clip for clip, _ in heard],
-        rates=[sound.rate for _, sound in heard],
-        seconds=[_length(clip, sound) for clip, sound in heard],
+        [clip for clip, _ in sounds],
+        rates=[sound.rate for _, sound in sounds],
+        seconds=[_length(clip, sound) for clip, sound in sounds],
         tier=options.tier,
         phone_map=options.phone_map,
         keep_stress=options.keep_stress,
     )
     recordings = []
-    for (clip, sound), aligned in zip(heard, found.clips, strict=True):
+    for (clip, sound), aligned in zip(sounds, found.clips, strict=True):
         if aligned is not None and aligned.phones:
             recordings.append(Recording(clip=clip, sound=sound, phones=aligned.phones))
         else:
-            reason, place = (NO_ALIGNMENT, path) if aligned is None else (NO_PHONES, aligned.file)
+            reason, file = (NO_ALIGNMENT, path) if aligned is None else (NO_PHONES, aligned.file)
             unread = next((f"; {note.message}" for note in found.notes if note.id == "alignments.unread"), "")
-            shown = f"{place}{unread if aligned is None else ''}"
+            shown = f"{file}{unread if aligned is None else ''}"
             bad.keep(clip, _stopped, clip, reason, options, shown)
             skipped.append((clip, reason))
     speech = Speech(
@@ -219,13 +219,13 @@ def _length(clip: Clip, sound: Sound) -> float:
 
 def _unaligned(
     folder: ModelFolder,
-    heard: Sequence[tuple[Clip, Sound]],
+    sounds: Sequence[tuple[Clip, Sound]],
     skipped: list[tuple[Clip, str]],
     options: Options,
     manifest: Manifest,
     bad: BadClips,
 ) -> tuple[Speech, Source]:
-    """Return the recordings with the transcripts by which a CTC checkpoint will place their phones."""
+    """Return the recordings with the transcripts that a CTC checkpoint will align."""
     model = find_model(str(options.align_with))
     vocabulary = read_vocabulary(model)
     if isinstance(vocabulary, str):
@@ -239,7 +239,7 @@ def _unaligned(
     column = _phones_column(options, manifest)
     names = phone_names(options.phone_map, keep_stress=options.keep_stress)
     recordings, left_out = [], 0
-    for clip, sound in heard:
+    for clip, sound in sounds:
         transcript = (clip.text if column is None else clip.extras.get(column)) or ""
         if column is not None:
             # What the map names is what the head is asked for; what it leaves out is not asked for.
@@ -268,7 +268,7 @@ def _unaligned(
 
 
 def _check_head(model: ModelFolder, vocabulary: Vocabulary) -> None:
-    """Check that the head has a place for every symbol, as far as its configuration says."""
+    """Check that the head has an output for every symbol, as far as its configuration says."""
     size = model.config.get("vocab_size")
     stray = [number for number in (*vocabulary.symbols, vocabulary.blank) if number < 0]
     if type(size) is int:
@@ -282,7 +282,7 @@ def _check_head(model: ModelFolder, vocabulary: Vocabulary) -> None:
 
 
 def _phones_column(options: Options, manifest: Manifest) -> str | None:
-    """Return the column of the phones that were said; None where there is none and the letters of the text serve."""
+    """Return the column of spoken phones; None where there is none and the letters of the text serve."""
     if options.phones_col is not None and options.phones_col not in manifest.columns:
         raise InputError(
             f"There is no column {options.phones_col!r}.",

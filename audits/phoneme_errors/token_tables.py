@@ -1,4 +1,4 @@
-"""How are phone tokens read from a table, which is held as text and whose features become one array?"""
+"""Phone tokens from a table, which is held as text and whose features become one array."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _ROWS = 1024
 
 
 def read_token_table(path: Path, decimal: str | None = None) -> "TokenTable":
-    """Read a table that is small enough to be held, which is judged before it is read."""
+    """Read a table that fits in memory, which is checked before it is read."""
     cells = 0
     # A file that says itself how large it is is judged by its reader.
     if path.is_file() and not is_arrow(path):
@@ -33,9 +33,9 @@ def read_token_table(path: Path, decimal: str | None = None) -> "TokenTable":
                 # A guess by separators: to count cells, the table would have to be read.
                 cells += max(block.count(b","), block.count(b"\t")) + block.count(b"\n")
     if cells > MAX_CELLS:
-        said = f"The table has about {cells} cells; up to {MAX_CELLS} are read as text."
+        message = f"The table has about {cells} cells; up to {MAX_CELLS} are read as text."
         hint = "Save an NPZ: numpy.savez(file, phone=phones, speaker=speakers, features=vectors)."
-        raise InputError(said, where=str(path), hint=hint)
+        raise InputError(message, where=str(path), hint=hint)
     table = read_table(path, decimal)
     return TokenTable(path, table.columns, table.rows, (), table.notes, table.decimal_comma, decimal)
 
@@ -49,7 +49,7 @@ class HeldVectors:
     layers: tuple[int, ...] = (0,)
 
     def width(self, layer: int) -> int:
-        """Return how many numbers a vector has."""
+        """Return the length of a vector."""
         return int(self.values.shape[1])
 
     def chunks(self, layer: int, size: int) -> Iterator[NDArray[np.float32]]:
@@ -58,7 +58,7 @@ class HeldVectors:
             yield self.values[start : start + size].copy()
 
     def usable(self, progress: Progress) -> NDArray[np.bool_]:
-        """Tell which tokens have finite numbers."""
+        """Return a mask of the tokens with finite vectors."""
         return np.asarray(np.isfinite(self.values).all(axis=1))
 
     def keeping(self, kept: NDArray[np.bool_]) -> "HeldVectors":
@@ -68,7 +68,7 @@ class HeldVectors:
 
 @dataclass(frozen=True, slots=True)
 class TokenTable:
-    """A table, as tokens are read from it; `notes` say how, where that is unusual."""
+    """A table of tokens; `notes` say how it was read, where that is unusual."""
 
     path: Path
     names: tuple[str, ...]
@@ -79,7 +79,7 @@ class TokenTable:
     decimal: str | None = None
 
     def numeric(self, labels: Sequence[str]) -> list[str]:
-        """Return the names of columns besides the labels that hold numbers in the first rows."""
+        """Return the names of columns, without the labels, that hold numbers in the first rows."""
         change = with_point if self.decimal_comma else str
         cells = {
             name: [change((row.values.get(name) or "").strip()) for row in self.rows[:100]]
@@ -95,7 +95,7 @@ class TokenTable:
         return self.rows[index].line
 
     def spot(self, index: int, name: str) -> str:
-        """Say where a value stands."""
+        """Return the location of a value in words: row and column."""
         return f"{self.path}:{self.line(index)}, column {name}"
 
     def labels(self, names: Sequence[str]) -> dict[str, list[str | None]]:
@@ -110,8 +110,8 @@ class TokenTable:
         rows = with_points(self.rows, names, self.path, self.decimal) if self.decimal_comma else self.rows
         values = np.empty((count, len(names)), dtype=np.float32)
         for start in range(0, count, _ROWS):
-            places = range(start, min(start + _ROWS, count))
-            block = np.array([[self._cell(rows, place, name) for name in names] for place in places])
+            indices = range(start, min(start + _ROWS, count))
+            block = np.array([[self._cell(rows, row, name) for name in names] for row in indices])
             values[start : start + _ROWS] = as_float32(block, transform, partial(self._cell_spot, start, names))
         return HeldVectors(values, tuple(names))
 
@@ -128,7 +128,7 @@ class TokenTable:
 
 
 def _number(text: str | None) -> float | None:
-    """Return the number of a cell, NaN where there is none and None where it holds something else."""
+    """Return the number in a cell: NaN where it is empty, None where it holds something else."""
     if is_unknown(text):
         return math.nan
     try:

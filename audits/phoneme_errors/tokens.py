@@ -1,4 +1,4 @@
-"""Which phones were spoken, by whom, and which vector of features stands for each?
+"""Phone tokens: which phone was spoken, by whom, and the vector of features of each.
 
 One token is one spoken phone. A table (CSV, TSV, JSON lines, Parquet, Arrow) has one row for each, and its features
 become one array; an NPZ of any size keeps its vectors (see `probes.vectors.token_arrays`).
@@ -42,7 +42,7 @@ class Vectors(Protocol):
         """Numbers of the layers; (0,) where there is one set of features without a number."""
 
     def width(self, layer: int) -> int:
-        """Return how many numbers a vector of a layer has."""
+        """Return the length of a layer's vectors."""
 
     def chunks(self, layer: int, size: int) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of the used tokens in their order, at most `size` at once, shape (tokens, width)."""
@@ -87,7 +87,7 @@ class Tokens:
     form: tuple[str, ...] = ()
 
     def preview(self, of: str = "") -> tuple[str, ...]:
-        """Return what `--dry-run` says of the columns, `of` a file where there are several, and of what is left out."""
+        """Return the lines of `--dry-run` on columns and left-out tokens, `of` a file where there are several."""
         words = "; ".join(f"{name}: {what}" for name, what in self.read_as.items())
         left_out = (f"{count:,} of {self.given:,} tokens are left out: {why}." for why, count in self.skipped.items())
         return (f"Columns{f' of {of}' * bool(of)} are read as: {words}.", *self.form, *left_out)
@@ -154,12 +154,12 @@ def read_tokens(
         _check_labelled(labels, (phone, speaker), source)
     vectors = source.vectors(wanted, beside=phone, count=len(texts[phone]), layers=layers, transform=transform)
     kept, skipped = _kept(labels, vectors.usable(progress), path)
-    places = np.flatnonzero(kept).tolist()
+    rows = np.flatnonzero(kept).tolist()
     (phones, phone_names), (speakers, speaker_names) = (
-        _numbered(cleaned[place] for place in places) for cleaned in labels.values()
+        _numbered(cleaned[row] for row in rows) for cleaned in labels.values()
     )
     found = {
-        name: _numbered(rule.level(texts[name][place], source.spot(place, name)) for place in places)
+        name: _numbered(rule.level(texts[name][row], source.spot(row, name)) for row in rows)
         for name, rule in rules.items()
     }
     return Tokens(
@@ -173,7 +173,7 @@ def read_tokens(
         features=vectors.features,
         given=len(kept),
         skipped=skipped,
-        lines=np.array([source.line(place) for place in places], dtype=np.int64),
+        lines=np.array([source.line(row) for row in rows], dtype=np.int64),
         sha256=sha256_file(path),
         notes=tuple(note for rule in rules.values() for note in rule.notes()),
         read_as={
@@ -187,9 +187,9 @@ def read_tokens(
 
 
 def _named(features: Sequence[str]) -> str:
-    """Return the names of features, of many the ends.
+    """Return the names of features, only the ends of a long list.
 
-    >>> _named(["x0", "x1", "x2"]), _named([f"x{place}" for place in range(13)])
+    >>> _named(["x0", "x1", "x2"]), _named([f"x{number}" for number in range(13)])
     ('x0, x1, x2', 'x0 to x12 (13 columns)')
     """
     if len(features) < 5:
@@ -211,20 +211,20 @@ def _is_archive(path: Path) -> bool:
 
 
 def _wanted(source: "TokenArchive | TokenTable", features: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of the features, or the arrays that hold them."""
+    """Return the columns of the features, or the names of their arrays."""
     where = f"{source.path}, --features"
     names = tuple(name for entry in features for name in _expanded(entry, source.names, where))
     names = names or _usual(source, labels)
     twice = {name for name, times in Counter(names).items() if times > 1}
     for name in names:
         if name in labels or name in twice:
-            said = "is a label of the tokens" if name in labels else "is named twice"
-            raise InputError(f"The feature {name!r} {said}.", where=where, hint="Name every feature once.")
+            problem = "is a label of the tokens" if name in labels else "is named twice"
+            raise InputError(f"The feature {name!r} {problem}.", where=where, hint="Name every feature once.")
     return names
 
 
 def _expanded(entry: str, names: Sequence[str], where: str) -> Sequence[str]:
-    """Return the columns that an entry such as `x0..x12` or `x3` names, after looking whether they are there."""
+    """Return the existing columns that an entry such as `x0..x12` or `x3` names."""
     found = None if entry in names else _RANGE.fullmatch(entry)
     columns = [entry]
     if found is not None:
@@ -249,9 +249,9 @@ def _usual(source: "TokenArchive | TokenTable", labels: Sequence[str]) -> tuple[
         hint = f"Name columns of numbers: --features {','.join(source.numeric(labels)[:40]) or 'a,b,...'}."
         raise InputError("There are no features x0, x1, ... and none are named.", where=where, hint=hint)
     if len(forms) > 1:
-        said = f"The features may be {' or '.join(', '.join(form[:3]) for form in forms)}."
-        raise InputError(said, where=where, hint=f"Choose with --features {','.join(forms[0][:40])}.")
-    gap = next((place for place, (number, _) in enumerate(numbered) if number != place), None)
+        message = f"The features may be {' or '.join(', '.join(form[:3]) for form in forms)}."
+        raise InputError(message, where=where, hint=f"Choose with --features {','.join(forms[0][:40])}.")
+    gap = next((position for position, (number, _) in enumerate(numbered) if number != position), None)
     if gap is not None:
         hint = f"Name the features, for instance --features {forms[0][0]}..{forms[0][-1]}."
         raise InputError(f"There is no column 'x{gap}' before {numbered[gap][1]!r}.", where=where, hint=hint)
@@ -259,7 +259,7 @@ def _usual(source: "TokenArchive | TokenTable", labels: Sequence[str]) -> tuple[
 
 
 def _cleaned(texts: Sequence[str | None], absent: Callable[[str], bool]) -> list[str]:
-    """Return labels in one spelling each; "" where there is none."""
+    """Return labels in a canonical spelling; "" where there is none."""
     spelt = {text: clean(text) for text in set(texts)}
     known = {text: "" if absent(value) else value for text, value in spelt.items()}
     return [known[text] for text in texts]
@@ -277,7 +277,7 @@ def _check_labelled(
 def _kept(
     labels: Mapping[str, Sequence[str]], usable: NDArray[np.bool_], path: Path
 ) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    """Return which tokens are used, and how many are not, by the first reason that holds."""
+    """Return a mask of the used tokens, and the number of others by the first reason that holds."""
     kept = np.ones(len(usable), dtype=np.bool_)
     skipped = {}
     reasons = {reason: np.array([bool(text) for text in texts]) for reason, texts in labels.items()}
@@ -286,19 +286,19 @@ def _kept(
             skipped[reason] = int((kept & ~fine).sum())
         kept &= fine
     if not kept.any():
-        told = ", ".join(f"{times} ({reason})" for reason, times in skipped.items())
-        raise InputError(f"No token is left: {told}.", where=str(path), hint="Every token needs all of these.")
+        counts = ", ".join(f"{times} ({reason})" for reason, times in skipped.items())
+        raise InputError(f"No token is left: {counts}.", where=str(path), hint="Every token needs all of these.")
     return kept, skipped
 
 
 def _numbered(texts: Iterable[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    places: dict[str, int] = {}
-    met = np.fromiter((places.setdefault(text, len(places)) for text in texts), dtype=np.int64)
-    names = tuple(sorted(places))
+    codes: dict[str, int] = {}
+    found = np.fromiter((codes.setdefault(text, len(codes)) for text in texts), dtype=np.int64)
+    names = tuple(sorted(codes))
     # By name and not by first appearance: another order of the rows then changes no number.
     rank = np.empty(len(names), dtype=np.int64)
-    rank[[places[name] for name in names]] = np.arange(len(names))
-    return rank[met], names
+    rank[[codes[name] for name in names]] = np.arange(len(names))
+    return rank[found], names
 
 
 def write_tokens(
@@ -327,8 +327,8 @@ def write_tokens(
     own = {"phone": phones, "speaker": speakers}
     taken = [name for name in attributes if name in {*own, "features", "layers"} or layer_of(name) is not None]
     if taken or not layers:
-        said = f"The attribute {taken[0]!r} has the name of another array." if taken else "There are no layers."
-        raise InputError(said, where=str(path), hint="Give vectors, and attributes with names of their own.")
+        message = f"The attribute {taken[0]!r} has the name of another array." if taken else "There are no layers."
+        raise InputError(message, where=str(path), hint="Give vectors, and attributes with names of their own.")
     # Whoever stops this half-way leaves no file that looks whole.
     unfinished = path.with_name(f"{path.name}.part")
     try:
@@ -360,8 +360,8 @@ def _write(archive: zipfile.ZipFile, name: str, count: int, chunks: Iterable[NDA
                 header = {"descr": chunk.dtype.str, "fortran_order": False, "shape": (count, *row)}
                 np.lib.format.write_array_header_1_0(file, header)
             if chunk.shape[1:] != row:
-                said = f"A chunk holds entries of the shape {chunk.shape[1:]}, the first one of {row}."
-                raise InputError(said, where=name, hint="Give chunks (some tokens, width).")
+                message = f"A chunk holds entries of the shape {chunk.shape[1:]}, the first one of {row}."
+                raise InputError(message, where=name, hint="Give chunks (some tokens, width).")
             file.write(chunk.tobytes())
             written += len(chunk)
     if row is None or written != count:

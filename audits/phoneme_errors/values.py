@@ -1,4 +1,4 @@
-"""From counts to estimates that can be added and subtracted: accuracies, gaps, variances and shifts of a layer."""
+"""Estimates of a layer from its counts, with influences: accuracies, gaps, variances and shifts."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ MOST_IN_PART = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCounts:
-    """What one layer gave: scatter of the phones as they are and by their direction alone, and tokens read right.
+    """The counts of one layer: scatter of the phones, raw and by direction alone, and correctly read tokens.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class LayerCounts:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """One layer's estimates, and how far each speaker moves them.
+    """One layer's estimates, with the influence of each speaker.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Values:
 
     @property
     def within(self) -> bool:
-        """Whether enough speakers said some phone twice for the variance within them to be used."""
+        """Whether enough speakers repeat a phone for the within-speaker variance to be used."""
         twice = self.counts.scatter.own_phones[0] >= 1
         return float(twice[self.tokens(ALL, "all")[1] > 0].mean()) >= MOST_IN_PART
 
@@ -95,7 +95,7 @@ class Values:
 
     @property
     def scale(self) -> str:
-        """Which variance of a speaker `spreads` is, in words."""
+        """Name of the variance in `spreads`, in words."""
         return "within speakers" if self.within else "around the centroids of their group"
 
     @property
@@ -120,11 +120,11 @@ class Values:
         return np.stack(rows if left.sum() < 2 else [*rows, left])
 
     def row(self, group: str) -> int:
-        """Return the number of a compared group."""
+        """Return the index of a compared group."""
         return self.corpus.groups.index(group)
 
     def tokens(self, group: str, training: str, *, rest: bool = False) -> tuple[Floats, Floats]:
-        """Return how many tokens were read right and how many there were, by speaker, shapes (speakers,).
+        """Return the correctly read and all tokens of each speaker, shapes (speakers,).
 
         Tokens of a phone are weighed so that the phones of the group come in the common mix.
 
@@ -144,30 +144,30 @@ class Values:
         return (right * inside[:, None]) @ weights, trials @ weights
 
     def accuracy(self, group: str, training: str, *, rest: bool = False) -> Moved:
-        """Return the share of tokens that are read right."""
+        """Return the share of correctly read tokens."""
         right, trials = self.tokens(group, training, rest=rest)
         found = rate(right, trials)
         # As `LayerCounts.draws` lists them: everyone, then five rows a group, of which the last is of the others.
-        place = 0 if group == ALL else 1 + 5 * self.row(group) + (4 if rest else TRAININGS.index(training))
+        row = 0 if group == ALL else 1 + 5 * self.row(group) + (4 if rest else TRAININGS.index(training))
         inside = self.corpus.rest[self.row(group)] if rest else self.corpus.inside(group)
-        draws = self.counts.draws[:, place] @ self._weights(inside) / trials.sum()
+        draws = self.counts.draws[:, row] @ self._weights(inside) / trials.sum()
         return Moved(found.value, found.moves, draws)
 
     def _weights(self, inside: Bools) -> Floats:
-        """Return what a token of each phone counts, so that the phones of these speakers come in the common mix."""
-        said = self.counts.hits.trials[inside].sum(0)
-        return np.where(said > 0, self.mix * said.sum() / np.maximum(said, 1), 0.0)
+        """Return the weight of a token of each phone that brings these speakers to the common mix of phones."""
+        spoken = self.counts.hits.trials[inside].sum(0)
+        return np.where(spoken > 0, self.mix * spoken.sum() / np.maximum(spoken, 1), 0.0)
 
     def systematic(self, group: str) -> Moved:
-        """Return what the group's own data add: accuracy of its own probe less that of the matched one."""
+        """Return the gain by the group's own data: accuracy of its own probe less that of the matched one."""
         return self.accuracy(group, "in") - self.accuracy(group, "all_matched")
 
     def gap(self, group: str) -> Moved:
-        """Return by how much the others are read better than the group, by the probe matched to it."""
+        """Return the accuracy of the others less the group's, by the probe matched to the group."""
         return self.accuracy(group, "all_matched", rest=True) - self.accuracy(group, "all_matched")
 
     def remaining(self, group: str) -> Moved:
-        """Return what is left of the gap when the group is read by its own probe."""
+        """Return the remaining gap when the group is read by its own probe."""
         return self.accuracy(group, "all_matched", rest=True) - self.accuracy(group, "in")
 
     def variance(self, group: str, kind: str = "variance") -> Moved | None:
@@ -195,7 +195,7 @@ class Values:
         return left_out(float(np.log(value)), _log(getattr(scatter, f"{field}_without")[row], value), inside)
 
     def excess(self, group: str, field: str = "variance") -> Moved | None:
-        """Return the logarithm of the group's variance, or of that within its speakers, over the others'."""
+        """Return the log ratio of the group's variance, or of its within-speaker variance, to the others'."""
         own, others = self._log(self.counts.scatter, field, self.row(group)), self._others(group, field)
         return None if own is None or others is None else own - others.log()
 
@@ -243,7 +243,7 @@ class Values:
         method: str = STUDENT,
         why: str = FLAT,
     ) -> Interval | Undefined:
-        """Return an estimate of this layer with Student's interval, or why there is none.
+        """Return an estimate of this layer with Student's interval, or the reason why there is none.
 
         Parameters
         ----------

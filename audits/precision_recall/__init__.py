@@ -1,4 +1,4 @@
-"""How good are generated texts (precision, density), and how much of what people write do they cover (recall)?
+"""Measure the quality of generated texts (precision, density) and how much of a reference they cover (recall).
 
 From texts or their embeddings, for any number of models, temperatures or seeds set against one reference.
 """
@@ -21,7 +21,7 @@ _EMBEDDING, _SAMPLING, _GENERATION = "Embeddings", "Numbers and intervals", "Gen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `miles precision-recall` can be asked."""
+    """Options of `miles precision-recall`."""
 
     reference: Path = option(
         "Texts of the kind that is wanted: JSONL, CSV, TXT (a text a line), or embeddings as NPZ or NPY.",

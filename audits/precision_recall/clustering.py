@@ -28,7 +28,7 @@ KIND, VERSION = "text-clusters", 1
 
 @dataclass(frozen=True, slots=True)
 class Clustered:
-    """Scores from the clusters of each draw.
+    """The scores of a candidate from the clusters of each draw.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Clustered:
 
 
 def cluster(reference: Pool, other: Pool, repeats: int, context: Context) -> Clustered:
-    """Cluster every draw of both sets together and compare the histograms, of the whole draw and of its halves."""
+    """Cluster every draw of both sets jointly and compare the histograms of the draw and of its halves."""
     size = min(MOST_TEXTS, reference.draws.shape[1])
     draws = len(reference.draws)
     slopes = prd_slopes(SLOPES)
@@ -106,7 +106,7 @@ def _labels(
 
 
 def _counts(labels: NDArray[np.int32], halves: NDArray[np.bool_], buckets: int) -> Floats:
-    """Return the counts of the buckets in the whole and in both halves of every split, (1 + 2 splits, buckets)."""
+    """Return the counts of the clusters in the whole and in both halves of every split, (1 + 2 splits, buckets)."""
     whole = np.bincount(labels, minlength=buckets)
     first = np.stack([np.bincount(labels[inside], minlength=buckets) for inside in halves])
     parts = np.empty((1 + 2 * len(first), buckets))

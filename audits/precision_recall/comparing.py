@@ -16,15 +16,15 @@ from probes.vectors import knn
 from probes.vectors.support_metrics import (
     METRICS,
     Balls,
-    Ground,
+    Reference,
     Side,
     balls,
     evaluate,
-    ground,
     hubness,
     list_length,
+    prepare_reference,
     reach,
-    widened,
+    widened_share,
 )
 from probes.vectors.support_metrics import membership as memberships
 
@@ -39,7 +39,7 @@ HALF = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What was seen of every text of a set over the draws, all of shape (texts,).
+    """Counts of every text of a set over the draws, all of shape (texts,).
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One set against the reference.
+    """The comparison of one set with the reference.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Comparison:
     first: tuple[Tally, Tally]
 
     def seen(self, metric: str) -> int:
-        """Return how many texts a share is of, over all draws."""
+        """Return the number of texts that a share is of, over all draws."""
         side = self.generated if metric == "precision" else self.reference
         return int((side.judged > 0).sum())
 
@@ -98,14 +98,14 @@ class _Prepared:
     """One draw of one side, ready to be compared."""
 
     texts: NDArray[np.int64]
-    place: NDArray[np.int64]
+    inverse: NDArray[np.int64]
     points: knn.Points
     balls: list[Balls]
 
 
 @dataclass(frozen=True, slots=True)
 class Referee:
-    """Compares sets with one reference, whose own neighbours are looked up once for each draw."""
+    """The comparison of sets with one reference, whose own neighbours are searched once for each draw."""
 
     reference: Pool
     settings: Settings
@@ -116,8 +116,8 @@ class Referee:
         draws = len(self.reference.draws)
         found: list[list[dict[str, NDArray[np.generic]]]] = [[] for _ in others]
         for draw in range(draws):
-            own: tuple[_Prepared, list[Ground]] | None = None
-            for place, other in enumerate(others):
+            own: tuple[_Prepared, list[Reference]] | None = None
+            for index, other in enumerate(others):
                 key = self._key(other, draw)
                 entry = self._kept(key)
                 if entry is None:
@@ -127,7 +127,7 @@ class Referee:
                         own = self._grounds(draw, axes)
                     entry = self._measured(own, other, draw, axes)
                     self._keep(key, entry)
-                found[place].append(entry)
+                found[index].append(entry)
                 progress(1)
         return [self._gathered(other, entries) for other, entries in zip(others, found, strict=True)]
 
@@ -152,7 +152,7 @@ class Referee:
         }
         self.context.cache.write(KIND, key, tensors)
 
-    def _grounds(self, draw: int, axes: NDArray[np.float32] | None) -> tuple[_Prepared, list[Ground]]:
+    def _grounds(self, draw: int, axes: NDArray[np.float32] | None) -> tuple[_Prepared, list[Reference]]:
         prepared = self._prepared(self.reference, draw, axes)
         if not all(one.drawn.all() for one in prepared.balls):
             raise InputError(
@@ -160,7 +160,7 @@ class Referee:
                 where="--reference",
                 hint="Give more different texts, a larger --samples or a smaller --k.",
             )
-        return prepared, [ground(one) for one in prepared.balls]
+        return prepared, [prepare_reference(one) for one in prepared.balls]
 
     def _axes(self, other: Pool, draw: int) -> NDArray[np.float32] | None:
         if not self.settings.pca:
@@ -169,7 +169,7 @@ class Referee:
         return principal_axes(np.concatenate(rows), self.settings.pca)
 
     def _prepared(self, side: Pool, draw: int, axes: NDArray[np.float32] | None) -> _Prepared:
-        points, place, weights = side.taken(draw)
+        points, inverse, weights = side.taken(draw)
         vectors = side.vectors[points]
         if axes is not None:
             vectors = vectors @ axes
@@ -183,10 +183,10 @@ class Referee:
         # Long enough that any half finds its k in it: a split then costs no distances.
         most = list_length(max(self.settings.k), HALF, len(points))
         near = knn.neighbours(ready, most) if most else _lonely(len(points))
-        return _Prepared(side.draws[draw], place, ready, balls(Side(near, weights), self.settings.k))
+        return _Prepared(side.draws[draw], inverse, ready, balls(Side(near, weights), self.settings.k))
 
     def _measured(
-        self, own: tuple[_Prepared, list[Ground]], other: Pool, draw: int, axes: NDArray[np.float32] | None
+        self, own: tuple[_Prepared, list[Reference]], other: Pool, draw: int, axes: NDArray[np.float32] | None
     ) -> dict[str, NDArray[np.generic]]:
         reference, grounds = own
         candidate = self._prepared(other, draw, axes)
@@ -202,30 +202,30 @@ class Referee:
             entry[f"scores_{k}"] = np.stack([values[name] for name in METRICS])
             skews, most = hubness(theirs.side, k)
             entry[f"hubs_{k}"] = np.append(skews, float(most[0]))
-            entry[f"grouped_{k}"] = np.array([widened(ours.balls), widened(theirs)])
-        who = memberships(grounds[0], candidate.balls[0], near)
+            entry[f"grouped_{k}"] = np.array([widened_share(ours.balls), widened_share(theirs)])
+        held = memberships(grounds[0], candidate.balls[0], near)
         width = (
             # Radii are squared, as distances are until somebody reads them.
             np.sqrt(reference.balls[0].radii[0][near.nearest_x]),
             np.sqrt(candidate.balls[0].radii[0][near.nearest_y]),
         )
         for side, prepared, apart, empty, nearest, squared, radius, across in (
-            ("y", candidate, who.held_by == 0, who.held_by < 0, near.nearest_x, near.to_x, width[0], reference),
-            ("x", reference, ~who.reached, who.holds == 0, near.nearest_y, near.to_y, width[1], candidate),
+            ("y", candidate, held.held_by == 0, held.held_by < 0, near.nearest_x, near.to_x, width[0], reference),
+            ("x", reference, ~held.reached, held.holds == 0, near.nearest_y, near.to_y, width[1], candidate),
         ):
             first = _first_texts(across)
             entry[f"texts_{side}"] = prepared.texts
-            entry[f"apart_{side}"] = apart[prepared.place]
-            entry[f"empty_{side}"] = empty[prepared.place]
-            entry[f"nearest_{side}"] = first[nearest][prepared.place]
-            entry[f"distance_{side}"] = np.sqrt(squared)[prepared.place]
-            entry[f"radius_{side}"] = radius[prepared.place]
+            entry[f"apart_{side}"] = apart[prepared.inverse]
+            entry[f"empty_{side}"] = empty[prepared.inverse]
+            entry[f"nearest_{side}"] = first[nearest][prepared.inverse]
+            entry[f"distance_{side}"] = np.sqrt(squared)[prepared.inverse]
+            entry[f"radius_{side}"] = radius[prepared.inverse]
         return entry
 
     def _gathered(self, other: Pool, entries: Sequence[Mapping[str, NDArray[np.generic]]]) -> Comparison:
         scores = {
-            (name, k): np.stack([entry[f"scores_{k}"][place] for entry in entries], axis=1).astype(np.float64)
-            for place, name in enumerate(METRICS)
+            (name, k): np.stack([entry[f"scores_{k}"][index] for entry in entries], axis=1).astype(np.float64)
+            for index, name in enumerate(METRICS)
             for k in self.settings.k
         }
         hubs = {}
@@ -249,7 +249,7 @@ class Referee:
 
 
 def principal_axes(rows: NDArray[np.float32], share: float) -> NDArray[np.float32]:
-    """Return the fewest principal axes that reach a share of the variance of the rows, shape (width, axes)."""
+    """Return the fewest principal axes that hold a share of the variance of the rows, shape (width, axes)."""
     centred = rows.astype(np.float64) - rows.mean(0, dtype=np.float64)
     if len(centred) < centred.shape[1]:
         # The smaller of the two product matrices has the same eigenvalues.
@@ -269,9 +269,9 @@ def _lonely(size: int) -> knn.Neighbours:
 
 
 def _first_texts(prepared: _Prepared) -> NDArray[np.int64]:
-    """Return one text for every point: the one that stands first in its file."""
+    """Return one text for every point: the first in its file."""
     first = np.full(len(prepared.points), np.iinfo(np.int64).max)
-    np.minimum.at(first, prepared.place, prepared.texts)
+    np.minimum.at(first, prepared.inverse, prepared.texts)
     return first
 
 

@@ -1,4 +1,4 @@
-"""What was measured, and the differences taken from it, with all questions counted that are asked of one promise.
+"""The counts of the audit, and differences of scores with p-values corrected over their family.
 
 One family holds everything by which a candidate may be said to fall short of the reference: its four scores against
 the ceiling (or relabelled texts, where there is none) and the likeness of its texts in words, for all candidates. Of
@@ -37,7 +37,7 @@ GROUPED = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """A set as it is described.
+    """A set of texts with what describes it.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A score of a candidate less another's, or less what bounds it.
+    """The score of a candidate less that of another, or less a bound.
 
     Parameters
     ----------
@@ -82,20 +82,20 @@ class Difference:
 
     @property
     def family(self) -> str:
-        """Which questions are counted together."""
+        """The family in which p-values are corrected together."""
         if self.metric == WORDS or (self.metric in ASKED and self.against in (CEILING, RELABELLED)):
             return SHORTFALL
         return f"{self.against if self.against in (CEILING, FLOOR) else 'pairs'} {self.metric}"
 
     @property
     def where(self) -> dict[str, Coordinate]:
-        """Its coordinates in the table."""
+        """Its keys in the table."""
         return {"candidate": self.candidate, "against": self.against, "metric": self.metric} | (
             {} if self.k is None else {"k": self.k}
         )
 
     def detectable(self, alpha: float) -> float:
-        """Return the difference that is shown with probability `POWER`, were its p-value the smallest of its family."""
+        """Return the difference detected with probability `POWER` if its p-value is the smallest of its family."""
         from scipy.stats import t
 
         freedom = len(self.value.gaps)
@@ -106,7 +106,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What was measured: against the reference, and at the size at which the reference stands against itself.
+    """The counts against the reference, and at the size at which the reference is compared with itself.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Counts:
 
     @property
     def k(self) -> int:
-        """The k that leads."""
+        """The leading k."""
         return self.inputs.settings.k[0]
 
     @property
@@ -142,19 +142,19 @@ class Counts:
 
     @property
     def benchmark(self) -> str:
-        """What shortfalls are from: the ceiling, or relabelled texts where there is none."""
+        """The benchmark of shortfalls: the ceiling, or relabelled texts where there is none."""
         return CEILING if self.inputs.control else RELABELLED
 
     @cached_property
     def grouped(self) -> frozenset[str]:
-        """The sets whose texts stand in groups hardly larger than k, of which no difference is told."""
+        """The sets whose texts form groups hardly larger than k, for which no difference is reported."""
         shares = {name: one.grouped[self.k] for name, one in self.main.items()}
         found = {name for name, (_, own) in shares.items() if own > GROUPED}
         return frozenset(found | ({REFERENCE} if any(theirs > GROUPED for theirs, _ in shares.values()) else set()))
 
     @cached_property
     def differences(self) -> tuple[Difference, ...]:
-        """All differences at the k that leads, each with its p-value, which counts the questions of its family."""
+        """All differences at the leading k, each with its p-value, corrected over its family."""
         rows = [*(row for metric in COMPARED for row in _of_metric(metric, self)), *_of_words(self)]
         families: dict[str, list[float]] = {}
         for row in rows:
@@ -165,7 +165,7 @@ class Counts:
         )
 
     def score(self, metric: str, name: str) -> Halved | None:
-        """Return a score of a candidate as it is reported, at the k that leads; None where it is not defined."""
+        """Return a score of a candidate as reported, at the leading k; None where it is not defined."""
         if metric in CURVES:
             return self.clusters[name].score(metric) if name in self.clusters else None
         value = capped(self.main[name].scores[metric, self.k], metric)
@@ -173,13 +173,13 @@ class Counts:
 
 
 def capped(parts: NDArray[np.float64], metric: str) -> Halved:
-    """Return a score as it is reported, at most 1 where it is clipped, so that differences are of what is read."""
+    """Return a score as reported, clipped to at most 1 where it is a share, so that differences match the table."""
     # The mean over draws first: capped draw by draw, chance above 1 would be cut off and chance below not.
     return halved(np.minimum(parts.mean(1, keepdims=True), 1.0) if metric in CLIPPED else parts)
 
 
 def _of_metric(metric: str, counts: Counts) -> Iterator[Difference]:
-    """Yield the differences of one score: of all pairs of candidates, and of each to what bounds it."""
+    """Yield the differences of one score: of all pairs of candidates, and of each to its bounds."""
     for number, name in enumerate(counts.names):
         own = counts.score(metric, name)
         for other in counts.names[number + 1 :]:
@@ -206,7 +206,7 @@ def _of_metric(metric: str, counts: Counts) -> Iterator[Difference]:
 
 
 def _less_relabelled(own: Halved, mean: float, size: int) -> Halved:
-    """Return a score less what sets of one source have.
+    """Return a score less the mean score of sets of one source.
 
     >>> _less_relabelled(Halved(0.0, np.zeros(2)), 0.9, 88).error() > 0
     True
@@ -228,7 +228,7 @@ def _to_controls(metric: str, name: str, counts: Counts) -> Iterator[Difference]
 
 
 def _of_words(counts: Counts) -> Iterator[Difference]:
-    """Yield how much more alike in their words the texts of each candidate are than those of the reference."""
+    """Yield the differences in Self-BLEU of each candidate to the reference."""
     reference = counts.sets[REFERENCE].sequences
     for name in counts.names:
         own = counts.sets[name].sequences

@@ -9,7 +9,7 @@ from pathlib import Path
 from audits.core.context import Context
 from audits.precision_recall import Options
 from probes.core.hashing import sha256_json
-from probes.texts.sentences import make_sentences
+from probes.texts.synthetic_sentences import make_sentences
 
 VERSION = 1
 """Raised whenever the sentences or the training change, so that no old demo is taken for a new one."""
@@ -21,8 +21,8 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     """Make the sentences and train the model, or take both from the cache, and return the audit's options."""
     folder = context.cache.examples(f"texts-{sha256_json([VERSION, context.seed, balanced])[:12]}")
     if not folder.is_dir():
-        with context.cache.making(folder) as place:
-            _make(place, context, balanced)
+        with context.cache.making(folder) as target:
+            _make(target, context, balanced)
     reference = folder / "reference.jsonl"
     if balanced:
         further = tuple(f"{name}={folder / name}.jsonl" for name in ("first", "second", "third"))
@@ -37,17 +37,17 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     )
 
 
-def _make(place: Path, context: Context, balanced: bool) -> None:
+def _make(target: Path, context: Context, balanced: bool) -> None:
     made = make_sentences(TRAINING + REFERENCE + 3 * SAMPLED, seed=context.seed)
     held_out, rest = made[TRAINING : TRAINING + REFERENCE], made[TRAINING + REFERENCE :]
-    _write(place / "reference.jsonl", held_out)
+    _write(target / "reference.jsonl", held_out)
     if balanced:
         for number, name in enumerate(("first", "second", "third")):
-            _write(place / f"{name}.jsonl", rest[number * SAMPLED : (number + 1) * SAMPLED])
+            _write(target / f"{name}.jsonl", rest[number * SAMPLED : (number + 1) * SAMPLED])
         return
     from probes.texts.causal_lm import train_causal_lm
 
-    train_causal_lm(made[:TRAINING], place / "model", seed=context.seed, progress=context.progress)
+    train_causal_lm(made[:TRAINING], target / "model", seed=context.seed, progress=context.progress)
 
 
 def _write(path: Path, texts: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""How far apart are two histograms, when missing mass and excess mass are told apart? Divergence curves of counts.
+"""Divergence curves of two histograms, which tell missing mass from excess mass: MAUVE, PRD, frontier integral.
 
 One histogram is of the reference p, one of the generated q, over the same buckets. Every measure takes many pairs at
 once: counts of shape (..., buckets), such as those of the same clusters under many resamples.
@@ -54,17 +54,17 @@ def mauve(p_counts: Counts, q_counts: Counts, *, scaling: float = 5.0, points: i
     x, y = np.zeros((2, points + 2, *p.shape[:-1]))
     x[0], y[-1] = 1.0, 1.0
     # At 0 or 1 itself, a bucket that one side leaves empty would make a divergence infinite.
-    for place, weight in enumerate(np.linspace(EDGE, 1 - EDGE, points), start=1):
+    for index, weight in enumerate(np.linspace(EDGE, 1 - EDGE, points), start=1):
         mixture = weight * p + (1 - weight) * q
-        x[place] = np.exp(-scaling * rel_entr(q, mixture).sum(-1))
-        y[place] = np.exp(-scaling * rel_entr(p, mixture).sum(-1))
+        x[index] = np.exp(-scaling * rel_entr(q, mixture).sum(-1))
+        y[index] = np.exp(-scaling * rel_entr(p, mixture).sum(-1))
     # x falls and y rises along the curve, so that no sorting is needed, and ties cannot be put in a wrong order.
     area = -0.5 * (np.diff(x, axis=0) * (y[1:] + y[:-1])).sum(0)
     return np.asarray(np.minimum(area, 1.0))
 
 
 def frontier_integral(p_counts: Counts, q_counts: Counts) -> Floats:
-    """Return the frontier integral, between 0 for the same histograms and 1 for such without a bucket in common.
+    """Return the frontier integral: 0 for equal histograms, 1 for histograms without a common bucket.
 
     2 * integral over w of w KL(p | r) + (1 - w) KL(q | r), r = w p + (1 - w) q, is the sum over buckets of
     (p + q) / 2 - p q log(p / q) / (p - q) (Liu et al. 2021).
@@ -114,7 +114,7 @@ def prd_slopes(points: int) -> Floats:
 
 
 def prd_curve(p_counts: Counts, q_counts: Counts, lambdas: Floats) -> tuple[Floats, Floats]:
-    """Return how much of q can be p's and how much of p can be q's, for every trade-off lambda between the two.
+    """Return the PRD curve: precision and recall of q against p for every trade-off lambda.
 
     Precision alpha = sum min(lambda p, q) and recall beta = sum min(p, q / lambda) = alpha / lambda (Sajjadi et al.
     2018). Each lambda is an f-divergence of its own between p and q, and every f-divergence is a
@@ -153,7 +153,7 @@ def prd_curve(p_counts: Counts, q_counts: Counts, lambdas: Floats) -> tuple[Floa
 
 
 def prd_scores(p_counts: Counts, q_counts: Counts, *, beta: float = 8.0, slopes: int = 999) -> tuple[Floats, Floats]:
-    """Return one number each for precision and recall: the largest F_(1/beta) and F_beta on the curve.
+    """Return precision and recall as one number each: the largest F_(1/beta) and F_beta on the curve.
 
     F_b = (1 + b^2) precision recall / (b^2 precision + recall), over `slopes` lambdas of `prd_slopes` (Sajjadi et al.
     2018).

@@ -1,4 +1,4 @@
-"""What the texts of a set show by themselves: copies, lengths, repeated word sequences, hubs."""
+"""Estimates of one set by itself: copies, lengths, repeated word sequences, hubs."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ QUANTILES = (("p5", 0.05), ("median", 0.5), ("p95", 0.95))
 
 
 def describe(draft: Draft, counts: Counts) -> None:
-    """Add what each set but the floor shows by itself, the reference first."""
+    """Add the estimates of each set but the floor by itself, the reference first."""
     for one in counts.sets.values():
         if one.name == FLOOR:
             continue
@@ -89,7 +89,7 @@ def share_interval(count: int, n: int, level: float) -> Interval:
 
 
 def quantile_interval(words: NDArray[np.float64], share: float, level: float) -> Interval:
-    """Return a quantile of sorted lengths between two of them; without an interval where all are as long."""
+    """Return a quantile of sorted lengths with its interval; without one where all are equal."""
     n = len(words)
     value = float(words[min(n - 1, int(share * n))])
     if not words[0] < words[-1]:
@@ -99,7 +99,7 @@ def quantile_interval(words: NDArray[np.float64], share: float, level: float) ->
 
 
 def quantile_ends(n: int, share: float, level: float) -> tuple[int, int]:
-    """Return which order statistics hold a quantile with at least this confidence, counted from 0.
+    """Return the order statistics, from 0, that enclose a quantile with at least this confidence.
 
     The number of values below the quantile is binomial, whatever their distribution.
 

@@ -1,4 +1,4 @@
-"""In which clusters of embeddings do two sets of texts fall? The shared histograms of MAUVE and of the PRD curve."""
+"""Clusters of the embeddings of two sets of texts: the shared histograms of MAUVE and of the PRD curve."""
 
 import warnings
 
@@ -14,7 +14,7 @@ Vectors = NDArray[np.float32]
 
 
 def bucket_count(n: int) -> int:
-    """Return the usual number of clusters for n texts a side: a tenth, rounded, and 2 at least.
+    """Return the usual number of clusters for n texts a side: a tenth, rounded, at least 2.
 
     Examples
     --------

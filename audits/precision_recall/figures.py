@@ -1,4 +1,4 @@
-"""The charts of the audit, each answering the question in its title, and the texts behind them."""
+"""The charts of the audit, each of which answers the question in its title, and the texts behind them."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ KINDS = {"candidate": "circle", CEILING: "diamond", FLOOR: "square"}
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Yield the figures; one that would have nothing to show is left out."""
+    """Yield the figures; empty ones are left out."""
     names = _names(counts.names)
     for kind in (_plane, _temperature, _shortfall, _curve, _outside, _uncovered):
         figure = kind(draft, counts, names)
@@ -42,14 +42,14 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
 
 
 def _first(names: Names, most: int) -> tuple[tuple[str, ...], str]:
-    """Return the first candidates, and what a caption says of the others."""
+    """Return the first candidates, and the words of a caption on the others."""
     left = max(len(names) - most, 0)
     rest = f" {many(left, 'more candidate is', 'more candidates are')} in the tables only." if left else ""
     return tuple(names)[:most], rest
 
 
 def _names(candidates: Sequence[str]) -> dict[str, str]:
-    """Return short names; a number tells two apart that are the same once shortened."""
+    """Return short names; a number is added where two would be the same."""
     names: dict[str, str] = {}
     for name in candidates:
         short = _short(name, LONGEST)
@@ -175,8 +175,8 @@ def _shortfall(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         "that is asked of all candidates counted (Holm); hollow and grey: no difference could be "
         f"shown.{rest}"
     )
-    whom = "the reference itself" if against == CEILING else "a set of the reference's source"
-    return _figure("shortfall", f"How far does each candidate fall short of {whom}?", caption, spec)
+    benchmark = "the reference itself" if against == CEILING else "a set of the reference's source"
+    return _figure("shortfall", f"How far does each candidate fall short of {benchmark}?", caption, spec)
 
 
 def _curve(draft: Draft, counts: Counts, names: Names) -> Figure | None:
@@ -229,23 +229,23 @@ def _uncovered(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         f"{'lies' if count == 1 else 'lie'} in no ball around a text of any candidate."
     )
     units = {_unit(counts, name) for name in names}
-    places = _unit(counts, REFERENCE), units.pop() if len(units) == 1 else "place"
+    columns = _unit(counts, REFERENCE), units.pop() if len(units) == 1 else "place"
     near = [names[_nearest_of(counts, row)] for row in rows]
     words = "reference text", "nearest generated text"
     return _texts(
-        "uncovered", "Which reference texts does no candidate reach?", caption, rows, count, places, words, near
+        "uncovered", "Which reference texts does no candidate reach?", caption, rows, count, columns, words, near
     )
 
 
 def _nearest_of(counts: Counts, row: Listed) -> str:
-    """Return which candidate has the nearest generated text: place and distance are those of one candidate."""
+    """Return the candidate with the nearest generated text, to which index and distance belong."""
     text = int(np.flatnonzero(counts.inputs.reference.places == row.place)[0])
     far = {name: float(counts.main[name].first[1].distance[text]) for name in counts.names}
     return min(far, key=lambda name: (far[name] != row.distance, far[name]))
 
 
 def _unit(counts: Counts, name: str) -> str:
-    """Return what the places of a set count."""
+    """Return the unit that the positions of a set count."""
     return counts.inputs.sets[name].where
 
 
@@ -255,18 +255,18 @@ def _texts(
     caption: str,
     found: Sequence[Listed],
     count: int,
-    places: tuple[str, str],
+    columns: tuple[str, str],
     words: tuple[str, str],
     near: Sequence[str] = (),
 ) -> Figure | None:
-    """Draw texts by their distance and list them in full; `near` names the candidate of the nearest."""
+    """Draw texts by distance and list them in full; `near` names the candidate of the nearest."""
     if not found:
         return None
     # A ball without a radius, or without end, is no measure.
     radii = all(math.isfinite(row.share) for row in found)
     key = "radii" if radii else "distance"
     rows = [
-        {"text": _short(row.text, LETTERS) or f"{places[0]} {row.place}", places[0]: row.place, "copies": row.copies,
+        {"text": _short(row.text, LETTERS) or f"{columns[0]} {row.place}", columns[0]: row.place, "copies": row.copies,
          key: row.share if radii else row.distance}
         for row in found[:MOST_DOTS]
     ]  # fmt: skip
@@ -284,26 +284,26 @@ def _texts(
     caption += (
         " These are distances of single texts for this encoder: they have no interval, and a far text need not be bad."
     )
-    return _figure(id, title, caption, _listed(spec, found, measure, places, words, near))
+    return _figure(id, title, caption, _listed(spec, found, measure, columns, words, near))
 
 
 def _listed(
     chart: Json,
     found: Sequence[Listed],
     measure: str,
-    places: tuple[str, str],
+    columns: tuple[str, str],
     words: tuple[str, str],
     near: Sequence[str],
 ) -> Json:
-    """Return a chart with the texts beside their nearest as a table under it."""
+    """Return a chart with a table of the texts beside their nearest."""
     cells: dict[tuple[str, str], list[Any]] = {
-        ("place", places[0]): [row.place for row in found],
+        ("place", columns[0]): [row.place for row in found],
         ("text", words[0]): [row.text for row in found],
         ("copies", "copies"): [row.copies for row in found],
         (measure.split()[-1], measure): [round(row.share if "radii" in measure else row.distance, 4) for row in found],
         ("nearest_text", words[1]): [row.nearest_text for row in found],
         ("nearest_of", "of"): list(near),
-        ("nearest_place", places[1]): [row.nearest_place for row in found],
+        ("nearest_place", columns[1]): [row.nearest_place for row in found],
     }
     kept = {column: values for column, values in cells.items() if any(value != "" for value in values)}
     return with_table(chart, list(kept), list(zip(*kept.values(), strict=True)))

@@ -1,4 +1,4 @@
-"""What is said of each candidate, and of a sweep of temperatures."""
+"""The findings on each candidate, and on a sweep of temperatures."""
 
 import math
 from collections.abc import Sequence
@@ -31,26 +31,26 @@ def findings(draft: Draft, counts: Counts) -> None:
     """Add the findings."""
     grouped = counts.grouped
     if grouped:
-        _tell_groups(draft, counts)
-    quiet = [
-        name for name in counts.names if not _tell_candidate(draft, counts, name) and not {name, REFERENCE} & grouped
+        _find_groups(draft, counts)
+    unflagged = [
+        name for name in counts.names if not _find_candidate(draft, counts, name) and not {name, REFERENCE} & grouped
     ]
     for name in counts.names:
-        _tell_copies(draft, name)
-        _tell_copied(draft, name)
-        _tell_sequences(draft, counts, name)
-        _tell_floor(draft, counts, name)
-    _tell_sight(draft, counts)
-    asked = [name for name in quiet if difference(draft, counts, "precision", name, counts.benchmark) is not None]
+        _find_copies(draft, name)
+        _find_copied(draft, name)
+        _find_sequences(draft, counts, name)
+        _find_floor(draft, counts, name)
+    _find_uninformative(draft, counts)
+    asked = [name for name in unflagged if difference(draft, counts, "precision", name, counts.benchmark) is not None]
     if asked:
-        _tell_quiet(draft, counts, asked)
+        _find_no_shortfall(draft, counts, asked)
     judge_sweep(draft, counts)
-    _tell_texts(draft, counts)
+    _find_texts(draft, counts)
     _warn_of_hubs(draft, counts)
 
 
-def _tell_candidate(draft: Draft, counts: Counts, name: str) -> bool:
-    """Tell where a candidate falls short of what the reference reaches against itself; return whether it does."""
+def _find_candidate(draft: Draft, counts: Counts, name: str) -> bool:
+    """Add findings on where a candidate falls short of the reference against itself; return whether it does."""
     against = counts.benchmark
     rows = {metric: row for metric in ASKED if (row := difference(draft, counts, metric, name, against)) is not None}
     signs = {metric: shown(draft, counts, metric, name, against) for metric in rows}
@@ -84,7 +84,7 @@ def _tell_candidate(draft: Draft, counts: Counts, name: str) -> bool:
 
 
 def _plainly(draft: Draft, counts: Counts, name: str, kinds: Sequence[str]) -> str:
-    """Return precision and recall beside what sets of one source have, where no ceiling on the page says so."""
+    """Return precision and recall beside those of sets of one source, in words, where no ceiling was measured."""
     rows = {
         metric: row for metric in ("precision", "recall") if (row := score(draft, counts, metric, name)) is not None
     }
@@ -100,7 +100,7 @@ def _plainly(draft: Draft, counts: Counts, name: str, kinds: Sequence[str]) -> s
 
 
 def _least_shortfall(draft: Draft, counts: Counts, metric: str, row: Estimate) -> float:
-    """Return the end of a shortfall that is nearest to none, as a share of the texts.
+    """Return the smallest shortfall that the interval allows, as a share of the texts.
 
     Texts that lie in no ball have no density: a density lower by a fifth of what it would be is that of a fifth of
     such texts, if the others lie as the reference does.
@@ -114,8 +114,8 @@ def _least_shortfall(draft: Draft, counts: Counts, metric: str, row: Estimate) -
     return end / would_be.value if would_be is not None and would_be.value > 0 else 0.0
 
 
-def _tell_groups(draft: Draft, counts: Counts) -> None:
-    """Say which texts stand in groups hardly larger than k, so that their intervals cannot be trusted."""
+def _find_groups(draft: Draft, counts: Counts) -> None:
+    """Add a finding on texts in groups hardly larger than k, whose intervals cannot be trusted."""
     names = listed([name for name in (REFERENCE, *counts.names) if name in counts.grouped][:MOST_NAMED])
     text = (
         f"Texts of {names} stand in groups hardly larger than k = {counts.k}, such as answers to one prompt: in halves "
@@ -130,7 +130,7 @@ def _severity(end: float) -> Severity:
     return "high" if end >= LARGE else "medium" if end >= NOTABLE else "low"
 
 
-def _tell_copies(draft: Draft, name: str) -> None:
+def _find_copies(draft: Draft, name: str) -> None:
     own, reference = draft.get("duplicates", candidate=name), draft.get("duplicates", candidate=REFERENCE)
     if own is None or own.low is None or reference is None or reference.high is None:
         return
@@ -144,8 +144,8 @@ def _tell_copies(draft: Draft, name: str) -> None:
     draft.find("texts.mode-collapse", _severity(own.low), text, [own, reference], candidate=name)
 
 
-def _tell_copied(draft: Draft, name: str) -> None:
-    """Tell of a candidate of which many texts stand word for word in the reference."""
+def _find_copied(draft: Draft, name: str) -> None:
+    """Add a finding on a candidate with many texts copied from the reference."""
     row, reference = draft.get("copied", candidate=name), draft.get("duplicates", candidate=REFERENCE)
     if row is None or row.low is None or row.low < COPIES:
         return
@@ -159,8 +159,8 @@ def _tell_copied(draft: Draft, name: str) -> None:
     draft.find("texts.copied", _severity(row.low), text, [row], candidate=name)
 
 
-def _tell_sequences(draft: Draft, counts: Counts, name: str) -> None:
-    """Tell of a candidate with texts that share more word sequences with each other than reference texts do."""
+def _find_sequences(draft: Draft, counts: Counts, name: str) -> None:
+    """Add a finding on a candidate whose texts share more word sequences than reference texts do."""
     row = difference(draft, counts, WORDS, name, REFERENCE)
     if row is None or not significant(draft, row) or not row.above(0.0):
         return
@@ -172,17 +172,17 @@ def _tell_sequences(draft: Draft, counts: Counts, name: str) -> None:
     draft.find("texts.more-alike", "low", text, [row, own, other], candidate=name)
 
 
-def _sighted(draft: Draft, counts: Counts) -> list[str]:
-    """Return the scores by which people's texts are shown to be above their own words dealt anew."""
+def _informative(draft: Draft, counts: Counts) -> list[str]:
+    """Return the scores by which reference texts are significantly above their own words shuffled."""
     return [metric for metric in FLOORED if shown(draft, counts, metric, CEILING, FLOOR) > 0]
 
 
-def _tell_sight(draft: Draft, counts: Counts) -> None:
-    """Say once where encoder and number of texts do not tell people's texts from their words dealt anew."""
+def _find_uninformative(draft: Draft, counts: Counts) -> None:
+    """Add a finding where encoder and number of texts do not separate reference texts from shuffled words."""
     rows = {metric: difference(draft, counts, metric, CEILING, FLOOR) for metric in FLOORED}
     known = [metric for metric, row in rows.items() if row is not None]
-    sighted = _sighted(draft, counts)
-    blind = [metric for metric in known if metric not in sighted]
+    informative = _informative(draft, counts)
+    blind = [metric for metric in known if metric not in informative]
     encoder = counts.inputs.encoder
     if not blind or encoder is None or REFERENCE in counts.grouped:
         return
@@ -195,12 +195,12 @@ def _tell_sight(draft: Draft, counts: Counts) -> None:
     draft.find("texts.order-unseen", "info", text, [rows[metric] for metric in blind])
 
 
-def _tell_floor(draft: Draft, counts: Counts, name: str) -> None:
-    """Tell of scores that are shown to be below the ceiling, and not to be above words dealt anew.
+def _find_floor(draft: Draft, counts: Counts, name: str) -> None:
+    """Add a finding on scores below the ceiling that are not above shuffled words.
 
     Not shown to be above is what chance does to good texts too: what falls short of nothing is not accused.
     """
-    rows = {metric: difference(draft, counts, metric, name, FLOOR) for metric in _sighted(draft, counts)}
+    rows = {metric: difference(draft, counts, metric, name, FLOOR) for metric in _informative(draft, counts)}
     low = [
         metric
         for metric, row in rows.items()
@@ -215,17 +215,17 @@ def _tell_floor(draft: Draft, counts: Counts, name: str) -> None:
     draft.find("texts.not-above-floor", "medium", text, [rows[metric] for metric in low], candidate=name)
 
 
-def _tell_quiet(draft: Draft, counts: Counts, quiet: Sequence[str]) -> None:
-    """Say of whom no shortfall was shown, and how large one would have been told."""
+def _find_no_shortfall(draft: Draft, counts: Counts, unflagged: Sequence[str]) -> None:
+    """Add a finding on candidates without significant shortfall, and how large a detectable one is."""
     against, metrics = counts.benchmark, ("precision", "recall")
-    rows = [difference(draft, counts, metric, name, against) for name in quiet for metric in metrics]
+    rows = [difference(draft, counts, metric, name, against) for name in unflagged for metric in metrics]
     least = max(
         one.detectable(1 - draft.level)
         for one in counts.differences
-        if one.candidate in quiet and one.metric in metrics and one.against == against
+        if one.candidate in unflagged and one.metric in metrics and one.against == against
     )
-    names = listed(list(quiet[:MOST_NAMED])) + (
-        f" and {len(quiet) - MOST_NAMED} more" if len(quiet) > MOST_NAMED else ""
+    names = listed(list(unflagged[:MOST_NAMED])) + (
+        f" and {len(unflagged) - MOST_NAMED} more" if len(unflagged) > MOST_NAMED else ""
     )
     text = (
         f"No shortfall of {names} against {_BENCHMARKS[against]} could be shown; one of {_up(least)} or more in "
@@ -235,7 +235,7 @@ def _tell_quiet(draft: Draft, counts: Counts, quiet: Sequence[str]) -> None:
 
 
 def _up(number: float) -> str:
-    """Return a number with two decimals that promises no more than it does: rounded up.
+    """Return a number rounded up to two decimals, so that it promises no more than it can.
 
     >>> _up(0.0142), _up(0.02)
     ('0.02', '0.02')
@@ -243,8 +243,8 @@ def _up(number: float) -> str:
     return f"{math.ceil(round(100 * number, 6)) / 100:.2f}"
 
 
-def _tell_texts(draft: Draft, counts: Counts) -> None:
-    """Name a text of the least precise candidate outside the reference, and what nobody covers."""
+def _find_texts(draft: Draft, counts: Counts) -> None:
+    """Add a finding with a text of the least precise candidate outside the reference, and uncovered texts."""
     found = {name: outside(counts, name, 1) for name in counts.names}
     name = least_precise(draft, counts)
     rows, count = found[name]

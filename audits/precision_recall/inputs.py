@@ -1,4 +1,4 @@
-"""Everything that can be checked before an encoder or a language model runs: the plan of the audit."""
+"""The plan of the audit: everything that can be checked before an encoder or a language model runs."""
 
 import math
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ def check(options: Options, context: Context) -> Plan:
 
 
 def _check_distinct(reference: TextSet, settings: Settings) -> None:
-    """Refuse a reference of few different texts: copies lie in no ball but their own."""
+    """Refuse a reference of few distinct texts: copies lie in no ball but their own."""
     least = needed(settings)
     if reference.texts is not None:
         different = len(set(reference.texts))
@@ -222,7 +222,7 @@ def _sizes(
     candidates: Sequence[Candidate],
     generation: Generation | None,
 ) -> tuple[int, int]:
-    """Return how many texts of every side one draw takes, and how many where the reference is set against itself."""
+    """Return the size of a draw, and its size where the reference is compared with itself."""
     least = needed(settings)
     prompts = 0 if generation is None else len(generation.prompts)
     counts = {one.name: prompts if one.texts is None else len(one.texts) for one in candidates}
@@ -235,21 +235,21 @@ def _sizes(
         size = min(half, room)
     assert size is not None
     if size > room:
-        who, have = (REFERENCE, len(reference)) if room == len(reference) else (smallest, counts[smallest])
+        name, have = (REFERENCE, len(reference)) if room == len(reference) else (smallest, counts[smallest])
         raise InputError(
-            f"{size:,} texts were asked for of every side; {who} has {have:,}.",
+            f"{size:,} texts were asked for of every side; {name} has {have:,}.",
             where="--samples",
             hint=f"Give {room:,} at most, or more texts.",
         )
     if size < least:
-        who, path = (
+        name, path = (
             (REFERENCE, reference.path)
             if len(reference) < counts[smallest]
             else (smallest, _path(smallest, candidates))
         )
         raise InputError(
             f"{size:,} texts a side are too few to say anything with k = {max(settings.k)}: that takes {least}"
-            + (f" ({who} has {room:,})." if size == room else "."),
+            + (f" ({name} has {room:,})." if size == room else "."),
             where=str(path or "--prompts"),
             hint="Give more texts (a thousand a side is a good number), or a smaller --k.",
         )

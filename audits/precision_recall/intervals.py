@@ -1,4 +1,4 @@
-"""Scores with the interval of their halves, as rows of the table."""
+"""Scores as rows of the table, with intervals from halves of the texts."""
 
 from collections.abc import Mapping
 
@@ -53,7 +53,7 @@ def add(
 def interval_of(
     value: Halved, kind: str, size: int, level: float, *, share: bool, seen: int = 0, method: str = "", unit: str = UNIT
 ) -> Interval:
-    """Return a score with its interval; where halves do not differ at all, with the widest that fits a share.
+    """Return a score with its interval; where halves do not differ, with the widest interval of a share.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The texts themselves: generated ones outside the support of the reference, reference ones that nobody reaches."""
+"""Lists of texts: generated ones outside the support of the reference, and reference ones not covered."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ MOST_LETTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A text and the nearest of the other side; `share` is their distance over the radius of the ball around that."""
+    """A text and the nearest of the other side; `share` is their distance over the radius of its ball."""
 
     place: int
     text: str
@@ -38,7 +38,7 @@ def excerpt(text: str) -> str:
 
 
 def outside(counts: Counts, name: str, most: int) -> tuple[list[Listed], int]:
-    """Return the generated texts of the first draw farthest outside the reference, and how many there are.
+    """Return the generated texts of the first draw farthest outside the reference, and the number of all.
 
     Outside are those that lay in no ball around a reference text; copies count as one.
     """
@@ -46,14 +46,14 @@ def outside(counts: Counts, name: str, most: int) -> tuple[list[Listed], int]:
 
 
 def different(counts: Counts, name: str) -> int:
-    """Return how many different texts of a set were in the first draw."""
+    """Return the number of distinct texts of a set in the first draw."""
     compared = counts.main
     tally = next(iter(compared.values())).first[1] if name == REFERENCE else compared[name].first[0]
     return len(np.unique(counts.sets[name].pool.kinds[tally.judged > 0]))
 
 
 def uncovered(counts: Counts, most: int) -> tuple[list[Listed], int]:
-    """Return the reference texts of the first draw that no candidate reaches, farthest first, and how many there are.
+    """Return the reference texts of the first draw that no candidate covers, farthest first, and the number of all.
 
     They lay in no ball around any candidate's text; copies count as one.
     """
@@ -94,5 +94,5 @@ def _listed(counts: Counts, tally: Tally, own: str, other: str, most: int) -> tu
 
 
 def excerpt_of(one: Texts, text: int) -> str:
-    """Return a text as it is listed; nothing where only its embedding is known."""
+    """Return the excerpt of a text; empty where only its embedding is known."""
     return "" if one.texts is None else excerpt(one.texts[text])

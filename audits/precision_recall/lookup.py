@@ -1,4 +1,4 @@
-"""Rows of the table at the k that leads, and which differences are shown."""
+"""Look-ups in the table: rows at the leading k, and which differences are significant."""
 
 from audits.core.context import Draft
 from audits.core.records import Estimate
@@ -14,7 +14,7 @@ def score(draft: Draft, counts: Counts, metric: str, name: str) -> Estimate | No
 
 
 def relabelled(draft: Draft, counts: Counts, metric: str, name: str) -> Estimate | None:
-    """Return what a candidate would score if all texts were of one source, if that was asked."""
+    """Return the score of a candidate after relabelling, if that was asked for."""
     return draft.get(RELABELLED, candidate=name, metric=metric, k=counts.k)
 
 
@@ -25,7 +25,7 @@ def difference(draft: Draft, counts: Counts, metric: str, name: str, against: st
 
 
 def shown(draft: Draft, counts: Counts, metric: str, name: str, against: str) -> int:
-    """Return 1 or -1 where a difference is shown to be above or below nothing, after correction, else 0."""
+    """Return 1 or -1 where a difference is significantly above or below zero, after correction, else 0."""
     row = difference(draft, counts, metric, name, against)
     if row is None or {name, against, REFERENCE} & counts.grouped or not significant(draft, row):
         return 0
@@ -33,23 +33,23 @@ def shown(draft: Draft, counts: Counts, metric: str, name: str, against: str) ->
 
 
 def significant(draft: Draft, row: Estimate) -> bool:
-    """Tell whether the corrected p-value of a difference is small enough."""
+    """Tell whether the corrected p-value of a difference is below 1 less the level."""
     return draft.row("p_value", **row.where, correction="holm").value < 1 - draft.level
 
 
 def between(draft: Draft, counts: Counts, metric: str, first: str, second: str) -> Estimate | None:
-    """Return the difference of two candidates, whichever was named first."""
+    """Return the difference of two candidates, whichever comes first."""
     return difference(draft, counts, metric, first, second) or difference(draft, counts, metric, second, first)
 
 
 def apart(draft: Draft, counts: Counts, metric: str, first: str, second: str) -> int:
-    """Return 1 or -1 where the first candidate's score is shown to be above or below the second's, else 0."""
+    """Return 1 or -1 where the score of the first is significantly above or below that of the second, else 0."""
     if difference(draft, counts, metric, first, second) is not None:
         return shown(draft, counts, metric, first, second)
     return -shown(draft, counts, metric, second, first)
 
 
 def least_precise(draft: Draft, counts: Counts) -> str:
-    """Return the candidate of the lowest precision: its texts outside the reference are the first to look at."""
+    """Return the candidate of the lowest precision, whose texts outside the reference are listed first."""
     rows = {name: row.value for name in counts.names if (row := score(draft, counts, "precision", name)) is not None}
     return min(rows, key=lambda name: rows[name])

@@ -25,7 +25,7 @@ from probes.texts.text_generation import parameters_of
 
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
-    """Sample what has yet to be sampled, encode every set, and compare it with the reference.
+    """Sample the missing texts, encode every set, and compare it with the reference.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Makes vectors and draws of every set."""
+    """The maker of vectors and draws of every set."""
 
     inputs: Inputs
     options: Options
@@ -102,7 +102,7 @@ class _Reader:
     def vectors(
         self, name: str, texts: Sequence[str], embeddings: NDArray[np.float32] | None
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return the vectors of texts, and which of these the encoder cut."""
+        """Return the vectors of texts, and which texts the encoder truncated."""
         vectors, cut = embeddings, np.zeros(0 if embeddings is None else len(embeddings), dtype=np.bool_)
         if self.inputs.encoder is not None:
             encoded = encode_all(
@@ -135,7 +135,7 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """The pools that are compared; `apart` is the reference in two parts, where it has enough texts for that."""
+    """The pools that are compared; `apart` is the reference in two parts, where it has enough texts."""
 
     inputs: Inputs
     options: Options
@@ -161,7 +161,7 @@ class _Sides:
         return cls(inputs, options, context, reference, others, apart, floor)
 
     def compared(self) -> tuple[dict[str, Comparison], dict[str, Comparison]]:
-        """Return comparisons with the reference, and those at the size at which it stands against itself."""
+        """Return comparisons with the reference, and those at the size at which it is compared with itself."""
         inputs, apart = self.inputs, self.apart
         together = inputs.control == inputs.size
         draws = len(apart[0].draws) if apart else 0
@@ -181,7 +181,7 @@ class _Sides:
         return {one.name: one for one in main}, {one.name: one for one in controls}
 
     def _resized(self, one: Pool, draws: int) -> Pool:
-        """Return a pool with draws of the size at which the reference stands against itself."""
+        """Return a pool with draws of the size at which the reference is compared with itself."""
         order = generator(self.context.seed, "draws", one.name, "controls")
         size = self.inputs.control
         return replace(one, draws=np.stack([order.permutation(len(one))[:size] for _ in range(draws)]))
@@ -200,7 +200,7 @@ class _Sides:
 
 
 def _relabelled(inputs: Inputs, sets: Mapping[str, Texts], context: Context) -> dict[str, Relabelled | None]:
-    """Return what candidates would score if all texts were of one source, where the reference has no ceiling."""
+    """Return the scores of candidates after relabelling, where the reference has no ceiling."""
     # As many as are asked together: of each candidate its scores, and its likeness in words.
     count = enough((len(ASKED) + (inputs.reference.texts is not None)) * len(inputs.names), context.level)
     with context.progress.phase("Relabelling", count * len(inputs.names), "relabellings") as advance:

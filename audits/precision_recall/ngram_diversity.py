@@ -1,4 +1,4 @@
-"""How much do the texts of a collection repeat each other? Distinct n-grams and Self-BLEU, of many subsets at once.
+"""Distinct n-grams and Self-BLEU: how much the texts of a collection repeat each other, for many subsets at once.
 
 The texts are read once into a table of counts; each subset is then measured in one pass over that table.
 """
@@ -22,7 +22,7 @@ EPSILON = 0.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NgramCounts:
-    """How often each document holds each n-gram of one order: shape (entries,) each, one for each pair that occurs.
+    """Counts of each n-gram of one order in each document, (entries,) each: one for each pair that occurs.
 
     Sorted by n-gram, and for each n-gram from its largest count on, so that what the other documents hold at most is
     the first entry of an n-gram, or the second for the document of the first.
@@ -80,7 +80,7 @@ def split_words(text: str) -> list[str]:
 
 
 class _Spaced(dict[int, str]):
-    """What becomes of each character, found once: Unicode's tables are too slow to ask for every letter."""
+    """A cache of the replacement of each character: Unicode's tables are too slow to ask for every letter."""
 
     def __missing__(self, code: int) -> str:
         letter = chr(code)
@@ -223,7 +223,7 @@ def _bleu(table: NgramTable, subset: Mask) -> Floats:
 
 
 def _matches(part: NgramCounts, documents: int) -> Floats:
-    """Return how many n-grams of each document occur in another one, each as often as it does there."""
+    """Return how many n-grams of each document occur in another one, clipped to their count there."""
     first = part.first()
     # Another document holds at least as many, but for the document that holds most: there, the next one's count.
     following = np.append(part.count[1:], 0) * ~np.append(first[1:], True)
@@ -232,7 +232,7 @@ def _matches(part: NgramCounts, documents: int) -> Floats:
 
 
 def _nearest(lengths: Ints, subset: Mask) -> Ints:
-    """Return the closest length of another document of the subset, shape (documents,); of two, the shorter."""
+    """Return the closest length of another document of the subset, shape (documents,); in a tie, the shorter."""
     known, counts = np.unique(lengths[subset], return_counts=True)
     # Further than any length from any: where one side has no other length, the other side wins.
     far = 2 * int(known[-1]) + 1

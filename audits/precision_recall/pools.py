@@ -1,4 +1,4 @@
-"""Texts as vectors, their copies, the random draws from them and the halves of those."""
+"""Pools of texts as vectors, with their copies, random draws, and the halves of these."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from audits.statistics import generator
 from audits.statistics.halves import half_splits
-from probes.texts.text_words import glued, tokens_of
+from probes.texts.text_words import join_words, tokens_of
 
 Integers = NDArray[np.int64]
 
@@ -46,7 +46,7 @@ class Pool:
         return len(self.point)
 
     def taken(self, draw: int) -> tuple[Integers, Integers, NDArray[np.int32]]:
-        """Return what a draw holds.
+        """Return the vectors and counts of a draw.
 
         Returns
         -------
@@ -54,15 +54,15 @@ class Pool:
         draw and in the halves of every split, shape (1 + 2 splits, points)
         """
         texts = self.draws[draw]
-        points, place = np.unique(self.point[texts], return_inverse=True)
+        points, inverse = np.unique(self.point[texts], return_inverse=True)
         first = self.halves[:, texts]
         weights = np.zeros((1 + 2 * len(first), len(points)), dtype=np.int32)
-        weights[0] = np.bincount(place, minlength=len(points))
+        weights[0] = np.bincount(inverse, minlength=len(points))
         for split, inside in enumerate(first):
-            weights[1 + 2 * split] = np.bincount(place[inside], minlength=len(points))
+            weights[1 + 2 * split] = np.bincount(inverse[inside], minlength=len(points))
             # The second half is what the first leaves: no text is in both.
             weights[2 + 2 * split] = weights[0] - weights[1 + 2 * split]
-        return points, place, weights
+        return points, inverse, weights
 
 
 def distinct(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], Integers]:
@@ -81,7 +81,7 @@ def distinct(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], Integer
 def pool(
     name: str, vectors: NDArray[np.float32], size: int, *, repeats: int, splits: int, keep: bool, seed: int
 ) -> Pool:
-    """Make the pool of one set: its draws do not depend on what else is compared.
+    """Return the pool of one set, whose draws do not depend on what else is compared.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def pool(
 
 
 def set_against_itself(reference: Pool, size: int, *, name: str, seed: int) -> tuple[Pool, Pool]:
-    """Return a reference twice, with draws of `size` texts that have no text in common."""
+    """Return two pools of a reference, whose draws of `size` texts have no text in common."""
     order = generator(seed, "draws", name)
     both = np.stack([order.permutation(len(reference))[: 2 * size] for _ in range(len(reference.draws))])
     sides = [
@@ -109,7 +109,7 @@ def set_against_itself(reference: Pool, size: int, *, name: str, seed: int) -> t
 
 
 def shuffled_words(texts: Sequence[str], seed: int) -> list[str]:
-    """Deal the words of all texts anew among them; every text keeps its number of words, and where it has spaces.
+    """Shuffle the words of all texts among them; every text keeps its number of words and its spaces.
 
     >>> sorted(" ".join(shuffled_words(["a b", "c"], 0)).split())
     ['a', 'b', 'c']
@@ -119,4 +119,4 @@ def shuffled_words(texts: Sequence[str], seed: int) -> list[str]:
     tokens = [tokens_of(text) for text in texts]
     flat = np.array([word for one in tokens for words in one for word in words], dtype=object)
     dealt = iter(flat[generator(seed, "floor").permutation(len(flat))].tolist())
-    return [" ".join(glued([next(dealt) for _ in words]) for words in one) for one in tokens]
+    return [" ".join(join_words([next(dealt) for _ in words]) for words in one) for one in tokens]

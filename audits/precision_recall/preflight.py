@@ -1,4 +1,4 @@
-"""What a run on these inputs will cost, and how little it may be able to say: before anything is measured."""
+"""Cost of a run and warnings of what it will not be able to say, before anything is measured."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ def coordinates_of(inputs: Inputs) -> Mapping[str, tuple[Coordinate, ...]]:
 
 
 def warnings_of(inputs: Inputs, options: Options) -> tuple[Warning, ...]:
-    """Return what the inputs already show of how little a run could say."""
+    """Return warnings that the inputs alone already give."""
     found: list[Warning] = []
     if inputs.size < FEW:
         text = f"{inputs.size:,} texts a side are few: scores depend on their number, and their intervals are wide."
@@ -123,15 +123,15 @@ def _of_lengths(name: str, words: NDArray[np.int64], reference: NDArray[np.int64
 
 
 def _of_beginnings(name: str, texts: Sequence[str], reference: Sequence[str]) -> list[Warning]:
-    """Warn of a first word that nearly all texts of one side have, such as a heading, and hardly any of the other."""
+    """Warn of a first word, such as a heading, in nearly all texts of one side and hardly any of the other."""
     firsts = [[words_of(first_words(text, 1))[:1] for text in side] for side in (reference, texts)]
     counts = [Counter(word for words in side for word in words) for side in firsts]
-    for one, other, whose in ((0, 1, "the reference"), (1, 0, name)):
+    for one, other, owner in ((0, 1, "the reference"), (1, 0, name)):
         word, count = counts[one].most_common(1)[0]
         shares = [counts[side][word] / counts[side].total() for side in (one, other)]
         if count > 1 and shares[0] >= COMMON and shares[1] <= RARE:
             text = (
-                f"{shares[0]:.0%} of the texts of {whose} begin with {word[:30]!r}, {shares[1]:.0%} on the other side: "
+                f"{shares[0]:.0%} of the texts of {owner} begin with {word[:30]!r}, {shares[1]:.0%} on the other side: "
                 "part of any difference may be one of layout."
             )
             return [Warning(id="other-beginnings", message=text, where={"candidate": name})]
@@ -139,7 +139,7 @@ def _of_beginnings(name: str, texts: Sequence[str], reference: Sequence[str]) ->
 
 
 def cost_of(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
-    """Return what the run costs, in words."""
+    """Return the cost of the run in words."""
     rows: list[tuple[str, str]] = []
     names = inputs.names
     rows.append(("judged", f"{listed(names[:8])}{' and more' if len(names) > 8 else ''} against the reference"))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def coverage(counts: "Counts") -> Coverage:
-    """Return how many texts of all files were used, and why others were not."""
+    """Return how many texts of all files were used, and the reasons for skipped ones."""
     sets = counts.inputs.sets.values()
     reasons = Counter[str]()
     for one in sets:

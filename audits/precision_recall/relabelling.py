@@ -1,4 +1,4 @@
-"""What a candidate would score if its texts and those of the reference were of one source: their labels dealt anew.
+"""Scores of a candidate if its texts and those of the reference were of one source: labels dealt anew.
 
 For references too small to be set against themselves. If both sides are samples of one source, every way to deal the
 labels is as likely as the one that was met: a test by it errs as often as it says, with however few texts.
@@ -20,7 +20,7 @@ from audits.precision_recall.sides import ASKED
 from audits.statistics import generator, monte_carlo_p
 from probes.core.hashing import sha256_json
 from probes.vectors import knn
-from probes.vectors.support_metrics import Side, balls, evaluate, ground, list_length
+from probes.vectors.support_metrics import Side, balls, evaluate, list_length, prepare_reference
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,23 +42,23 @@ class Relabelled:
     scores: dict[str, Floats]
 
     def mean(self, metric: str) -> float:
-        """Return what sets of one source score on average."""
+        """Return the mean score of sets of one source."""
         return float(self.scores[metric][1:].mean())
 
     def interval(self, metric: str, level: float) -> Interval:
-        """Return that mean, and between which values they score with this probability."""
+        """Return that mean with the range of scores at this probability."""
         tail, mean = (1 - level) / 2, self.mean(metric)
         low, high = (float(end) for end in np.quantile(self.scores[metric][1:], (tail, 1 - tail)))
         return Interval(value=mean, low=min(low, mean), high=max(high, mean), method=DEALT, n=self.size, unit="texts")
 
     def p(self, metric: str) -> float:
-        """Return the two-sided p-value: twice the smaller of the two shares that are as far out."""
+        """Return the two-sided p-value: twice the smaller of the two tail shares."""
         own, dealt = float(self.scores[metric][0]), self.scores[metric][1:]
         return min(1.0, 2 * min(monte_carlo_p(own, dealt)[0], monte_carlo_p(-own, -dealt)[0]))
 
 
 def enough(tests: int, level: float) -> int:
-    """Return how many relabellings to make so that one of many tests can be shown after Holm's correction.
+    """Return the number of relabellings with which one of many tests can be significant after Holm's correction.
 
     >>> enough(5, 0.95), enough(50, 0.95)
     (1000, 4000)
@@ -69,7 +69,7 @@ def enough(tests: int, level: float) -> int:
 def relabel(
     reference: Pool, other: Pool, settings: Settings, count: int, context: Context, advance: Callable[[int], None]
 ) -> Relabelled | None:
-    """Deal the labels of two sets anew `count` times and score each; None where too few texts differ for balls."""
+    """Permute the labels of two sets `count` times and score each; None with too few distinct texts for balls."""
     shas = [reference.sha256, other.sha256]
     draws = sha256_json([reference.draws.tolist(), other.draws.tolist()])
     how = [settings.k[0], settings.pca, settings.duplicates, context.device.partition(":")[0], context.seed]
@@ -88,7 +88,7 @@ def relabel(
 
 
 def _scores(reference: Pool, other: Pool, settings: Settings, count: int, context: Context) -> Floats:
-    """Return the scores, shape (asked, 1 + count), each the mean over draws; none where balls cannot be drawn."""
+    """Return the scores, shape (asked, 1 + count), each the mean over draws; None without balls."""
     pooled = _Pooled.of(reference, other, settings, context)
     if pooled is None:
         return np.empty((len(ASKED), 0))
@@ -106,7 +106,7 @@ def _scores(reference: Pool, other: Pool, settings: Settings, count: int, contex
 
 @dataclass(frozen=True, slots=True)
 class _Pooled:
-    """All texts of both sides that any draw took, the reference first, as points; draws are places among the texts."""
+    """All texts of both sides in any draw, the reference first, as points; draws are indices of the texts."""
 
     size: int
     point: Integers
@@ -145,7 +145,7 @@ class _Pooled:
         )
         if not (own.drawn.all() and candidate.drawn.all()):
             return None
-        values = evaluate(ground(own), candidate, self.pairs)
+        values = evaluate(prepare_reference(own), candidate, self.pairs)
         return np.stack([values[metric] for metric in ASKED])
 
     def _weights(self, texts: Integers) -> NDArray[np.int32]:

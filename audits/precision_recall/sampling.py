@@ -1,4 +1,4 @@
-"""Candidates that are sampled from a language model, in place of those that were only planned."""
+"""Sampling of candidates from a language model, in place of planned ones."""
 
 import json
 from dataclasses import replace
@@ -15,7 +15,7 @@ from probes.texts.text_words import count_words, first_words
 
 
 def sample(generation: Generation, inputs: Inputs, options: Options, context: Context) -> Inputs:
-    """Sample the texts that are not there yet; take fewer of every side where a candidate came out with fewer.
+    """Sample the missing texts; reduce the draws of every side where a candidate came out with fewer.
 
     Raises
     ------
@@ -77,12 +77,12 @@ def _sampled(
 
 
 def as_json_lines(generation: Generation, inputs: Inputs) -> bytes:
-    """Return the sampled texts as JSON lines, which can be given as --candidate again."""
+    """Return the sampled texts as JSON lines, which --candidate reads."""
     sampled = dict(generation.samplings)
     lines = [
-        json.dumps({"candidate": one.name, "prompt": int(place), "text": text}, ensure_ascii=False)
+        json.dumps({"candidate": one.name, "prompt": int(position), "text": text}, ensure_ascii=False)
         for one in inputs.candidates
         if one.name in sampled and one.texts is not None
-        for place, text in zip(one.texts.places, one.texts.texts or (), strict=True)
+        for position, text in zip(one.texts.places, one.texts.texts or (), strict=True)
     ]
     return "".join(f"{line}\n" for line in lines).encode("utf-8")

@@ -1,4 +1,4 @@
-"""How often word sequences repeat in a set of texts: Self-BLEU and distinct-n of a draw and of its halves."""
+"""Repetition of word sequences in a set of texts: Self-BLEU and distinct-n of a draw and of its halves."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ LEAST_HYPOTHESES = 100
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """Word sequences of the first draw; both scores fall and rise with the number of texts.
+    """Word sequences of the first draw; both scores depend on the number of texts.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The settings once presets and defaults have been filled in, and whether they make sense."""
+"""The settings after presets and defaults are filled in, and refusals that need no file."""
 
 import importlib.util
 import math
@@ -39,7 +39,7 @@ _PR4LLM = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the options amount to; `encoder` is None where embeddings are given and none was named."""
+    """The settled options; `encoder` is None where embeddings are given and none was named."""
 
     encoder: str | None
     pooling: str
@@ -58,7 +58,7 @@ class Settings:
 
 
 def settle(options: Options) -> Settings:
-    """Fill in what was not given, and check all that needs no file.
+    """Fill in defaults, and check all that needs no file.
 
     Raises
     ------

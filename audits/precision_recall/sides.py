@@ -1,4 +1,4 @@
-"""What is compared: the reference, the candidates, and the language model that some of these are sampled from."""
+"""The sides of a comparison: the reference, the candidates, and the language model that some are sampled from."""
 
 from dataclasses import dataclass
 
@@ -60,14 +60,14 @@ class Generation:
     samplings: tuple[tuple[str, Sampling], ...]
 
     def subject(self, parameters: int = 0) -> Subject:
-        """Return the model as the report names it; how many parameters it has is known once it is loaded."""
+        """Return the model as the report names it; its number of parameters is known once it is loaded."""
         folder = self.folder
         return Subject(path=folder.reference, family=folder.family, sha256=folder.sha256, parameters=parameters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What the audit runs on.
+    """The inputs of the audit.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Inputs:
 
     @property
     def sets(self) -> dict[str, TextSet]:
-        """The reference and every candidate whose texts are there, by name."""
+        """The reference and every candidate with texts, by name."""
         return {REFERENCE: self.reference} | {one.name: one.texts for one in self.candidates if one.texts is not None}
 
     @property
@@ -99,5 +99,5 @@ class Inputs:
 
 
 def needed(settings: Settings) -> int:
-    """Return the texts that every side needs in a draw."""
+    """Return the number of texts that every side needs in a draw."""
     return max(PER_K * max(settings.k), LEAST)

@@ -1,4 +1,4 @@
-"""What temperature buys: where recall is above its value at 1, where density falls, and who dominates whom."""
+"""Findings on temperatures: where recall exceeds its value at 1, where density falls, who dominates whom."""
 
 from audits.core.context import Draft
 from audits.core.numbers import point
@@ -13,12 +13,12 @@ MOST_NAMED = 6
 
 
 def judge_sweep(draft: Draft, counts: Counts) -> None:
-    """Add what the path of temperatures shows, and which candidates dominate others."""
+    """Add findings on the path of temperatures, and on candidates that dominate others."""
     path = path_of(counts)
     if len(path) > 1:
-        _tell_recall(draft, counts, path)
-        _tell_density(draft, counts, path)
-    _tell_dominance(draft, counts)
+        _find_recall(draft, counts, path)
+        _find_density(draft, counts, path)
+    _find_dominance(draft, counts)
 
 
 def path_of(counts: Counts) -> list[tuple[float, str]]:
@@ -28,7 +28,7 @@ def path_of(counts: Counts) -> list[tuple[float, str]]:
 
 
 def front_of(draft: Draft, counts: Counts) -> list[str]:
-    """Return the candidates that none other exceeds in both precision and recall (Pareto front of the values)."""
+    """Return the candidates that no other exceeds in both precision and recall (Pareto front of the values)."""
     rows = {name: [score(draft, counts, metric, name) for metric in ("precision", "recall")] for name in counts.names}
     values = {name: (p.value, r.value) for name, (p, r) in rows.items() if p is not None and r is not None}
     return [
@@ -38,7 +38,7 @@ def front_of(draft: Draft, counts: Counts) -> list[str]:
     ]
 
 
-def _tell_recall(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -> None:
+def _find_recall(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -> None:
     natural = next((name for heat, name in path if heat == NATURAL), None)
     if natural is None:
         draft.warn("no-natural-temperature", "The sweep has no candidate at T = 1 to compare recall with.")
@@ -76,8 +76,8 @@ def _size(draft: Draft, counts: Counts, metric: str, first: str, second: str) ->
     return "an unknown amount" if row is None else size_words(row)
 
 
-def _tell_density(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -> None:
-    """Tell from which temperature on density is below its highest value, which a hotter one does not regain."""
+def _find_density(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -> None:
+    """Add a finding on the temperature from which density is below its highest value and does not recover."""
     rows = [(heat, name, row) for heat, name in path if (row := score(draft, counts, "density", name)) is not None]
     if len(rows) < 2:
         return
@@ -101,8 +101,8 @@ def _tell_density(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -
         draft.find("texts.density-falls", "info", text, evidence)
 
 
-def _tell_dominance(draft: Draft, counts: Counts) -> None:
-    """Tell of each candidate which others it exceeds in precision and recall both."""
+def _find_dominance(draft: Draft, counts: Counts) -> None:
+    """Add a finding on each candidate that exceeds others in both precision and recall."""
     both = ("precision", "recall")
     for name in counts.names:
         beaten = [

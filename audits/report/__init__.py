@@ -1,1 +1,1 @@
-"""What is made of a finished run: charts, pages, comparisons and exports."""
+"""Everything made from a finished run: charts, pages, comparisons and exports."""

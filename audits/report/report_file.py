@@ -1,4 +1,4 @@
-"""report.json and records.csv: read with every suspicion, written whole or not at all."""
+"""report.json and records.csv: read as untrusted input, written in one step or not at all."""
 
 import csv
 import io
@@ -48,7 +48,7 @@ def write_report(report: Report, folder: Path) -> Path:
 
 
 def read_report(path: Path) -> Report:
-    """Read report.json, or the one in a run folder.
+    """Read report.json, given as a file or as its run folder.
 
     Raises
     ------
@@ -60,10 +60,10 @@ def read_report(path: Path) -> Report:
     file = path / NAME if path.is_dir() else path
     if not file.is_file():
         unfinished = path.is_dir() and (path / "state").is_dir()
-        mend = (
+        hint = (
             "Run the command that made it again: it resumes." if unfinished else "Give a run folder or its report.json."
         )
-        raise InputError("There is no finished report here.", where=str(file), hint=mend)
+        raise InputError("There is no finished report here.", where=str(file), hint=hint)
     try:
         text = file.read_text(encoding="utf-8")
         # 1e999 keeps to JSON and is read as infinity, which no report holds.
@@ -97,33 +97,38 @@ def _finite(text: str) -> float:
 def _check_rows(report: Report) -> None:
     rows = [(finding.id, finding.evidence) for finding in report.findings]
     rows += [(abridged(gate.expression), gate.rows) for gate in report.gates]
-    for name, places in rows:
-        if any(place >= len(report.estimates) for place in places):
+    for name, indices in rows:
+        if any(index >= len(report.estimates) for index in indices):
             raise ValueError(f"{name} points to an estimate that is not there")
 
 
 def fingerprint(audit: str, settings: Mapping[str, Any], data: Any, subject: Any, version: str) -> str:
-    """Return the hash of all that decides the report; gates do not, since they can be judged again.
+    """Return the hash of everything that decides the report; gates do not, since they can be judged again.
 
-    Of an audit of another package its version decides too.
+    Of an audit of another package its version decides too. An option that older versions do not know counts only where
+    it has not its default.
     """
-    kept = {key: value for key, value in settings.items() if key != "fail_if"}
     release = registry.release(audit)
-    return _fingerprint(audit, kept, data, subject, version, release and release[1])
+    return _fingerprint(audit, settings, data, subject, version, release and release[1])
 
 
-def _fingerprint(audit: str, kept: Any, data: Any, subject: Any, version: str, release: str | None) -> str:
+def _fingerprint(
+    audit: str, settings: Mapping[str, Any], data: Any, subject: Any, version: str, release: str | None
+) -> str:
+    later = registry.later_defaults_of(audit)
+    kept = {
+        key: value for key, value in settings.items() if key != "fail_if" and not (key in later and value == later[key])
+    }
     return sha256_json([audit, kept, data, subject, version, *([release] if release else [])])
 
 
 def fingerprint_of(report: Report) -> str:
     """Return the fingerprint of a finished report."""
     plain = report.to_json()
-    kept = {key: value for key, value in plain["settings"].items() if key != "fail_if"}
     subject = report.subject and report.subject.sha256
     release = registry.release(report.audit)
     made_by = report.provenance.packages.get(release[0]) if release else None
-    return _fingerprint(report.audit, kept, plain["data"], subject, report.provenance.miles, made_by)
+    return _fingerprint(report.audit, plain["settings"], plain["data"], subject, report.provenance.miles, made_by)
 
 
 def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -137,7 +142,7 @@ def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def _harmless(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula, and no reader for the end of a row."""
+    """Return a cell that no spreadsheet takes for a formula and no reader for a line break."""
     # A bare carriage return is not quoted, and ends the row for most readers.
     return guarded(value.replace("\r\n", "\n").replace("\r", "\n")) if isinstance(value, str) else value
 

@@ -1,4 +1,4 @@
-"""Cells of a table that no spreadsheet calculates: an apostrophe stands before text that begins like a formula."""
+"""Table cells that no spreadsheet evaluates: text that begins like a formula gets an apostrophe in front."""
 
 import re
 
@@ -11,7 +11,7 @@ _GUARDED = re.compile(rf"(?<=[;\n\t])'(?=[{_SIGN}])")
 
 
 def guarded(text: str) -> str:
-    r"""Return text as it may stand in a cell.
+    r"""Return text that is safe in a cell.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def guarded(text: str) -> str:
 
 
 def bare(cell: str) -> str:
-    """Return the text of a cell that `guarded` returned.
+    """Return the original text of a cell from `guarded`.
 
     Examples
     --------

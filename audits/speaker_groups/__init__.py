@@ -1,4 +1,4 @@
-"""Which groups of speakers a recogniser serves worse, once their crossings and what else differs are looked at.
+"""`miles audit-groups`: which groups of speakers a recogniser serves worse, with crossings and adjustment.
 
 From transcripts and metadata alone, or from counts of errors; no model is run.
 """
@@ -21,7 +21,7 @@ _DATA, _GROUPS = "Data", "Groups and statistics"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(Groups, Corpus):
-    """What `miles audit-groups` can be asked."""
+    """Options of `miles audit-groups`."""
 
     manifest: Path = argument(
         "Clips with reference text and attributes, or counts of errors: CSV, TSV or JSONL; with --preset the corpus.",
@@ -100,7 +100,7 @@ _LEVEL = ("attribute", "level", "metric", "reference", "system")
 
 
 def _measure(name: str, keys: tuple[str, ...], label: str, *, apart: tuple[str, ...] = (), **more: Any) -> Measure:
-    """Declare an estimate over speakers, or what else `unit` says; the two rates never share an axis."""
+    """Declare an estimate over speakers or another `unit`; the two rates never share an axis."""
     return Measure(name, keys, label, **{"unit": "speakers", **more}, apart=(*apart, "metric"))
 
 

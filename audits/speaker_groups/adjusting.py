@@ -1,4 +1,4 @@
-"""Gaps with the other attributes and the controls held fixed, and how much of a gap that leaves.
+"""Adjusted gaps: with the other attributes and the controls held fixed, and the share of a gap that remains.
 
 A Poisson model of errors with words as offset and speakers as clusters (Liu, Veliche and Peng 2021 use its mixed
 form): with one attribute alone, the marginal ratios; with everything, the adjusted ones.
@@ -42,7 +42,7 @@ MOST = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
-    """One level against the reference: marginal, within the levels of others, adjusted.
+    """One level against the reference: marginal, within strata of other attributes, adjusted.
 
     Parameters
     ----------
@@ -80,23 +80,23 @@ class Rung:
 
     @property
     def where(self) -> dict[str, str]:
-        """The coordinates of its estimates, besides system and metric."""
+        """Coordinates of its estimates, besides system and metric."""
         return {"attribute": self.attribute, "level": self.level, "reference": self.reference}
 
     @property
     def shown(self) -> bool:
-        """Whether there is a marginal difference beyond its interval."""
+        """Whether the interval of the marginal difference excludes zero."""
         return self.marginal[1] > 0 or self.marginal[2] < 0
 
     @property
     def spurious(self) -> bool:
-        """Whether most of the difference goes with what else differs, beyond chance: less than half is left."""
+        """Whether adjusting removes more than half of the difference, beyond chance."""
         return bool(self.explained_by) and self.share is not None and self.share[2] < HALF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdjustedTerm:
-    """What the models of one system say of one attribute.
+    """Results of one system's models for one attribute.
 
     Parameters
     ----------
@@ -137,13 +137,13 @@ class Adjustment:
         return self.design.left_out if self.design.attributes else ()
 
     def term(self, name: str) -> AdjustedTerm | None:
-        """Return what the models say of an attribute; None where they say nothing."""
+        """Return the models' results for an attribute; None where there are none."""
         return next((term for term in self.terms if term.name == name and not term.failed), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """One system with its fitted model: what all the steps below work on."""
+    """One system with its fitted model, the input of all steps below."""
 
     data: Utterances
     counts: MetricCounts
@@ -153,7 +153,7 @@ class _Case:
     level: float
 
     def others(self, term: Term) -> tuple[Term, ...]:
-        """Return what is held fixed for a term."""
+        """Return the terms that are held fixed for a term."""
         return tuple(other for other in self.design.terms if other.name != term.name)
 
 
@@ -237,7 +237,7 @@ def _contrast(model: Model, name: str, pair: tuple[str, str]) -> Floats:
 
 
 def _explained(case: _Case, rung: Rung, term: Term) -> Rung:
-    """Return a rung with its strata, where the difference turns, and what explains the loss if it is beyond chance."""
+    """Return a rung with its strata, the attribute within which its sign turns, and what explains it."""
     sign = 1.0 if rung.marginal[0] > 0 else -1.0
     pair = (rung.level, rung.reference)
     strata = strata_of(case.data, case.counts, case.design, case.system, (term.name, *pair), case.level)
@@ -288,7 +288,7 @@ def _adjusted_gaps(case: _Case, term: Term, plain: Comparison | None) -> tuple[t
 
 
 def _with_plain(plain: Comparison, system: int, kind: Kind, ends: Ends) -> Ends:
-    """Return the ends, farther out where those of the plain gap of the same two groups are."""
+    """Return the ends, widened to those of the unadjusted gap of the same two groups."""
     other = plain.gap(system, kind)
     if isinstance(other, Undefined) or other.low is None or other.high is None:
         return ends
@@ -296,7 +296,7 @@ def _with_plain(plain: Comparison, system: int, kind: Kind, ends: Ends) -> Ends:
 
 
 def add_adjusted(draft: Draft, data: Utterances, counts: MetricCounts, adjustment: Adjustment) -> None:
-    """Add what the models of one system say, and warn of what they lack and of why there are none."""
+    """Add the estimates of one system's models, and warn of what they lack or why there are none."""
     design, where, name = adjustment.design, data.where(counts, adjustment.system), data.systems[adjustment.system]
     if not design.attributes:
         draft.warn(
@@ -343,7 +343,7 @@ def _add_rung(draft: Draft, data: Utterances, rung: Rung, clusters: int, where: 
 
 
 def _warn_of_columns(draft: Draft, data: Utterances, design: Design, system: str, where: Mapping[str, str]) -> None:
-    """Tell which columns are not held fixed, and which only in part."""
+    """Warn of columns that are not held fixed, or only in part."""
     for term in design.left_out:
         if term not in design.small:
             draft.warn(
@@ -358,8 +358,8 @@ def _warn_of_columns(draft: Draft, data: Utterances, design: Design, system: str
             f"{found.of:,} clips, of too few {data.unit}, words or errors for the model of {system}"
         )
         if term in design.left_out:
-            told = "there would be next to nothing to hold fixed, and it is not. Unite levels with --values"
-            draft.warn("term-left-out", f"{few}: {told}, or give plain numbers.", **where)
+            reason = "there would be next to nothing to hold fixed, and it is not. Unite levels with --values"
+            draft.warn("term-left-out", f"{few}: {reason}, or give plain numbers.", **where)
         else:
             what = "these clips are not in the model" if term in data.controls else "these count as one level"
             draft.warn("small-levels", f"{few}: {what}.", **where)

@@ -1,4 +1,4 @@
-"""The checked inputs of the audit: the clips that are used, who speaks in them, and what each system wrote."""
+"""The checked inputs of the audit: used clips, their speakers, and each system's transcripts or counts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from probes.speech.manifests import Clip, Manifest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What the audit runs on.
+    """The inputs of the audit.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from probes.files.levels import clean, parse_bins
 from probes.files.names import suggest
 from probes.files.tables import Table
 from probes.speech.corpora import read_corpus
-from probes.speech.known_layouts import advice_on_table, advised
+from probes.speech.known_layouts import advice_on_table, with_advice
 from probes.speech.manifest_folders import open_manifest
 from probes.speech.manifests import ROLES, Clip, ColumnMap, Manifest, assemble
 
@@ -63,7 +63,7 @@ def read_rows(options: Options) -> tuple[Manifest, tuple[str, ...]]:
         return manifest, manifest.columns
     table = open_manifest(options.manifest, options.decimal)
     advice = advice_on_table(options.manifest, table.columns)
-    with advised(advice):
+    with with_advice(advice):
         needs = _needs(table, options)
     manifest = assemble(
         table,
@@ -183,22 +183,22 @@ def _count(clip: Clip, column: str, decimal: str | None) -> float:
 
 
 def _check_mark(text: str, decimal: str | None, where: str) -> None:
-    """Refuse a count whose mark is not the decimal one, or may be one of thousands."""
+    """Refuse a count with a decimal or thousands mark that is ambiguous."""
     marks = {mark for mark in _MARKS if mark in text}
     if decimal is not None and marks - {decimal}:
-        said = f"{text[:60]!r} has a {_MARKS[(marks - {decimal}).pop()]}, and --decimal says that numbers have a "
+        message = f"{text[:60]!r} has a {_MARKS[(marks - {decimal}).pop()]}, and --decimal says that numbers have a "
         hint = "Write counts without marks between thousands."
-        raise InputError(f"{said}decimal {_MARKS[decimal]}.", where=where, hint=hint)
+        raise InputError(f"{message}decimal {_MARKS[decimal]}.", where=where, hint=hint)
     if decimal is None and len(marks) == 1 and in_thousands(text):
         mark = marks.pop()
         digits, fraction = text.replace(mark, ""), f"{float(text.replace(mark, '.')):g}"
-        said = f"{text!r} may be {digits} or {fraction}: three digits follow its {_MARKS[mark]}."
+        message = f"{text!r} may be {digits} or {fraction}: three digits follow its {_MARKS[mark]}."
         hint = f"Write counts as whole numbers, such as {digits}, or say --decimal {mark} if that is the decimal mark."
-        raise InputError(said, where=where, hint=hint)
+        raise InputError(message, where=where, hint=hint)
 
 
 def speakers_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> tuple[NDArray[np.int64], str]:
-    """Return the speaker number of each clip, and what it stands for.
+    """Return the speaker number of each clip, and the name of the unit.
 
     Where nobody is named, all clips with the same attributes count as one speaker: that is too few rather than too
     many, and intervals are too wide rather than too narrow.
@@ -227,7 +227,7 @@ def _written(clip: Clip, column: str) -> str:
 
 
 def require_free(clips: Sequence[Clip], column: str, purpose: str, *, option: str = "") -> None:
-    """Refuse a column that is taken already: compared, or read as path, text or speaker."""
+    """Refuse a column that is already used: compared, or read as path, text or speaker."""
     if not any(column in clip.extras for clip in clips):
         raise InputError(
             f"The column {column!r} is empty, or taken already (as attribute, path, text or speaker); it cannot be "

@@ -1,4 +1,4 @@
-"""The closing paragraph: what may be concluded from all of this in plain words, and what may not."""
+"""The closing paragraph: what may and what may not be concluded, in plain words."""
 
 from audits.core.context import Draft
 from audits.core.numbers import percent
@@ -16,13 +16,13 @@ HYPOTHESIS_WORDS = {
 
 
 def conclude(draft: Draft, counts: Counts) -> None:
-    """Add the closing paragraph: what was declared, what it rests on, what may and what may not be said."""
+    """Add the closing paragraph: the hypothesis, its basis, and what may and may not be concluded."""
     data, options, verdicts = counts.data, counts.options, counts.verdicts
     if not verdicts:
         return
     rejected = sum(verdict.rejected for verdict in verdicts)
-    told = sum(verdict.found for verdict in verdicts)
-    some = f" ({told} of them with a difference that can be told)" if told < rejected else ""
+    located = sum(verdict.found for verdict in verdicts)
+    some = f" ({located} of them with a difference that can be told)" if located < rejected else ""
     # A pair and its mirror image are one difference.
     pairs = {
         (rung.system, rung.attribute, frozenset((rung.level, rung.reference))): rung

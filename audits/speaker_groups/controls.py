@@ -1,4 +1,4 @@
-"""The controls, held fixed beside the attributes: numbers or words, read as their author meant them."""
+"""The controls, held fixed beside the attributes, read as numbers or as words."""
 
 import re
 from collections import Counter
@@ -31,7 +31,7 @@ Values = tuple[float | str | None, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pooling:
-    """How many levels a column has, and how many of them, with how many clips of all, are too small for a model."""
+    """Counts of a column's levels, of those too small for a model, and of the clips in these."""
 
     levels: int
     pooled: int
@@ -40,7 +40,7 @@ class Pooling:
 
 
 def pooling_of(labels: NDArray[np.str_], kept: Collection[str]) -> Pooling:
-    """Return how many levels are not `kept`, and how many clips are in them; the unknown are no level."""
+    """Return the number of levels not `kept`, and of the clips in them; unknown values are no level."""
     known = labels != UNKNOWN
     levels = np.unique(labels[known]).tolist()
     pooled = sorted(set(levels) - set(kept))
@@ -49,7 +49,7 @@ def pooling_of(labels: NDArray[np.str_], kept: Collection[str]) -> Pooling:
 
 
 def levels_words(labels: NDArray[np.str_], speakers: NDArray[np.int64], least: int, unit: str) -> str:
-    """Return how many levels there are, and how many have too few speakers."""
+    """Return the text on the number of levels, and of those with too few speakers."""
     pairs = {(str(label), int(who)) for label, who in zip(labels, speakers, strict=True) if label != UNKNOWN}
     people = Counter(label for label, _ in pairs)
     few = sum(count < least for count in people.values())
@@ -58,7 +58,7 @@ def levels_words(labels: NDArray[np.str_], speakers: NDArray[np.int64], least: i
 
 
 def controls_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> tuple[dict[str, Values], list[Note]]:
-    """Return the values of every control, and how they were read: None where a value is unknown.
+    """Return the values of every control (None: unknown), and how they were read.
 
     Numbers where all that are known are, else words. `words` without such a column is left empty here: it is counted
     from the reference.
@@ -121,7 +121,7 @@ def _number(text: str) -> float | None:
 
 
 def _numeric(name: str, clips: Sequence[Clip], texts: Sequence[str], numbers: Mapping[str, float | None]) -> bool:
-    """Tell whether a control is a number; some numbers among words are a mistake that would make levels of them."""
+    """Tell whether a control is numeric; refuse numbers mixed with words, which would become levels."""
     known = [at for at, text in enumerate(texts) if text in numbers]
     words = [at for at in known if numbers[texts[at]] is None]
     # With a decimal comma among points it is a number all the same, though none that can be read.
@@ -139,7 +139,7 @@ def _numeric(name: str, clips: Sequence[Clip], texts: Sequence[str], numbers: Ma
 
 
 def _units(name: str, clips: Sequence[Clip], texts: Sequence[str], known: Mapping[str, int]) -> list[Note]:
-    """Tell of numbers with a unit, which are words; refuse them where they are measured too finely to be levels."""
+    """Return a note on numbers with a unit, which are read as words; refuse them where too fine to be levels."""
     units = sorted(text for text in known if has_unit(text))
     count = sum(known[text] for text in units)
     if 2 * count < sum(known.values()):
@@ -156,7 +156,7 @@ def _units(name: str, clips: Sequence[Clip], texts: Sequence[str], known: Mappin
 
 
 def as_read(values: Values, speakers: NDArray[np.int64], unit: str) -> str:
-    """Return how a control was read, in words."""
+    """Return the reading of a control, in words."""
     known = [value for value in values if value is not None]
     if not values:
         return "a number, the words of the reference"

@@ -1,4 +1,4 @@
-"""The sufficient statistics from which every number of the audit is made: what was counted on every clip."""
+"""The counts of every clip: the sufficient statistics of every number of the audit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ MANY_LEVELS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricCounts:
-    """What one metric counted; arrays of shape (clips, systems), sizes of (clips,).
+    """Counts of one metric; arrays of shape (clips, systems), sizes of (clips,).
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class MetricCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterances:
-    """The clips as statistics see them.
+    """The clips as statistics see them: speakers, groups and counts.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Utterances:
         return np.array([row[attribute] for row in self.attributes])
 
     def interval(self, ends: MaybeEnds, method: str, n: int) -> Interval:
-        """Return a number over so many speakers: value, low and high, and how it was made."""
+        """Return an interval record over so many speakers from value, low and high, and its method."""
         value, low, high = ends
         return Interval(value=value, low=low, high=high, method=method, n=n, unit=self.unit)
 
@@ -80,15 +80,15 @@ class Utterances:
 
     @property
     def people(self) -> int:
-        """How many speakers there are."""
+        """Number of speakers."""
         return int(self.speakers.max(initial=-1)) + 1
 
     def of(self, metric: str) -> MetricCounts:
-        """Return what a metric counted."""
+        """Return the counts of a metric."""
         return next(counts for counts in self.counts if counts.metric == metric)
 
     def only(self, speakers: NDArray[np.bool_]) -> "Utterances":
-        """Return the clips of some of the speakers, whose numbers stay."""
+        """Return the clips of some speakers, with speaker numbers unchanged."""
         kept = speakers[self.speakers]
         chosen = np.flatnonzero(kept).tolist()
         counts = tuple(
@@ -117,7 +117,7 @@ class Utterances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
-    """Who is drawn in each bootstrap sample, and who is in which group.
+    """The bootstrap samples of speakers, and the membership of groups.
 
     `weights`, (repeats, speakers), are the same for all systems and groups, so that differences stay paired;
     `member` has the shape (groups, clips).

@@ -1,4 +1,4 @@
-"""Whether a crossing errs more, or less, than its attributes on their own lead to expect.
+"""Tests of crossings: whether one errs more, or less, than its attributes on their own lead to expect.
 
 A model with all attributes and controls, but no interactions, says what to expect; a crossing is one more column.
 """
@@ -30,7 +30,7 @@ class Half(NamedTuple):
 
 
 def half_of(data: Utterances, counts: MetricCounts, system: int, half: NDArray[np.bool_], options: Options) -> Half:
-    """Return the model of some of the speakers: `half` says which."""
+    """Return the model of the speakers in `half`."""
     part = data.only(half)
     design = design_of(part, part.of(counts.metric), system, options)
     return Half(design, np.flatnonzero(half[data.speakers])[design.rows])
@@ -54,7 +54,7 @@ def score_crossings(half: Half, member: NDArray[np.bool_]) -> Differences | None
 def confirm_crossing(
     half: Half, member: NDArray[np.bool_], sign: float, level: float
 ) -> tuple[float, Ends, int] | None:
-    """Return the one-sided p-value of a crossing's own ratio, the ratio, and of how many speakers; None without one."""
+    """Return the one-sided p-value of a crossing's own ratio, the ratio, and its speakers; None without one."""
     try:
         model = half.design.fit_with(member[half.rows].astype(np.float64))
     except NotFitted:

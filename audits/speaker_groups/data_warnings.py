@@ -1,4 +1,4 @@
-"""Warnings of what is odd about the data, which a reader must know before any number."""
+"""Warnings about the data that a reader must know before any number."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _JOINED = re.compile(r"\w[-\u2010-\u2015/\u2026]+\w")
 
 
 def warnings_of(inputs: Inputs, options: Options) -> Iterator[Warning]:
-    """Yield the warnings of what was done to the data while they were read."""
+    """Yield warnings of what was done to the data during reading."""
     for note in inputs.notes:
         yield Warning(id=note.id, message=note.message)
     if inputs.unit == PROFILES:
@@ -37,7 +37,7 @@ def warnings_of(inputs: Inputs, options: Options) -> Iterator[Warning]:
 
 
 def warn_about_data(draft: Draft, inputs: Inputs, data: Utterances, options: Options) -> None:
-    """Warn of what is odd about the data."""
+    """Warn of peculiarities of the data."""
     for system in np.flatnonzero(data.counts[0].errors.sum(0) == 0).tolist():
         draft.warn(
             "no-errors",

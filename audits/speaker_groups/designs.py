@@ -1,4 +1,4 @@
-"""The columns of the model of adjusted rates, attributes and controls, and the clips that are in it."""
+"""The design of the model of adjusted rates: columns of attributes and controls, and the clips in it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,12 +46,12 @@ class Term:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The levels that are compared: all but the rest."""
+        """The levels that are compared, without the pooled rest."""
         return tuple(level for level in self.levels if level != FEW)
 
 
 class Model(NamedTuple):
-    """A fitted model, the column of every level by (attribute, level), and all columns, shape (clips, p)."""
+    """A fitted model, its column of every (attribute, level), and all columns, shape (clips, p)."""
 
     fit: PoissonFit
     columns: dict[tuple[str, str], int]
@@ -122,15 +122,15 @@ class Design:
         if column is None:
             return reason
         name, level = labels[order[column]]
-        told = f"{name}={level}" if level else name or "the rate of the levels of reference"
+        what = f"{name}={level}" if level else name or "the rate of the levels of reference"
         if "depends on" in reason:
             others = ", ".join(dict.fromkeys(labels[at][0] for at in order[1:column] if labels[at][0] != name))
-            return f"{told} cannot be told apart from {others or 'the rest'}"
-        return f"{reason} (the column of {told})"
+            return f"{what} cannot be told apart from {others or 'the rest'}"
+        return f"{reason} (the column of {what})"
 
 
 def design_of(data: Utterances, counts: MetricCounts, system: int, options: Options) -> Design:
-    """Return the terms of the models of one system; clips without words or without a control are not in them."""
+    """Return the design of one system's models, without clips that lack words or a control."""
     usable = counts.sizes > 0
     for values in data.controls.values():
         if all(value is None or isinstance(value, float) for value in values):
@@ -172,7 +172,7 @@ def design_of(data: Utterances, counts: MetricCounts, system: int, options: Opti
 
 
 def _ordered(data: Utterances, counts: MetricCounts, system: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the clips in an order of their own, so that sums do not depend on that of the manifest."""
+    """Return the clips in a canonical order, so that sums do not depend on that of the manifest."""
     keys = [np.unique(data.labels(groups.by)[rows], return_inverse=True)[1] for groups in data.singles()]
     controls = [[str(values[row]) for row in rows.tolist()] for values in data.controls.values()]
     keys += [np.unique(values, return_inverse=True)[1] for values in controls]
@@ -244,7 +244,7 @@ def _words(values: Sequence[float | str | None]) -> NDArray[np.str_]:
 def _holdable(
     data: Utterances, counts: MetricCounts, system: int, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], dict[str, Pooling], frozenset[str]]:
-    """Return the clips among which every control of words can be held fixed, and the controls that cannot be.
+    """Return the clips for which every categorical control can be held fixed, and the controls that cannot be.
 
     A level with too few speakers, or without an error, has no rate of its own to hold fixed: its clips are left out.
     A control that would so cost most clips is given up instead, of several the one that costs most.
@@ -280,7 +280,7 @@ def _holdable(
 
 
 def _in_few(labels: NDArray[np.str_], speakers: NDArray[np.int64], errors: Floats) -> NDArray[np.bool_]:
-    """Return which clips are in levels of too few speakers, or without an error."""
+    """Return a mask of the clips in levels with too few speakers or without an error."""
     known, number = np.unique(labels, return_inverse=True)
     pairs = np.unique(np.stack([number, speakers], axis=1), axis=0)
     people = np.bincount(pairs[:, 0], minlength=len(known))
@@ -290,7 +290,7 @@ def _in_few(labels: NDArray[np.str_], speakers: NDArray[np.int64], errors: Float
 
 
 def _within(term: Term, kept: NDArray[np.bool_]) -> Term:
-    """Return the term over some of the clips, without columns that are empty there."""
+    """Return the term restricted to some clips, without columns that are empty there."""
     values = term.values[kept]
     if not term.levels:
         return replace(term, values=values)

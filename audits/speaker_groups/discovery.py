@@ -73,7 +73,7 @@ class Discovery:
 
     @property
     def name(self) -> str:
-        """The estimate of the size."""
+        """Name of the estimate of the size."""
         return "intersection_ratio" if self.against == PARTS else "confirmed_difference"
 
     def row(self, draft: Draft, **where: str) -> Estimate:
@@ -83,7 +83,7 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searched:
-    """A group that was looked at, and its p-value by Benjamini and Hochberg."""
+    """A tested group, and its p-value after Benjamini and Hochberg."""
 
     group: str
     against: str
@@ -92,7 +92,7 @@ class Searched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What the search tested for one system, and what it named."""
+    """The tests of the search for one system, and its discoveries."""
 
     tests: tuple[Searched, ...]
     found: tuple[Discovery, ...]
@@ -100,7 +100,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidate:
-    """A group with the sums of its own and of all others, so of shape (speakers, 2, ...)."""
+    """A group with its own sums and those of all others, shape (speakers, 2, ...)."""
 
     by: str
     group: str
@@ -142,7 +142,7 @@ def search(data: Utterances, counts: MetricCounts, options: Options, *, seed: in
 
 
 def add_search(draft: Draft, data: Utterances, counts: MetricCounts, system: int, search: Search) -> None:
-    """Add the p-values of the search, then the sizes and the p-values of what it named."""
+    """Add the p-values of the search, then sizes and p-values of its discoveries."""
     where = data.where(counts, system)
     for item in search.tests:
         p = data.interval((item.p, None, None), "none", data.people)
@@ -232,7 +232,7 @@ def _rate(item: _Candidate) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Confirmation:
-    """What was named, looked at again on the speakers of `half`."""
+    """The confirmation of discoveries on the speakers of `half`."""
 
     data: Utterances
     counts: MetricCounts
@@ -243,7 +243,7 @@ class _Confirmation:
     level: float
 
     def confirm(self, named: Sequence[_Test]) -> list[Discovery]:
-        """Return what was named, each with its p-value after Holm and its size."""
+        """Return the discoveries, each with its p-value after Holm and its size."""
         permutations = enough_permutations(self.options.permutations, len(named), self.level)
         design = half_of(self.data, self.counts, self.system, self.half, self.options)
         checked = [
@@ -290,6 +290,6 @@ class _Confirmation:
 
 
 def _ends(found: RateIntervals, at: int) -> tuple[float, float]:
-    """Return the interval of a rate; all that it could be where there is none."""
+    """Return the interval of a rate, or the whole possible range where there is none."""
     low, high = float(found.low[at]), float(found.high[at])
     return (low, high) if np.isfinite(low) and np.isfinite(high) else (0.0, max(1.0, float(found.value[at])))

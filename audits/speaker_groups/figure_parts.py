@@ -1,4 +1,4 @@
-"""What the figures have in common: names of groups from any file, short, apart from each other, turned by nothing."""
+"""Shared parts of the figures: short, distinct and safe names of groups."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -17,31 +17,31 @@ def levels_of(group: str, by: str) -> str:
 
 
 def attribute_of(data: Utterances, by: str) -> str:
-    """Return what the attributes of a set are called above a panel."""
+    """Return the title of a panel for the attributes of a set."""
     every = [groups.by for groups in data.singles()]
     called = dict(zip(every, named_apart(every), strict=True))
     return " & ".join(called[name] for name in by.split("&"))
 
 
 def named_apart(names: Iterable[str]) -> list[str]:
-    """Return short names that all differ: one step of a chart holds all rows of its name."""
+    """Return distinct short names, since a step of a chart holds all rows of its name."""
     return distinct(short(name) for name in names)
 
 
 def distinct(texts: Iterable[str]) -> list[str]:
-    """Return texts that all differ: a number stands after those that were there before."""
-    met: dict[str, None] = {}
+    """Make texts distinct: a repeated one gets a number."""
+    seen: dict[str, None] = {}
     for text in texts:
         found, number = text, 1
-        while found in met:
+        while found in seen:
             number += 1
             found = f"{text} ({number})"
-        met[found] = None
-    return list(met)
+        seen[found] = None
+    return list(seen)
 
 
 def short(name: str) -> str:
-    """Return a name without marks that turn the text around it, and without its middle where it is wide."""
+    """Return a name without bidirectional controls, and with its middle cut where it is wide."""
     name = "".join(letter for letter in name if unicodedata.bidirectional(letter) not in OVERRIDES)
     if width(name) <= LONGEST:
         return name
@@ -51,5 +51,5 @@ def short(name: str) -> str:
 
 
 def width(text: str) -> int:
-    """Return how many letters wide a text is: those of East Asia and emoji take two."""
+    """Return the display width of a text in letters: East Asian ones and emoji take two."""
     return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)

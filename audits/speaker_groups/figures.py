@@ -1,4 +1,4 @@
-"""The charts of the audit, each answering the question in its title."""
+"""The figures of the audit, each titled with the question that it answers."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ MARGINAL, ADJUSTED = "alone (marginal)", "everything else held fixed"
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Yield the figures; one that would have nothing to show is left out."""
+    """Yield the figures, without those that would be empty."""
     found: list[Figure | None] = []
     if _rate(draft, counts, ALL) is not None:
         found += [*_groups(draft, counts), _pairs(draft, counts), _ladder(draft, counts), _gaps(draft, counts)]
@@ -59,7 +59,7 @@ def _gap(draft: Draft, counts: Counts, by: str, system: int = 0) -> Estimate | N
 
 
 def _least_gap(draft: Draft, counts: Counts, by: str, system: int = 0) -> float:
-    """Return the low end of a gap: how clear it is."""
+    """Return the low end of a gap, by which gaps are ranked."""
     gap = _gap(draft, counts, by, system)
     return -1.0 if gap is None else gap.low or 0.0
 
@@ -69,7 +69,7 @@ def _words(counts: Counts) -> str:
 
 
 def _of_first(counts: Counts) -> str:
-    """Say whose numbers a figure of one system shows; where there is no other, nothing has to be said."""
+    """Return the words that name the system of a figure; empty where there is only one system."""
     return f" of {named_apart(counts.data.systems)[0]}" if len(counts.data.systems) > 1 else ""
 
 
@@ -91,19 +91,19 @@ _Panel = tuple[list[Json], str]
 
 def _panel(draft: Draft, counts: Counts, groups: GroupSet) -> _Panel:
     names = [*groups.names, *([] if "&" in groups.by else [f"{groups.by}={UNKNOWN}"])]
-    met = [(name, row) for name in names if (row := _rate(draft, counts, name)) is not None]
+    rated = [(name, row) for name in names if (row := _rate(draft, counts, name)) is not None]
     small = counts.small
     # The fewest clips make the most extreme rates: where rows must go, those go first.
-    met.sort(key=lambda pair: (1, -(pair[1].n or 0)) if pair[0] in small else (0, -pair[1].value))
-    kept = sorted(met[:MOST_ROWS], key=lambda pair: (-pair[1].value, pair[0]))
+    rated.sort(key=lambda pair: (1, -(pair[1].n or 0)) if pair[0] in small else (0, -pair[1].value))
+    kept = sorted(rated[:MOST_ROWS], key=lambda pair: (-pair[1].value, pair[0]))
     labels = distinct(levels_of(name, groups.by) for name, _ in kept)
     panel = attribute_of(counts.data, groups.by)
     rows = []
     for (name, row), label in zip(kept, labels, strict=True):
         few = name in small
-        said = f"{label} (n = {row.n})" if few else label
-        rows.append(_plain(row, panel=panel, label=said, group=name, small=few, n=row.n))
-    return rows, f"{len(met) - len(kept)} of {len(met)} by {panel}" if len(met) > len(kept) else ""
+        text = f"{label} (n = {row.n})" if few else label
+        rows.append(_plain(row, panel=panel, label=text, group=name, small=few, n=row.n))
+    return rows, f"{len(rated) - len(kept)} of {len(rated)} by {panel}" if len(rated) > len(kept) else ""
 
 
 def _rates(draft: Draft, counts: Counts, id: str, panels: Sequence[_Panel], beyond: int) -> Figure | None:
@@ -122,7 +122,7 @@ def _rates(draft: Draft, counts: Counts, id: str, panels: Sequence[_Panel], beyo
         caption += f" Grey, with their n: groups on too few {counts.data.unit} or words to be relied on."
     if wide:
         caption += f" Grey points without a line have no interval or, {wide} of them, one wider than the chart."
-    if left := [said for _, said in panels if said]:
+    if left := [text for _, text in panels if text]:
         caption += f" In the tables only: {', '.join(left)}: those on the fewest {counts.data.unit}, then the lowest."
     caption += _rest(beyond, "crossings, with less clear gaps,")
     what = "groups" if id == "groups" else "crossings of groups"
@@ -130,7 +130,7 @@ def _rates(draft: Draft, counts: Counts, id: str, panels: Sequence[_Panel], beyo
 
 
 def _without_widest(rows: Sequence[Json]) -> int:
-    """Take away the intervals of small groups that would leave no room for all others; return how many."""
+    """Remove intervals of small groups that would leave no room for all others; return their number."""
     ends = [row["high"] for row in rows if not row["small"] and row["high"] is not None]
     wide = [row for row in rows if ends and (row["high"] or 0.0) > WIDEST * max(ends)]
     for row in wide:
@@ -139,7 +139,7 @@ def _without_widest(rows: Sequence[Json]) -> int:
 
 
 def _pairs(draft: Draft, counts: Counts) -> Figure | None:
-    """Draw the crossing of two attributes whose gap is the clearest."""
+    """Draw the crossing of two attributes with the clearest gap."""
     pairs = [item for item in counts.comparisons if item.by.count("&") == 1 and _gap(draft, counts, item.by)]
     pair = max(pairs, key=lambda item: _least_gap(draft, counts, item.by), default=None)
     if pair is None:
@@ -183,11 +183,11 @@ def _pairs(draft: Draft, counts: Counts) -> Figure | None:
 def _ladder(draft: Draft, counts: Counts) -> Figure | None:
     chosen: dict[tuple[int, str, frozenset[str]], Rung] = {}
     # Of a pair and its mirror image, the one that errs more comes first.
-    told = {(verdict.system, verdict.group, verdict.against) for verdict in counts.verdicts if verdict.found}
+    reported = {(verdict.system, verdict.group, verdict.against) for verdict in counts.verdicts if verdict.found}
 
     def rank(rung: Rung) -> tuple[bool, float, float]:
         pair = (rung.system, f"{rung.attribute}={rung.level}", f"{rung.attribute}={rung.reference}")
-        return pair not in told, -_least(rung.marginal), -rung.marginal[0]
+        return pair not in reported, -_least(rung.marginal), -rung.marginal[0]
 
     # What the findings tell comes first.
     for rung in sorted(counts.rungs, key=rank):
@@ -215,7 +215,7 @@ def _ladder(draft: Draft, counts: Counts) -> Figure | None:
 
 
 def _against(data: Utterances, rung: Rung) -> str:
-    """Return the title of a panel in lines: who is set against whom, and what that goes with if it is explained."""
+    """Return the title of a panel in lines: the two levels, and what explains their difference if anything."""
     parts = [f"{attribute_of(data, rung.attribute)}: {short(rung.level)}", f"against {short(rung.reference)}"]
     if len(data.systems) > 1:
         parts.append(f"({named_apart(data.systems)[rung.system]})")
@@ -249,7 +249,7 @@ def _exponentials(ends: Ends) -> Json:
 
 
 def _least(ends: Ends) -> float:
-    """Return how far from zero an interval stays."""
+    """Return the distance of an interval from zero."""
     return max(ends[1], -ends[2])
 
 
@@ -347,7 +347,7 @@ def _panelled(rows: Sequence[Json], axis: Axis, at: float, *, greyed: str, facet
 
 
 def _rest(count: int, what: str, where: str = "in the tables only") -> str:
-    """Say how many more there are than are drawn, if any."""
+    """Return the words on how many are not drawn, if any."""
     return f" {count} more {what} {'are' if count > 1 else 'is'} {where}." if count > 0 else ""
 
 

@@ -10,7 +10,7 @@ from audits.speaker_groups.further_findings import (
     tell_search,
     tell_systems,
 )
-from audits.speaker_groups.gap_findings import tell_gap, tell_silence
+from audits.speaker_groups.gap_findings import tell_gap, tell_not_shown
 from audits.speaker_groups.measure import Counts
 
 
@@ -36,7 +36,7 @@ def findings(draft: Draft, counts: Counts) -> None:
     for system in range(len(data.systems)):
         silent = [verdict for verdict in verdicts if verdict.system == system and not verdict.found]
         if silent:
-            tell_silence(draft, counts, silent)
+            tell_not_shown(draft, counts, silent)
     tell_explained(draft, counts)
     tell_search(draft, counts)
     tell_systems(draft, counts)

@@ -1,4 +1,4 @@
-"""Further findings: explained differences of levels, what the search confirmed, systems, who was left out."""
+"""Further findings: explained differences, confirmed groups of the search, systems, and columns as read."""
 
 import math
 
@@ -21,9 +21,9 @@ MOST_NAMED = 6
 
 
 def tell_explained(draft: Draft, counts: Counts) -> None:
-    """Name the other levels whose difference to the reference is explained by what else differs."""
+    """Add findings on further levels whose difference to the reference is explained by other columns."""
     data = counts.data
-    told = {
+    reported = {
         (finding.where.get("system"), finding.where.get("by"))
         for finding in draft.findings
         if finding.id == "groups.spurious"
@@ -31,7 +31,7 @@ def tell_explained(draft: Draft, counts: Counts) -> None:
     for system, name in enumerate(data.systems):
         by: dict[str, list[Rung]] = {}
         for rung in counts.rungs:
-            if rung.system == system and rung.spurious and (name, rung.attribute) not in told:
+            if rung.system == system and rung.spurious and (name, rung.attribute) not in reported:
                 by.setdefault(rung.attribute, []).append(rung)
         for attribute, rungs in by.items():
             reference = rungs[0].reference
@@ -57,7 +57,7 @@ def tell_explained(draft: Draft, counts: Counts) -> None:
 
 
 def tell_search(draft: Draft, counts: Counts) -> None:
-    """Say which groups the search named and the other half of the speakers confirmed."""
+    """Add findings on the groups that the search found and the other half of the speakers confirmed."""
     data = counts.data
     for system, (name, search) in enumerate(zip(data.systems, counts.searches, strict=True)):
         mine, looked = search.found, len(search.tests)
@@ -104,7 +104,7 @@ def _stands_out(item: Discovery, size: Estimate) -> str:
 
 
 def tell_systems(draft: Draft, counts: Counts) -> None:
-    """Say on whom another system errs less than the first, and whether its gaps are others: one family over all."""
+    """Add findings on differences of other systems to the first in rates and gaps, as one family of tests."""
     systems, alpha = counts.data.systems, 1 - counts.level
     for system in range(1, len(systems)):
         where = counts.where(system)
@@ -147,13 +147,13 @@ def _compared(estimate: Estimate, p: float, alpha: float) -> str:
 
 
 def _given_all(estimate: Estimate, p: float) -> str:
-    """Say why nothing is told where an interval made for this difference alone leaves out nought."""
+    """Return the words on why a difference is not shown although its own interval excludes 0."""
     beyond = (estimate.low or 0) > 0 or (estimate.high or 0) < 0
     return f", p {p_words(p)} given all that is compared between systems (Holm)" if beyond else ""
 
 
 def tell_columns(draft: Draft, inputs: Inputs, options: Options) -> None:
-    """Say how each column was read: a number that became levels, or the other way round, is no mistake of a model."""
+    """Add the finding on how each column was read, so that a misread one is not blamed on a model."""
     read = columns_of(inputs, options)
     text = f"Columns as they were read. Compared: {'; '.join(read['by'])}."
     if read["control"]:

@@ -1,4 +1,4 @@
-"""Findings on gaps: those that the declared test shows, and how large one could hide where it shows none.
+"""Findings on gaps: shown gaps, and the size that could be missed where none is shown.
 
 The severity of a gap is low at most where it is explained by what else differs. A gap is called one only if the lower
 end of its interval is above zero and the declared test rejects after Holm's correction over all systems and attributes.
@@ -30,7 +30,7 @@ NOTHING_HELD = "No other attribute or control is in the model to hold fixed."
 
 
 def tell_gap(draft: Draft, counts: Counts, verdict: Verdict) -> None:
-    """Say how large a gap that the test shows is, and how much of it is left after adjusting."""
+    """Add the finding on a shown gap: its size, and what is left of it after adjusting."""
     gap, p = verdict.row(draft), verdict.p_row(draft)
     rung = None if counts.options.hypothesis == "conditional" else _rung_of(counts.rungs, verdict)
     spurious = rung is not None and rung.spurious
@@ -70,7 +70,7 @@ def _adjusted_words(counts: Counts, verdict: Verdict, gap: Estimate) -> str:
 
 
 def _plain_words(draft: Draft, counts: Counts, verdict: Verdict, gap: Estimate) -> tuple[str, list[Estimate]]:
-    """Return the sentences on a gap as it is, and the rates and the gap by chance that they rest on."""
+    """Return the sentences on an unadjusted gap, and their evidence: the rates and the noise floor."""
     system, others = verdict.system, verdict.against == OTHERS
     named = [verdict.group] if others else [verdict.group, verdict.against]
     rates = [draft.row("rate", **counts.where(system, group=name)) for name in named]
@@ -91,7 +91,7 @@ def _plain_words(draft: Draft, counts: Counts, verdict: Verdict, gap: Estimate) 
 
 
 def _per_speaker(draft: Draft, counts: Counts, system: int, named: Sequence[str]) -> str:
-    """Say what the means of the speakers' own rates are, which give everyone the same weight."""
+    """Return the sentence on the means of the speakers' own rates, which weigh speakers equally."""
     rows = [draft.get("speaker_rate", **counts.where(system, group=name)) for name in named]
     spans = [span(row) for row in rows if row is not None]
     if not spans:
@@ -100,7 +100,7 @@ def _per_speaker(draft: Draft, counts: Counts, system: int, named: Sequence[str]
 
 
 def _cautions(counts: Counts, verdict: Verdict) -> str:
-    """Say what could not be held fixed, and what of the data a gap rests on."""
+    """Return cautions on a gap: columns not held fixed, and the data that it rests on."""
     data, comparison = counts.data, verdict.comparison
     text = ""
     missing = counts.adjustments[verdict.system].left_out
@@ -118,7 +118,7 @@ def _cautions(counts: Counts, verdict: Verdict) -> str:
 
 
 def _rung_of(rungs: Sequence[Rung], verdict: Verdict) -> Rung | None:
-    """Return the comparison of these two groups in the models; against all others, that with the reference."""
+    """Return the adjusted comparison of two groups; against all others, the one with the reference."""
     level, against = (name.partition("=")[2] for name in (verdict.group, verdict.against))
     mine = [rung for rung in rungs if (rung.system, rung.attribute) == (verdict.system, verdict.by)]
     if verdict.against == OTHERS:
@@ -144,8 +144,8 @@ def _ladder_words(rung: Rung, before: Estimate, after: Estimate) -> str:
     return f"{kept[0].upper()}{kept[1:]}, {left} {rates}."
 
 
-def tell_silence(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> None:
-    """Say what the tests of one system could not show, and how large a gap could hide."""
+def tell_not_shown(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> None:
+    """Add the finding on gaps of one system that were not shown, and the size that could be missed."""
     system, hypothesis = silent[0].system, counts.options.hypothesis
     search = counts.searches[system]
     searched = {item.group.partition("=")[0] for item in search.found if item.confirmed}
@@ -156,17 +156,17 @@ def tell_silence(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> Non
     widest = 0.0
     for verdict in silent:
         gap = verdict.row(draft)
-        told = f"{verdict.by}, {gap_words(gap)}"
+        words = f"{verdict.by}, {gap_words(gap)}"
         rows = [gap, *draft.select("gap_to_reference", **counts.where(system, by=verdict.by))]
         widest = max(widest, *((row.high or 0.0) - (row.low or 0.0) for row in rows))
         if verdict.rejected:
-            unplaced.append(f"{told}, p {p_words(verdict.p)}")
+            unplaced.append(f"{words}, p {p_words(verdict.p)}")
         elif beyond(gap, hypothesis):
-            doubtful.append(f"{told}, p {p_words(verdict.p)}")
+            doubtful.append(f"{words}, p {p_words(verdict.p)}")
         elif hypothesis == "worst-group" and all((row.high or 0.0) < 0 for row in rows):
             lower.append(verdict.against)
         else:
-            quiet.append(told)
+            quiet.append(words)
     blind = blind_words(draft, [*quiet, *doubtful])
     sentences = [blind] if blind else []
     if blind:

@@ -1,4 +1,4 @@
-"""The gaps between the groups of an attribute or crossing, and whether they could be chance."""
+"""Comparison of the groups of an attribute or crossing: gaps, references and tests."""
 
 from dataclasses import dataclass, replace
 
@@ -51,17 +51,17 @@ class Comparison(comparing.Comparison):
 
     @property
     def compared(self) -> bool:
-        """Whether there are two groups to compare."""
+        """Whether there are at least two groups to compare."""
         return len(self.names) > 1
 
     def between(self, system: int, pair: tuple[str, str]) -> Interval:
-        """Return the absolute gap of two groups, which there always is."""
+        """Return the absolute gap of two groups, which is always defined."""
         gap = self.gap(system, "absolute", pair)
         assert isinstance(gap, Interval)
         return gap
 
     def to_reference(self, system: int) -> tuple[str, dict[str, Interval]]:
-        """Return what the groups are compared with, and by name each group's rate less that of it."""
+        """Return the reference of the groups, and each group's rate less that of it, by name."""
         if self.reference == "overall":
             return OTHERS, self.gaps_to_others(system)
         fixed = self.reference != "best"
@@ -74,7 +74,7 @@ class Comparison(comparing.Comparison):
         }
 
     def excess(self, system: int, pair: tuple[str, str]) -> Interval:
-        """Return by how much a group errs more than what all are compared with, as the one-sided test sees it.
+        """Return the excess of a group's rate over the reference, for the one-sided test.
 
         The low end is the bound of that test, by joint intervals or shuffled labels, whichever is further: it lies
         above nought where the test rejects.
@@ -88,18 +88,18 @@ class Comparison(comparing.Comparison):
         return self.interval(found[self.names.index(group)], EXCESS_METHOD)
 
     def tested_pair(self, system: int, hypothesis: str) -> tuple[str, str]:
-        """Return the group, and what it is compared with, whose difference the test of a hypothesis looks at."""
+        """Return the group and its reference whose difference the test of a hypothesis is about."""
         family, one_sided = self._looked_at(hypothesis)
         _, group, against = self.clearest(system, family, one_sided=one_sided)
         return group, against or OTHERS
 
     def p_of(self, system: int, hypothesis: str) -> MaybeEnds:
-        """Return the p-value, and its Monte Carlo interval, of parity or of there being no worst group."""
+        """Return the p-value, with its Monte Carlo interval, of parity or of no worst group."""
         family, one_sided = self._looked_at(hypothesis)
         return self.p_value(system, family, one_sided=one_sided)
 
     def _looked_at(self, hypothesis: str) -> tuple[Family, bool]:
-        """Return the differences that a hypothesis is about, and whether only excesses count."""
+        """Return the family of differences of a hypothesis, and whether it is one-sided."""
         worst = hypothesis == "worst-group"
         if "=" in self.reference:
             return "reference", worst
@@ -109,7 +109,7 @@ class Comparison(comparing.Comparison):
 def compare(
     data: Utterances, counts: MetricCounts, groups: GroupSet, options: Options, *, seed: int, level: float
 ) -> Comparison:
-    """Return the comparison of those groups of a set that have enough speakers and words, of the largest if many."""
+    """Return the comparison of the groups of a set with enough speakers and words, the largest if too many."""
     sums = sums_of(data, counts, groups.masks)
     chosen = np.flatnonzero((sums.speakers >= options.min_speakers) & (sums.sizes.sum(0) >= MIN_WORDS))
     enough = len(chosen)
@@ -135,13 +135,13 @@ def compare(
 
 
 def reference_of(by: str, options: Options) -> str:
-    """Return what the groups of a set are compared with: a named group only where the set is that attribute."""
+    """Return the reference of a set of groups: a named group only where the set is its attribute."""
     named = next((text for text in options.reference if text.partition("=")[0] == by and "=" in text), None)
     return named or ("best" if "best" in options.reference else "overall")
 
 
 def add_gaps(draft: Draft, data: Utterances, comparison: Comparison, options: Options) -> None:
-    """Add the gaps of a set for every system, and warn of the groups that are not compared."""
+    """Add the gaps of a set for every system, and warn of groups that are not compared."""
     _warn_of_groups(draft, comparison, options)
     if not comparison.compared:
         return
@@ -160,7 +160,7 @@ def add_gaps(draft: Draft, data: Utterances, comparison: Comparison, options: Op
 
 
 def name_of(kind: Kind) -> str:
-    """Return the name of the estimate of a gap of this kind: ratios have their own, since 1 is none for them."""
+    """Return the estimate's name of a gap of this kind; ratios have their own, since their neutral value is 1."""
     return "gap_ratio" if kind in RATIOS else "gap"
 
 

@@ -15,7 +15,7 @@ from audits.statistics import MaybeEnds, adjust, scaled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The difference that a test comes with: of a group and what it is compared `against`, a group or others.
+    """The difference that a test is about: of a group and what it is compared `against`, a group or others.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the declared test of one attribute says of one system.
+    """The result of the declared test of one attribute for one system.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Verdict:
 
     @property
     def group(self) -> str:
-        """The group whose difference is told."""
+        """The group whose difference is tested."""
         return self.difference.group
 
     @property
@@ -86,7 +86,7 @@ def verdicts_of(
     hypothesis: str,
     level: float,
 ) -> tuple[Verdict, ...]:
-    """Test a hypothesis for every attribute and system; one that has no test is left out."""
+    """Test a hypothesis for every attribute and system that has a test."""
     tests: list[tuple[int, Comparison, MaybeEnds, Difference]] = []
     for comparison in comparisons:
         for system in range(len(data.systems)):
@@ -120,7 +120,7 @@ def verdicts_of(
 
 
 def _difference(comparison: Comparison, system: int, hypothesis: str, where: Mapping[str, str]) -> Difference:
-    """Return the clearest difference; where only one side counts, the excess that the test sees."""
+    """Return the clearest difference or, for a one-sided test, its excess."""
     pair = group, against = comparison.tested_pair(system, hypothesis)
     reference = {**where, "group": group, "reference": against}
     if hypothesis == "worst-group" and comparison.reference != "best":
@@ -137,12 +137,12 @@ def _difference(comparison: Comparison, system: int, hypothesis: str, where: Map
 
 
 def beyond(gap: Interval | Estimate, hypothesis: str) -> bool:
-    """Tell whether the interval leaves out nought; that there is a worst group can be shown on one side only."""
+    """Tell whether the interval excludes 0, on the upper side only unless the hypothesis is parity."""
     return gap.above(0) or (hypothesis == "parity" and gap.below(0))
 
 
 def add_tests(draft: Draft, data: Utterances, verdicts: Sequence[Verdict]) -> None:
-    """Add the differences that are no rows yet, then every p-value as it is and corrected."""
+    """Add the differences that are no rows yet, then every p-value raw and corrected."""
     for verdict in verdicts:
         difference = verdict.difference
         if draft.get(difference.name, **difference.where) is None:

@@ -1,4 +1,4 @@
-"""Single numbers for the fairness of a system: differential fairness, inequality indices, and the FAAS of others."""
+"""Summary indices of a system: differential fairness, inequality, and the published FAAS."""
 
 from collections.abc import Callable, Sequence
 
@@ -38,7 +38,7 @@ SHUFFLES = 1000
 
 
 def add_indices(draft: Draft, data: Utterances, comparisons: Sequence[Comparison], cohort: Cohort) -> None:
-    """Add differential fairness for every attribute and crossing that is compared, inequality for attributes."""
+    """Add differential fairness for every compared attribute and crossing, and inequality for attributes."""
     for comparison in comparisons:
         drawn = comparison.sums.drawn(cohort.weights)
         for system in range(len(data.systems)):
@@ -108,7 +108,7 @@ def _add_inequality(draft: Draft, data: Utterances, comparison: Comparison, syst
 
 
 def _between_ends(value: Split, samples: Split, comparison: Comparison) -> tuple[float, float] | None:
-    """Return the interval of a part between groups: noise makes it too large, and that of a resample has it twice."""
+    """Return the interval of a part between groups, corrected for noise, which resamples hold twice."""
     bias, people = float(np.nanmean(samples.between)) - float(value.between[0]), int(comparison.sums.speakers.min())
     ends = percentile_interval(samples.between - 2 * bias, people, level=comparison.level)
     about = percentile_interval(samples.between - bias, people, level=comparison.level)
@@ -117,7 +117,7 @@ def _between_ends(value: Split, samples: Split, comparison: Comparison) -> tuple
 
 
 def add_faas(draft: Draft, data: Utterances, counts: MetricCounts) -> None:
-    """Add the fairness adjusted ASR score of every system, with the warning of what it cannot show."""
+    """Add the Fairness Adjusted ASR Score of every system, with a warning of its limits."""
     used = counts.sizes > 0
     for groups in data.singles():
         used &= groups.member >= 0

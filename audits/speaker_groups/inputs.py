@@ -124,7 +124,7 @@ def check(options: Options, context: Context) -> Plan:
 def _read_as(
     files: Mapping[str, Predictions], counted: Mapping[str, CountColumns], manifest: Manifest, options: Options
 ) -> tuple[str, ...]:
-    """Return what the transcripts or counts of each system are read from, in sentences."""
+    """Return sentences on the sources of each system's transcripts or counts."""
     if counted:
         pairs = ((name, (columns.errors, columns.words, *columns.parts.values())) for name, columns in counted.items())
         return tuple(f"{name}: counts are read from {', '.join(columns)}." for name, columns in pairs)
@@ -186,7 +186,7 @@ def _named(texts: Sequence[str]) -> dict[str, Path]:
 
 
 def require_plain(name: str, where: str) -> None:
-    """Refuse a name that stands in every table and figure if it is no plain line of text."""
+    """Refuse a name that is no plain line of text, since it stands in every table and figure."""
     if not name.isprintable() or len(name) > MOST_LETTERS:
         raise InputError(
             f"{name[:40]!r} is no name that a report can carry.",
@@ -196,7 +196,7 @@ def require_plain(name: str, where: str) -> None:
 
 
 def _with_speakers(manifest: Manifest, options: Options) -> tuple[list[Clip], list[tuple[Clip, str]]]:
-    """Leave out clips without a speaker, where others have one."""
+    """Leave out clips without a speaker where others have one."""
     known = any(clip.speaker is not None for clip in manifest.clips)
     if known and options.cluster_by:
         raise InputError(
@@ -240,7 +240,7 @@ def _texts(
 def _transcribed(
     clips: Sequence[Clip], texts: Mapping[str, tuple[str | None, ...]], options: Options
 ) -> tuple[list[Clip], dict[str, tuple[str | None, ...]], list[tuple[Clip, str]], dict[str, int]]:
-    """Leave out clips that a system has no transcript of: all systems are compared on the same clips."""
+    """Leave out clips without a transcript of every system: all systems are compared on the same clips."""
     if options.on_missing == "empty":
         missing = {name: sum(text is None for text in rows) for name, rows in texts.items()}
         return list(clips), dict(texts), [], {name: count for name, count in missing.items() if count}
@@ -253,9 +253,9 @@ def _transcribed(
             kept.append(number)
             continue
         if options.on_missing == "stop":
-            said = f"{lacking[0]} has no transcript of the clip."
+            message = f"{lacking[0]} has no transcript of the clip."
             hint = "Add it, or see --on-missing skip and --on-missing empty."
-            bad.add(clip, InputError(said, where=clip.where, hint=hint))
+            bad.add(clip, InputError(message, where=clip.where, hint=hint))
         whom = lacking[0] if len(lacking) == 1 else f"{len(lacking)} systems" if len(texts) > 2 else "both systems"
         skipped.append((clip, NO_PREDICTION.format(whom)))
     bad.refuse()
@@ -266,9 +266,9 @@ def _transcribed(
 def _check_groups(clips: Sequence[Clip], options: Options) -> None:
     levels = {name: {clip.attributes[name] for clip in clips} - {UNKNOWN} for name in options.by}
     if all(len(found) < 2 for found in levels.values()):
-        told = "; ".join(f"{name} has {len(found)}" for name, found in levels.items())
+        counted = "; ".join(f"{name} has {len(found)}" for name, found in levels.items())
         raise InputError(
-            f"There is nothing to compare: no column has two known levels ({told}).",
+            f"There is nothing to compare: no column has two known levels ({counted}).",
             where=f"{options.manifest}, --by",
             hint="Choose other columns with --by.",
         )

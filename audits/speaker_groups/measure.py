@@ -1,4 +1,4 @@
-"""The counts of the audit: how many words and characters each system got wrong, and what is compared from them."""
+"""The counts of the audit: errors in words and characters of each system, and the comparisons from them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from audits.speaker_groups.hypotheses import Verdict, verdicts_of
 from audits.speaker_groups.rates import small_groups
 from audits.statistics import enough_permutations, generator
 from probes.core.progress import Progress
-from probes.speech.words import EditTotals, count_edits, normalise_all
+from probes.speech.word_errors import EditTotals, count_edits, normalise_all
 
 UNITS: tuple[tuple[str, Literal["word", "character"]], ...] = (("wer", "word"), ("cer", "character"))
 MANY_GROUPS = 400
@@ -31,7 +31,7 @@ MANY_GROUPS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What was counted, and the comparisons, models and tests that follow from it, each made once when asked for.
+    """The counts, and the comparisons, models and tests from them, each computed once on demand.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ class Counts:
 
     @property
     def tested(self) -> MetricCounts:
-        """The counts of the rate that is tested."""
+        """The counts of the tested rate."""
         return self.data.of(self.options.metric)
 
     def where(self, system: int, **more: str) -> dict[str, str]:
-        """Return the coordinates of a number of one system, in the rate that is tested."""
+        """Return the coordinates of a number of one system in the tested rate."""
         return self.data.where(self.tested, system, **more)
 
     @cached_property
@@ -64,12 +64,12 @@ class Counts:
 
     @cached_property
     def small(self) -> Mapping[str, int]:
-        """The groups that rest on too few speakers or words, with their speakers."""
+        """Groups of too few speakers or words, with their speakers."""
         return small_groups(self.data, self.cohort)
 
     @cached_property
     def considered(self) -> tuple[Comparison, ...]:
-        """Every attribute, and every crossing in the rate that is tested; some have nothing to compare."""
+        """Every attribute and crossing in the tested rate, also those with nothing to compare."""
         return tuple(
             compare(self.data, counts, groups, self.options, seed=self.seed, level=self.level)
             for counts in self.data.counts
@@ -79,7 +79,7 @@ class Counts:
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """What is compared in the rate that is tested."""
+        """The comparisons in the tested rate."""
         return tuple(item for item in self.considered if item.compared and item.counts is self.tested)
 
     @cached_property
@@ -89,17 +89,17 @@ class Counts:
 
     @property
     def rungs(self) -> list[Rung]:
-        """Every two levels that are compared before and after adjusting, of all systems."""
+        """Every pair of levels compared before and after adjusting, of all systems."""
         return [rung for adjustment in self.adjustments for term in adjustment.terms for rung in term.rungs]
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """The tests of what was declared, of every attribute and system."""
+        """The tests of the declared hypothesis, by attribute and system."""
         return verdicts_of(self.data, self.comparisons, self.adjustments, self.options.hypothesis, self.level)
 
     @cached_property
     def searches(self) -> tuple[Search, ...]:
-        """What the search for groups tested and named, by system."""
+        """The search for groups, by system."""
         return search(self.data, self.tested, self.options, seed=self.seed, level=self.level)
 
 
@@ -131,7 +131,7 @@ def counts_of(
     level: float,
     dropped: Mapping[str, int] | None = None,
 ) -> Counts:
-    """Return the counts of clips, with as many permutations as the declared tests need."""
+    """Return the counts of clips, with enough permutations for the declared tests."""
     tests = len(data.singles()) * len(data.systems)
     options = replace(options, permutations=enough_permutations(options.permutations, tests, level))
     return Counts(options=options, inputs=inputs, data=data, seed=seed, level=level, dropped=dropped or {})
@@ -142,9 +142,9 @@ def _aligned(inputs: Inputs, options: Options, progress: Progress) -> list[Metri
     found: dict[str, list[EditTotals]] = {metric: [] for metric, _ in UNITS}
     with progress.phase("Aligning transcripts", len(inputs.systems), "systems") as advance:
         for system in inputs.systems:
-            heard = normalise_all(inputs.texts[system], options.normalise)
+            transcripts = normalise_all(inputs.texts[system], options.normalise)
             for metric, unit in UNITS:
-                found[metric].append(count_edits(references, heard, unit))
+                found[metric].append(count_edits(references, transcripts, unit))
             advance(1)
     return [_joined(metric, totals) for metric, totals in found.items()]
 
@@ -174,7 +174,7 @@ def _given(inputs: Inputs) -> list[MetricCounts]:
 
 
 def useful(inputs: Inputs) -> tuple[Inputs, dict[str, int]]:
-    """Return the inputs with the crossings that can show something, and how many groups of a crossing were dropped.
+    """Return the inputs without uninformative crossings, and the number of dropped groups of crossings.
 
     Crossings with an attribute of one known level show nothing new. Of a crossing with very many groups, those of too
     few speakers to be reported are only counted.

@@ -1,4 +1,4 @@
-"""How many errors would speakers get if these depended on who they are in a known way?
+"""Simulated populations of speakers whose errors depend in a known way on their groups.
 
 Invents speakers whose attributes hang together, and counts of their errors without any text, for trials by the
 hundred. Every effect is a ratio of error rates and is known.
@@ -23,7 +23,7 @@ Case = Literal["confounded", "real", "real-confounded", "null"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speaker:
-    """One invented person, with a level of each attribute."""
+    """One simulated speaker, with a level of each attribute."""
 
     name: str
     attributes: Mapping[str, str]
@@ -50,7 +50,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How many errors a speaker makes per word: base x effects x a Gamma factor of the speaker, whose mean is 1.
+    """The error model of a speaker, per word: base x effects x a Gamma factor of the speaker with mean 1.
 
     `spread` is the Gamma factor's coefficient of variation; with 0, speakers differ by their attributes alone. Counts
     by the law "poisson" may exceed the words, as insertions can; by "binomial" they cannot, and a rate above 1 is 1.
@@ -83,7 +83,7 @@ class Counts:
 def draw_speakers(
     attributes: Sequence[str], shares: Mapping[Levels, float], count: int, rng: np.random.Generator
 ) -> Population:
-    """Invent speakers whose attributes have a joint distribution, in random order.
+    """Draw speakers from a joint distribution of attributes, in random order.
 
     `shares` are weights of combinations of levels, in the order of `attributes`; they need not add up to 1. Every
     combination gets its share of the speakers rounded down; the few that remain are drawn by what was cut off.
@@ -147,7 +147,7 @@ def draw_counts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Two accents (east, west), two ages (young, old), and the truth about the ratio of west's error rate to east's.
+    """A scenario: two accents (east, west), two ages (young, old), and the true ratio of west's rate to east's.
 
     `marginal` is the ratio of the two rates, `adjusted` the ratio among speakers of one age.
     """
@@ -158,7 +158,7 @@ class Scenario:
     adjusted: float
 
     def draw(self, rng: np.random.Generator, *, speakers: int = 300) -> Counts:
-        """Invent the speakers and draw their errors: 6 to 12 clips each, of 4 to 14 words."""
+        """Draw the speakers and their errors: 6 to 12 clips each, of 4 to 14 words."""
         return draw_counts(draw_speakers(("accent", "age"), self.shares, speakers, rng), self.plan, rng)
 
 

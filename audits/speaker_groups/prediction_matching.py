@@ -18,7 +18,7 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """The text of each recording (None: the file has none), and the entries that met no recording.
+    """The text of each recording (None: the file has none), and the entries that matched no recording.
 
     `unused` is their number, `examples` are the first few of their names.
     """
@@ -52,8 +52,8 @@ def match(names: Sequence[str], predictions: Predictions) -> Match:
     own, theirs = _unique_tails(keys), _unique_tails(entries)
     used = [key if key in entries else theirs.get(_tail(key)) if _tail(key) in own else None for key in keys]
     _check_shared(names, used, predictions)
-    met = set(used)
-    spare = [name for name in predictions.entries if _key(name) not in met]
+    matched = set(used)
+    spare = [name for name in predictions.entries if _key(name) not in matched]
     if names and len(spare) == len(predictions.entries):
         raise InputError(
             f"The file has no prediction for any of the {len(names)} recordings: "

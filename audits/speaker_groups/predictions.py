@@ -39,7 +39,7 @@ _TRN = re.compile(r"(.*)\(([^()]+)\)\Z")
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What was written for a recording ("": nothing), and the line (JSON list, JSON map: the entry), from 1."""
+    """The text written for a recording ("": nothing), and its line or JSON entry, from 1."""
 
     text: str
     line: int
@@ -47,7 +47,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictions:
-    """What a file holds: the texts by the name of the recording as it is written there.
+    """The content of a file of predictions: texts by the name of the recording as written there.
 
     `form` is one of table, jsonl, json list, json map, kaldi text, sctk trn; `read_as` says in sentences what the
     columns were read as, and how the table was read where that is unusual.
@@ -93,7 +93,7 @@ def read_predictions(path: Path) -> Predictions:
 
 
 def _read(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
-    """Return the form of a file, its entries, and what its columns were read as."""
+    """Return the format of a file, its entries, and how its columns were read."""
     suffix = path.suffix.lower()
     if suffix == ".trn":
         return "sctk trn", _trn(path), (f"{path.name} is read as SCTK's trn: the words (name).",)
@@ -116,7 +116,7 @@ def _read(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
 
 
 def _header(path: Path) -> list[str]:
-    """Return the names of the columns, if the file is a table."""
+    """Return the names of the columns if the file is a table."""
     try:
         return [name.strip() for name in Delimited(path).header]
     except InputError:
@@ -181,7 +181,7 @@ def _json(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
     value = parse_json(text, str(path), once=listed)
     if isinstance(value, list):
         items = enumerate(value, start=1)
-        records = [_record(place, f"{path}, entry {place}", item) for place, item in items]
+        records = [_record(number, f"{path}, entry {number}", item) for number, item in items]
         return "json list", *_selected(path, records)
     record = _record(lines[0][0], f"{path}:{lines[0][0]}", value)
     if _names_columns(record.values):
@@ -210,14 +210,14 @@ def _map(path: Path, text: str) -> Iterator[_Entry]:
     pairs = json.loads(text, object_pairs_hook=tuple)
     inner = dict.fromkeys(key for _, value in pairs if isinstance(value, tuple) for key, _ in value)
     column = _text_column(path, list(inner)) if any(isinstance(value, tuple) for _, value in pairs) else ""
-    for place, (name, value) in enumerate(pairs, start=1):
+    for number, (name, value) in enumerate(pairs, start=1):
         where = f"{path}, key {name!r}"
-        record = _Record(place, where, dict(value)) if isinstance(value, tuple) else None
-        yield _Entry(place, where, name, _field(record, column) if record else value)
+        record = _Record(number, where, dict(value)) if isinstance(value, tuple) else None
+        yield _Entry(number, where, name, _field(record, column) if record else value)
 
 
 def _selected(path: Path, records: Sequence[_Record]) -> tuple[Iterable[_Entry], tuple[str, ...]]:
-    """Return the entries of objects, whose columns are all the keys that they have."""
+    """Return the entries of JSON objects, whose columns are the union of their keys."""
     if not records:
         return (), ()
     entries, read_as = _select(
@@ -299,5 +299,5 @@ def _kind(value: object) -> str:
 
 
 def unit_of(form: str) -> str:
-    """Return what is counted in a file of some form."""
+    """Return the unit of position in a file of some format: line or entry."""
     return "entry" if form in ("json list", "json map") else "line"

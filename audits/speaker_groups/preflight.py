@@ -1,4 +1,4 @@
-"""What a run on these inputs will be able to say, known before anything is counted."""
+"""Preflight: what a run on these inputs will be able to say, known before anything is counted."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ CORRECTIONS = ("none", "holm", "bh")
 
 
 def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
-    """Return every key that an estimate of the run can have, with all the values that it can take."""
+    """Return the possible coordinates of the run's estimates, by key."""
     names, _ = reported_groups([clip.attributes for clip in inputs.clips], inputs.sets)
     levels = {groups.by: [name.partition("=")[2] for name in groups.names] for groups in inputs.sets}
     singles = [by for by in levels if "&" not in by]
@@ -52,7 +52,7 @@ def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coord
 
 
 def columns_of(inputs: Inputs, options: Options) -> dict[str, tuple[str, ...]]:
-    """Return how every column that is compared or held fixed was read, in words, by the option that names it."""
+    """Return in words how every compared or controlled column was read, by the option that names it."""
     binned = {text.partition("=")[0].strip() for text in options.bin}
     by = []
     for name in options.by:
@@ -64,16 +64,16 @@ def columns_of(inputs: Inputs, options: Options) -> dict[str, tuple[str, ...]]:
 
 
 def beyond_options(options: Options, tests: int, level: float) -> list[tuple[str, str]]:
-    """Return id and text of a warning for what the shuffles or bootstrap samples asked for cannot say at this level."""
+    """Return id and text of a warning where the requested shuffles or bootstrap samples are too few for the level."""
     shuffles = enough_permutations(options.permutations, tests, level)
     return beyond_samples(None if options.hypothesis == "conditional" else shuffles, options.bootstrap, tests, level)
 
 
 def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...]:
-    """Return what the inputs already show of how little a run could say."""
+    """Return notes on what a run on these inputs will not be able to show."""
     tests = len([groups for groups in inputs.sets if "&" not in groups.by]) * len(inputs.systems)
     # How the columns of --by and --control were read stands among the rows of the plan.
-    notes = [*inputs.manifest.preview(besides=options.by), *inputs.read_as, *(note.message for note in inputs.notes)]
+    notes = [*inputs.manifest.preview(without=options.by), *inputs.read_as, *(note.message for note in inputs.notes)]
     notes += left_out_notes(inputs.skipped, len(inputs.manifest.clips))
     notes += [
         f"{name} has no transcript of {count:,} clips, which count as empty." for name, count in inputs.empty.items()
@@ -97,7 +97,7 @@ def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...
 
 
 def many_levels(by: str, levels: int, enough: int, unit: str, options: Options) -> str:
-    """Say that an attribute has so many levels that little can be said of each."""
+    """Return the note that an attribute has too many levels to say much of each."""
     return (
         f"The column {by} has {levels} levels, of which {enough} have {options.min_speakers} {unit} or more; --values "
         "or --bin can unite some."

@@ -1,4 +1,4 @@
-"""How often each system errs on each group.
+"""Error rates of each system on each group.
 
 Rates are pooled, errors over the words of all clips of a group, never a mean of clip rates.
 """
@@ -12,7 +12,7 @@ from audits.core.context import Draft
 from audits.core.groups import ALL, MIN_WORDS
 from audits.core.wording import first_of, many
 from audits.group_rates import MIN_REPORTED
-from audits.group_rates.rates import group_rates, parted, parted_words, rate_at
+from audits.group_rates.rates import differing, differing_words, group_rates, rate_at
 from audits.speaker_groups.counts import Cohort, MetricCounts, Utterances, sums_of
 from audits.statistics import SpeakerSums, intervals_of, mean_of_rates, shrink_rates, sum_by_speaker
 
@@ -25,7 +25,7 @@ EMPIRICAL_BAYES = "Student t about an empirical Bayes rate, on the scale of the 
 
 
 def small_groups(data: Utterances, cohort: Cohort) -> dict[str, int]:
-    """Return the groups that rest on too few speakers or words, with their speakers."""
+    """Return the groups with too few speakers or words, with their speakers."""
     counts = data.counts[0]
     # Of the systems it only matters whether one has an error.
     errors = counts.errors.max(axis=1, keepdims=True)
@@ -72,7 +72,7 @@ def _add(
 
 
 def _warn_small(draft: Draft, data: Utterances, small: Mapping[str, int]) -> None:
-    """Name the small groups, one by one where they are few, else by attribute and crossing."""
+    """Warn of small groups, one by one where they are few, else by attribute and crossing."""
     if len(small) <= MOST_SMALL:
         for name, people in small.items():
             message = f"The rates of {name} rest on fewer than {MIN_REPORTED} {data.unit} or {MIN_WORDS} words"
@@ -94,7 +94,7 @@ def _warn_small(draft: Draft, data: Utterances, small: Mapping[str, int]) -> Non
 
 
 def _add_parts(draft: Draft, data: Utterances, cohort: Cohort, small: Container[str]) -> None:
-    """Add substitutions, deletions and insertions a word, for all groups that are not too small."""
+    """Add substitutions, deletions and insertions per word, for all groups that are not too small."""
     counts = data.counts[0]
     chosen = [group for group, name in enumerate(cohort.names) if name not in small]
     for part, errors in counts.parts.items():
@@ -112,7 +112,7 @@ def _add_parts(draft: Draft, data: Utterances, cohort: Cohort, small: Container[
 
 
 def add_speaker_rates(draft: Draft, data: Utterances, cohort: Cohort, metric: str) -> None:
-    """Add the mean of the speakers' own rates in every group, and warn where it parts from the pooled rate."""
+    """Add the mean of the speakers' own rates in every group, and warn where it differs from the pooled rate."""
     counts = data.of(metric)
     apart: dict[int, list[str]] = {}
     for start in range(0, len(cohort.names), BLOCK):
@@ -124,14 +124,14 @@ def add_speaker_rates(draft: Draft, data: Utterances, cohort: Cohort, metric: st
             for at in np.flatnonzero(sums.speakers > 1).tolist():
                 where = data.where(counts, system, group=names[at])
                 draft.add("speaker_rate", rate_at(rates, at, unit=data.unit), **where)
-            if found := list(parted(mean, above, names, level=draft.level, tests=len(cohort.names))):
+            if found := list(differing(mean, above, names, level=draft.level, tests=len(cohort.names))):
                 apart.setdefault(system, []).extend(found)
     for system, groups in apart.items():
-        draft.warn("rates-part", parted_words(groups, data.unit), **data.where(counts, system))
+        draft.warn("rates-part", differing_words(groups, data.unit), **data.where(counts, system))
 
 
 def add_shrunken(draft: Draft, data: Utterances, metric: str) -> None:
-    """Add rates pulled towards the rate of all groups of a set, the more the fewer words a group has."""
+    """Add rates shrunk towards the rate of all groups of a set, the more the fewer words a group has."""
     counts = data.of(metric)
     for groups in data.sets:
         sums = sums_of(data, counts, groups.masks)

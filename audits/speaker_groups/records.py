@@ -1,4 +1,4 @@
-"""The rows of records.csv, one a clip, and how `miles compare` pairs those of two runs."""
+"""The rows of records.csv, one per clip, and how `miles compare` pairs those of two runs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,12 +21,12 @@ ERRORS = ("word_errors_", "character_errors_", "attribute_")
 
 
 def coverage(counts: Counts) -> Coverage:
-    """Return how many clips were used, and how many were left out for each reason."""
+    """Return the number of clips used, and of those left out for each reason."""
     return coverage_of(len(counts.inputs.clips), counts.inputs.skipped)
 
 
 def records(counts: Counts) -> list[dict[str, Any]]:
-    """Return one row a clip given: who, whether it was used, and what each system got wrong."""
+    """Return one row per given clip: speaker, use, and errors of each system."""
     data, inputs = counts.data, counts.inputs
     rows: list[dict[str, Any]] = []
     words = data.counts[0]

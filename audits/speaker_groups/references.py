@@ -1,4 +1,4 @@
-"""Which clips have a word of reference, and what becomes of those that have none."""
+"""Clips with and without a word of reference, and what becomes of those without."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,20 +7,20 @@ from audits.speaker_groups import Options
 from audits.speaker_groups.columns import CountColumns, read_counts
 from probes.core.errors import InputError
 from probes.speech.manifests import Clip
-from probes.speech.words import normalise_all
+from probes.speech.word_errors import normalise_all
 
 NO_REFERENCE = "no word of reference"
 
 
 def has_words(clips: Sequence[Clip], counted: Mapping[str, CountColumns], options: Options) -> list[bool]:
-    """Return which clips have a word to err on: in their text as it is compared, or by their counts."""
+    """Return a mask of the clips with a reference word, in their normalised text or by their counts."""
     if counted:
         return [bool(words) for words in read_counts(clips, next(iter(counted.values())))["words"]]
     return [bool(text) for text in normalise_all([clip.text or "" for clip in clips], options.normalise)]
 
 
 def chosen(clips: Sequence[Clip], words: Sequence[bool], options: Options) -> list[int]:
-    """Return the places of the clips that are used.
+    """Return the indices of the clips that are used.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def chosen(clips: Sequence[Clip], words: Sequence[bool], options: Options) -> li
 
 
 def wordless(count: int) -> str:
-    """Say what clips without a word of reference do to the rates."""
+    """Return the text on how clips without a word of reference affect the rates."""
     clips = many(count, "clip has", "clips have")
     return (
         f"{clips} no word of reference: what a system wrote there counts as insertions of the group, without adding "

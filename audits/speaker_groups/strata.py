@@ -1,4 +1,4 @@
-"""Differences of two levels of an attribute among speakers who are alike in another."""
+"""Stratified differences of two levels of an attribute, within the levels of the others."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from audits.statistics import Ends, linearised_differences
 
 
 def turned(strata: dict[str, Ends], sign: float) -> str:
-    """Return the attribute within whose levels the difference points the other way; empty where there is none.
+    """Return the attribute within whose levels the difference has the other sign; empty where there is none.
 
     In most of its levels, and in all of them together, weighed by how sure each is (Simpson 1951).
     """

@@ -1,4 +1,4 @@
-"""Differences of the systems to the first one on the same clips: by group, and of its gaps."""
+"""Differences of the systems to the first one on the same clips: by group, and of gaps."""
 
 from collections.abc import Container, Mapping, Sequence
 
@@ -36,7 +36,7 @@ def compare_systems(
     small: Container[str],
     metric: str,
 ) -> None:
-    """Add each system's rate less the first one's for all groups that are not too small, and the change of gaps.
+    """Add each system's rate less the first one's for all groups that are not too small, and the change in gaps.
 
     `metric` is the rate that is tested, and that sentences are about.
     """
@@ -58,7 +58,7 @@ def compare_systems(
 
 
 def _add_p_values(draft: Draft, data: Utterances, metric: str, raw: dict[tuple[int, str], float]) -> None:
-    """Add the p-values of all changes that a sentence is made of, of rates (by "") and gaps, corrected together."""
+    """Add the p-values of the changes that findings use, of rates (by "") and gaps, corrected together."""
     corrected = adjust(list(raw.values()), "holm")
     for ((system, by), p), after in zip(raw.items(), corrected, strict=True):
         for correction, value in (("none", p), ("holm", after)):
@@ -95,7 +95,7 @@ def _add_differences(
 
 
 def _moved(comparison: Comparison, system: int) -> tuple[Floats, list[Side]]:
-    """Return the difference to the first system in every group, and how far each speaker moves it."""
+    """Return the difference to the first system in every group, and the influence of each speaker."""
     apart = comparison.sums.errors[..., system] - comparison.sums.errors[..., 0]
     there = comparison.sums.present
     found = [change_of_rate(apart[who, at], comparison.sums.sizes[who, at]) for at, who in enumerate(there.T)]
@@ -105,7 +105,7 @@ def _moved(comparison: Comparison, system: int) -> tuple[Floats, list[Side]]:
 def _add_gap_difference(
     draft: Draft, data: Utterances, comparison: Comparison, system: int, values: Floats, sides: Sequence[Side]
 ) -> float:
-    """Add by how much the first system's largest gap, of its worst and its best group, is another for this system.
+    """Add the change, for this system, of the gap between the first system's worst and best groups.
 
     The pair was picked by the first system's rates, so that its own gap is too large by chance; interval and p-value
     hold for whichever pair was picked. Return the p-value.

@@ -1,4 +1,4 @@
-"""What would a recogniser write whose errors depend on who speaks in a known way?
+"""Simulated transcripts of recognisers whose errors depend in a known way on who speaks.
 
 Writes a corpus of sentences with the transcripts of three invented recognisers. Every effect is a ratio of error rates
 and is known.
@@ -34,7 +34,7 @@ VOCABULARY = (*_FIRST, *_ADJECTIVES, *_NOUNS, *_VERBS, *_PREPOSITIONS, *_TIMES)
 
 
 def compose(rng: np.random.Generator) -> list[str]:
-    """Return a sentence of 6 to 12 words of `VOCABULARY`: who did what to whom, then where or when or both."""
+    """Return a sentence of 6 to 12 words of `VOCABULARY`: subject, verb, object, then place or time or both."""
 
     def pick(words: Sequence[str]) -> str:
         return words[int(rng.integers(len(words)))]
@@ -50,7 +50,7 @@ def compose(rng: np.random.Generator) -> list[str]:
 
 
 def corrupt(words: Sequence[str], rate: float, rng: np.random.Generator) -> list[str]:
-    """Return what was heard of a sentence: each word gives rise to an error with probability `rate`.
+    """Return the simulated transcript of a sentence: each word gives rise to an error with probability `rate`.
 
     Errors are substitutions, deletions and insertions (a word too many after the right one) in the shares
     `SUBSTITUTED`, `DELETED` and `INSERTED`, on average over many sentences. One sentence has deletions or insertions,
@@ -68,15 +68,15 @@ def corrupt(words: Sequence[str], rate: float, rng: np.random.Generator) -> list
     deletes = rng.random() < DELETED / (DELETED + INSERTED)
     wrong, replaced = rng.random(len(words)) < rate, rng.random(len(words)) < SUBSTITUTED
     false = rng.integers(len(others), size=len(words))
-    heard: list[str] = []
+    transcript: list[str] = []
     for word, is_wrong, is_replaced, other in zip(words, wrong, replaced, false, strict=True):
         if not is_wrong:
-            heard.append(word)
+            transcript.append(word)
         elif is_replaced:
-            heard.append(others[other])
+            transcript.append(others[other])
         elif not deletes:
-            heard += [word, others[other]]
-    return heard
+            transcript += [word, others[other]]
+    return transcript
 
 
 SPEAKERS, CLIPS = 240, (12, 18)
@@ -102,7 +102,7 @@ INTERSECTION = Effect(where={"age": "middle", "gender": "female"}, ratio=2.2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """One invented recogniser, the file of its transcripts, and its errors as a multiple of the first one's.
+    """One simulated recogniser, the file of its transcripts, and its errors as a multiple of the first one's.
 
     So many clips are `missing` from the file, and so many `empty`, with a line that holds no word.
     """
@@ -124,7 +124,7 @@ SYSTEMS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """Where the files of a written corpus are, and the truth about it; `balanced`: no attribute has an effect."""
+    """The files of a written corpus, and the truth about it; `balanced`: no attribute has an effect."""
 
     folder: Path
     balanced: bool = False
@@ -141,7 +141,7 @@ class Corpus:
 
     @property
     def plans(self) -> dict[str, Plan]:
-        """How many errors each system makes, clips without a transcript or with an empty one left out."""
+        """The error model of each system, clips without a transcript or with an empty one left out."""
         return {
             system.name: Plan(base=BASE * system.scale, effects=() if self.balanced else system.effects, law="binomial")
             for system in SYSTEMS
@@ -149,7 +149,7 @@ class Corpus:
 
     @property
     def answer(self) -> str:
-        """What an audit should find, in a sentence or two."""
+        """The planted answer: what an audit should find, in a sentence or two."""
         pair = f"birch makes {SYSTEMS[1].scale:g} times the errors of amber"
         if self.balanced:
             return f"No attribute has an effect in any system; {pair}."
@@ -180,12 +180,12 @@ def write_corpus(folder: Path, *, seed: int, balanced: bool = False) -> Corpus:
     for stream, system in enumerate(SYSTEMS, start=2):
         rng = np.random.default_rng((seed, stream))
         rates = np.minimum(corpus.plans[system.name].rates(population) * factors, 1.0)[speaker].tolist()
-        heard = {name: corrupt(sentences[name], rate, rng) for name, rate in zip(names, rates, strict=True)}
+        transcripts = {name: corrupt(sentences[name], rate, rng) for name, rate in zip(names, rates, strict=True)}
         lost = [names[clip] for clip in rng.permutation(len(names))[: system.missing + system.empty]]
         for name in lost[: system.missing]:
-            del heard[name]
-        heard |= {name: [] for name in lost[system.missing :]}
-        _write_predictions(corpus.predictions[system.name], heard)
+            del transcripts[name]
+        transcripts |= {name: [] for name in lost[system.missing :]}
+        _write_predictions(corpus.predictions[system.name], transcripts)
     return corpus
 
 
@@ -203,17 +203,17 @@ def _written(words: Sequence[str]) -> str:
     return f"{' '.join(words).capitalize()}." if words else ""
 
 
-def _write_predictions(path: Path, heard: Sentences) -> None:
-    """Write the transcripts in the form that the suffix of the file stands for."""
+def _write_predictions(path: Path, texts: Sentences) -> None:
+    """Write the texts in the format of the file's suffix."""
     with path.open("w", newline="", encoding="utf-8") as stream:
         if path.suffix == ".tsv":
             rows = csv.writer(stream, delimiter="\t", lineterminator="\n")
             rows.writerow(("path", "prediction"))
-            rows.writerows((f"clips/{name}.wav", " ".join(words)) for name, words in heard.items())
+            rows.writerows((f"clips/{name}.wav", " ".join(words)) for name, words in texts.items())
         elif path.suffix == ".jsonl":
             # Backwards: whoever matches line by line compares strangers.
-            for name in sorted(heard, reverse=True):
-                row = {"audio_filepath": f"clips/{name}.mp3", "pred_text": _written(heard[name])}
+            for name in sorted(texts, reverse=True):
+                row = {"audio_filepath": f"clips/{name}.mp3", "pred_text": _written(texts[name])}
                 stream.write(json.dumps(row) + "\n")
         else:
-            stream.writelines(f"{name} {' '.join(words).upper()}".rstrip() + "\n" for name, words in heard.items())
+            stream.writelines(f"{name} {' '.join(words).upper()}".rstrip() + "\n" for name, words in texts.items())

@@ -1,4 +1,4 @@
-"""Words that several findings share: who errs, and how differences and ratios stand in a sentence."""
+"""Wording that several findings share: system names, differences and ratios in sentences."""
 
 from math import ceil, floor
 
@@ -24,7 +24,7 @@ def ratio_rows(draft: Draft, counts: Counts, rung: Rung) -> tuple[Estimate, Esti
 
 
 def gap_words(gap: Estimate) -> str:
-    """Return how large a difference is: of an excess, which is tested on one side, what it is at least."""
+    """Return the size of a difference in words; of an excess, tested on one side, its lower limit."""
     if gap.name != "excess" or gap.low is None:
         return size_words(gap)
     return f"{point(gap)} (at least {written(gap.low, decimals(gap))})"

@@ -1,4 +1,4 @@
-"""Should a Fourier neural operator be run on a finer grid, or where it was trained and its output upsampled?
+"""Compare a Fourier neural operator run on a finer grid with its output upsampled from the grid of training.
 
 Both ways are scored on the same samples, and the loss is traced: to the input, to the coordinates or to aliasing,
 stage by stage.
@@ -18,7 +18,7 @@ LEAST, MOST = 3, 2**13
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `miles spectra` can be asked."""
+    """Options of `miles spectra`."""
 
     model: str = argument("Checkpoint of a Fourier neural operator.", metavar="CHECKPOINT")
     data: Path = option(

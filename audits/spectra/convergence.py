@@ -35,7 +35,7 @@ def law(steps: Floats, means: Floats) -> tuple[Floats, Floats]:
 
 
 def order(coarse: int, finer: Sequence[int], means: Floats) -> Floats:
-    """Return the p between the ends of `ORDERS` for which c (s^-p - S^-p) comes nearest to the mismatch, shape (...).
+    """Return the order p within `ORDERS` for which c (s^-p - S^-p) fits the mismatch best, shape (...).
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ class Running:
     spread: Floats = field(default_factory=lambda: np.zeros(0))
 
     def join(self, n: int, mean: Floats, spread: Floats) -> None:
-        """Take n more samples in.
+        """Add n samples.
 
         Examples
         --------
@@ -52,7 +52,7 @@ class Running:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What was measured, of all samples.
+    """The counts of all samples.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Counts:
         return dict(zip(("same",) if own else ("direct", "upsampled", "floor"), found.T, strict=True))
 
     def parts(self, resolution: int) -> dict[str, Floats]:
-        """Return what each part adds to the mismatch of the output, a number a sample; the three add up to it."""
+        """Return the three parts of the mismatch of the output, which add up to it, a number for each sample."""
         whole = self.rows[f"{resolution}/distances"][:, -1]
         controls = self.rows[f"{resolution}/controls"]
         padded, periodic = controls[:, 0], controls[:, 2]
@@ -86,7 +86,7 @@ class Counts:
 
     @cached_property
     def main_line(self) -> list[str]:
-        """The stages that follow one on another."""
+        """The consecutive stages, without branches."""
         return main_line(self.setup.stages)
 
 
@@ -107,7 +107,7 @@ def joined(chunks: "Iterable[Chunk]") -> tuple[dict[str, Floats], dict[str, Runn
 
 
 def main_line(stages: Sequence[str]) -> list[str]:
-    """Return the stages that follow one on another, from input to output: without branches that are added up later.
+    """Return the consecutive stages from input to output, without branches that are added up later.
 
     Examples
     --------

@@ -58,7 +58,7 @@ def _methods(setup: Setup) -> str:
 
 
 def add_row(draft: Draft, name: str, found: Interval | None, /, **where: Coordinate) -> None:
-    """Add a row, and a warning where it has no interval; of what is not defined the warning alone."""
+    """Add a row, with a warning where it has no interval; where it is not defined, the warning alone."""
     if found is None:
         draft.add(name, Undefined(f"{name} is not defined here: it would divide by zero."), **where)
         return

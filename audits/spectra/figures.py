@@ -1,4 +1,4 @@
-"""The charts of the audit, each answering the question in its title."""
+"""The charts of the audit; each answers the question in its title."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ _SHORT = {"input": "input", "coordinates": "coordinates, edges, period", "nonlin
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
-    """Yield the figures; of fields on one axis there is no picture."""
+    """Yield the figures; fields on one axis get no picture."""
     setup = counts.setup
     if setup.scored:
         yield _errors(draft, setup)
@@ -145,7 +145,7 @@ def _spectra(draft: Draft, setup: Setup) -> Figure:
 
 
 def _drawn(wavenumber: int) -> bool:
-    """Tell whether a wavenumber is drawn: all small ones, then every so many-th, evenly on a logarithmic axis."""
+    """Tell whether a wavenumber is drawn: all small ones, then some, evenly spaced on a logarithmic axis."""
     step = max(1, wavenumber // POINTS * 4)
     return wavenumber % step == 0
 
@@ -180,7 +180,7 @@ def _made(draft: Draft, counts: Counts) -> Figure:
 
 
 def _example(counts: Counts) -> Figure:
-    """Show the sample whose lead of upsampling is the median one, on the finest grid."""
+    """Draw the sample whose difference of direct and upsampled error is the median, on the finest grid."""
     setup, grid = counts.setup, counts.setup.grids[-1]
     if setup.scored:
         errors = counts.errors(grid.resolution)
@@ -230,6 +230,6 @@ def _panels(
 
 
 def _plane(field: torch.Tensor) -> NDArray[np.float64]:
-    """Return the first channel of the first sample; of three dimensions the middle slice of the last."""
+    """Return the first channel of the first sample; in three dimensions the middle slice of the last axis."""
     values: NDArray[np.float64] = field[0, 0].double().cpu().numpy()
     return values[..., values.shape[-1] // 2] if values.ndim == 3 else values

@@ -1,4 +1,4 @@
-"""The findings: a verdict for each grid and its causes, as far as the intervals carry them.
+"""The findings: a verdict for each grid and its causes, as far as the intervals support them.
 
 Severity: high where the interval of direct less upsampled lies above that of the upsampled error itself (run directly
 the operator errs more than twice as much), medium where it lies above zero; everything else is information.
@@ -39,15 +39,15 @@ def findings(draft: Draft, counts: Counts) -> None:
     misfit = _check_fit(draft, setup)
     for resolution in finer:
         if draft.get("direct_minus_upsampled", resolution=resolution):
-            _tell_verdict(draft, setup, resolution, misfit)
+            _find_verdict(draft, setup, resolution, misfit)
     if not setup.scored:
         draft.find("spectra.no-targets", "info", "Without targets there is no error and no verdict: only how far the "
                    "operator's answers on two grids lie apart, and their spectra.")  # fmt: skip
-    _tell_parts(draft, setup, finer[-1])
+    _find_parts(draft, setup, finer[-1])
     if len(finer) > 1:
-        _tell_law(draft)
-    _tell_high(draft, counts, finer[-1])
-    _tell_aliasing(draft, finer[-1])
+        _find_law(draft)
+    _find_high(draft, counts, finer[-1])
+    _find_aliasing(draft, finer[-1])
 
 
 def verdict_of(lead: Estimate | Interval) -> str:
@@ -57,7 +57,7 @@ def verdict_of(lead: Estimate | Interval) -> str:
     return "upsample" if lead.above(0) else "direct" if lead.below(0) else "tie"
 
 
-def _tell_verdict(draft: Draft, setup: Setup, at: int, misfit: str) -> None:
+def _find_verdict(draft: Draft, setup: Setup, at: int, misfit: str) -> None:
     coarse = setup.grids[0].resolution
     lead = draft.row("direct_minus_upsampled", resolution=at)
     share = draft.row("direct_worse_share", resolution=at)
@@ -96,7 +96,7 @@ def _tell_verdict(draft: Draft, setup: Setup, at: int, misfit: str) -> None:
 
 
 def _check_fit(draft: Draft, setup: Setup) -> str:
-    """Report an operator that misses the targets on its own grid; return why no way can be preferred then, or ""."""
+    """Add a finding where the operator misses the targets on its own grid; return why no way is preferred, or ""."""
     coarse = setup.grids[0].resolution
     own = draft.get("relative_l2", resolution=coarse, path="same")
     if own is None or (own.value if own.high is None else own.high) <= POOR:
@@ -117,7 +117,7 @@ def _check_fit(draft: Draft, setup: Setup) -> str:
     return "while the operator errs as much as this on its own grid"
 
 
-def _tell_parts(draft: Draft, setup: Setup, at: int) -> None:
+def _find_parts(draft: Draft, setup: Setup, at: int) -> None:
     whole = draft.get("mismatch", resolution=at, tap="output")
     if whole is None:
         return
@@ -141,7 +141,7 @@ def _tell_parts(draft: Draft, setup: Setup, at: int) -> None:
 
 
 def _cause(setup: Setup, at: int) -> str:
-    """Say what differs between the grids for the blocks, as far as it is known from how they are built."""
+    """Return what differs between the grids for the blocks, as far as their construction shows it, in words."""
     operator = setup.loaded.operator
     sizes = [grid.sizes for grid in setup.grids if grid.resolution in (at, setup.grids[0].resolution)]
     padded = [
@@ -160,7 +160,7 @@ def _cause(setup: Setup, at: int) -> str:
 
 
 def described_short(row: Estimate) -> str:
-    """Return a value and its interval, for a list in which level and count are said once."""
+    """Return a value and its interval in words, for a list that states level and count once."""
     return described(row).partition(", ")[0]
 
 
@@ -173,7 +173,7 @@ def _largest(parts: dict[str, Estimate]) -> str:
     return ""
 
 
-def _tell_law(draft: Draft) -> None:
+def _find_law(draft: Draft) -> None:
     rows = [draft.get("mismatch_law", part=part) for part in ("order", "coefficient", "r2")]
     order, coefficient, r2 = rows
     if order is None or coefficient is None or r2 is None or order.low is None or r2.low is None:
@@ -192,7 +192,7 @@ def _tell_law(draft: Draft) -> None:
     draft.find("spectra.law", "info", text, rows)
 
 
-def _tell_high(draft: Draft, counts: Counts, at: int) -> None:
+def _find_high(draft: Draft, counts: Counts, at: int) -> None:
     share = draft.get("high_frequency_share", resolution=at, tap="output")
     if share is None:
         return
@@ -215,7 +215,7 @@ def _tell_high(draft: Draft, counts: Counts, at: int) -> None:
 
 
 def _steepest(draft: Draft, counts: Counts, at: int) -> tuple[Estimate, ...]:
-    """Return the two shares between which that of high frequencies grows by the largest factor, beyond both intervals.
+    """Return the two shares of high frequencies with the largest growth between them, beyond both intervals.
 
     Nothing where none grows so. A share does not change where a stage is scaled and the next one scaled back, as
     energies do.
@@ -235,7 +235,7 @@ def _steepest(draft: Draft, counts: Counts, at: int) -> tuple[Estimate, ...]:
     return max(grown, key=factor, default=())
 
 
-def _tell_aliasing(draft: Draft, at: int) -> None:
+def _find_aliasing(draft: Draft, at: int) -> None:
     rows = draft.select("activation_aliasing", resolution=at)
     nonlinear = draft.get("mismatch_share", resolution=at, part="nonlinear")
     if not rows or nonlinear is None:

@@ -21,7 +21,7 @@ _OWN_GRID: dict[str, GridKind] = {"li": "closed", "pdebench": "cell", "neuralop"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """One grid of the audit: its first axis' points, all sizes, and the slices that take the data and itself there.
+    """One grid of the audit: points of its first axis, all sizes, and the slices that select its nodes.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def resolutions_of(options: Options) -> tuple[int, ...]:
 def kinds_of(
     options: Options, loaded: Loaded, fields: Fields, resolutions: Sequence[int]
 ) -> tuple[GridKind, GridKind, str]:
-    """Return the kind of grid that is audited, that of the data, and a sentence that tells where both come from."""
+    """Return the kind of grid that is audited, that of the data, and a sentence on where both come from."""
     own = _OWN_GRID[loaded.family]
     given: GridKind | None = options.grid  # type: ignore[assignment]
     kind = given or fields.kind or own
@@ -99,7 +99,7 @@ def grids_of(
     stored: GridKind,
     resolutions: Sequence[int],
 ) -> tuple[Grid, ...]:
-    """Return the grid of training and the finer ones, each with the nodes of the data that it takes.
+    """Return the grid of training and the finer ones, each with its nodes in the data.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def _nested(where: str, kind: GridKind, sizes: Sequence[int], resolution: int, s
 def with_other_kinds(
     error: InputError, options: Options, loaded: Loaded, fields: Fields, resolutions: Sequence[int]
 ) -> InputError:
-    """Add to a refusal on which kinds of grid all the resolutions would nest."""
+    """Add to a refusal the kinds of grid on which all resolutions would nest."""
     able = []
     for other in KINDS:
         tried = replace(options, grid=other)

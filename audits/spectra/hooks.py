@@ -1,4 +1,4 @@
-"""Hooks on a forward pass: sums of every stage's spectrum, how far it is from another grid's stage, and aliasing.
+"""Hooks on a forward pass: spectrum sums of every stage, its distance from another grid's stage, and aliasing.
 
 A stage is turned into sums while the network runs and is then let go; only on the grid of training are the stages
 themselves kept, for the samples at work, to be compared with those of the finer grids.
@@ -28,7 +28,7 @@ FACTOR, FINER = 4, 8
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where high frequencies begin: outside a box of kept modes, or above a radius; and half the training grid."""
+    """The limit of high frequencies, a box of kept modes or a radius; and half the training grid."""
 
     box: tuple[float, ...]
     radius: float | None
@@ -37,7 +37,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class StageSums:
-    """Sums of one stage, a row a sample.
+    """Sums of one stage, a row for each sample.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class StageSums:
 
 
 class StageHook(Listener):
-    """Turns every stage of one pass into sums.
+    """A hook that reduces every stage of one pass to sums.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class StageHook(Listener):
         self._held: OrderedDict[str, Tensor] = OrderedDict()
 
     def stage(self, name: str, values: Tensor, parts: tuple[Part, ...] = (), constant: Tensor | None = None) -> None:
-        """Sum a stage up, from the transforms of its parts where those are at hand."""
+        """Sum up a stage, from the transforms of its parts where they are available."""
         coefficients = self._transformed(values, parts, constant)
         if values.shape[1] <= WIDEST:
             self._held[name] = coefficients
@@ -108,14 +108,14 @@ class StageHook(Listener):
 
 
 class AliasingHook(Listener):
-    """Measures what every activation of one pass aliases; `found` holds (ratio, share) a sample by its stage."""
+    """A hook that measures the aliasing of every activation; `found` holds (ratio, share) by stage for each sample."""
 
     def __init__(self, factor: int = FACTOR, channels: int = CHANNELS) -> None:
         self.factor, self.channels = factor, channels
         self.found: dict[str, Tensor] = {}
 
     def activation(self, name: str, before: Tensor, function: Activation) -> None:
-        """Measure one activation on channels spread evenly."""
+        """Measure one activation on evenly spaced channels."""
         # Spread over all, since a layer's first channels need not be like its last.
         step = -(-before.shape[1] // self.channels)
         ratio, share = activation_aliasing(before[:, ::step], function, factor=self.factor)
@@ -123,23 +123,23 @@ class AliasingHook(Listener):
 
 
 class Names(Listener):
-    """Lists the stages of a pass, and its activations."""
+    """A hook that lists the stages of a pass, and its activations."""
 
     def __init__(self) -> None:
         self.stages: list[str] = []
         self.activations: list[str] = []
 
     def stage(self, name: str, values: Tensor, parts: tuple[Part, ...] = (), constant: Tensor | None = None) -> None:
-        """Note the stage."""
+        """Add the stage to the list."""
         self.stages.append(name)
 
     def activation(self, name: str, before: Tensor, function: Activation) -> None:
-        """Note the activation."""
+        """Add the activation to the list."""
         self.activations.append(name)
 
 
 def summed(spectrum: RadialSpectrum, coefficients: Tensor, cut: Cut) -> StageSums:
-    """Sum the spectrum of n samples up."""
+    """Return the sums of the spectrum of n samples."""
     power = spectrum.power(coefficients)
     shells = spectrum.shells(power)
     whole = whole_shells(spectrum.wavenumbers, shells)
@@ -152,7 +152,7 @@ def summed(spectrum: RadialSpectrum, coefficients: Tensor, cut: Cut) -> StageSum
 
 
 def whole_shells(wavenumbers: Tensor, shells: Tensor) -> Tensor:
-    """Add shells of half a wavenumber to the nearest whole one, halves upwards; shape (n, wavenumbers)."""
+    """Join shells of half a wavenumber to the nearest whole one, halves upwards; shape (n, wavenumbers)."""
     nearest = torch.floor(wavenumbers + 0.5).long()
     whole = shells.new_zeros(len(shells), int(nearest[-1]) + 1)
     return whole.index_add(1, nearest, shells)

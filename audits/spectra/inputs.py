@@ -1,4 +1,4 @@
-"""Everything that can be checked before the operator runs: checkpoint, data, grids, scales and how they fit."""
+"""The plan of the audit: checkpoint, data, grids and scales, checked before the operator runs."""
 
 import math
 import time
@@ -180,7 +180,7 @@ def _method(options: Options, kind: GridKind) -> Method:
 
 
 def _tried(options: Options, setup: Setup) -> tuple[Setup, float, list[Warning]]:
-    """Run a few samples on the grid of training: does it work, does it fit, which stages are there, how long?"""
+    """Run a few samples on the grid of training, for errors, fit, list of stages and time."""
     arrays = setup.fields.read(0, min(TRIED, setup.samples))
     inputs, target = read_batch(setup, setup.grids[0], arrays)
     names = Names()

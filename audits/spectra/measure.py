@@ -22,7 +22,7 @@ _VERSION = 3
 
 
 def measure(options: Options, inputs: Setup, context: Context) -> Counts:
-    """Run the operator on every grid, and measure what its activations alias."""
+    """Run the operator on every grid, and measure the aliasing of its activations."""
     rows, spectra = joined(_chunks(inputs, context))
     return Counts(setup=inputs, rows=rows, spectra=spectra, aliasing=_measure_aliasing(inputs, context))
 
@@ -39,7 +39,7 @@ def _chunks(setup: Setup, context: Context) -> Iterator[Chunk]:
 
 
 def _measure_aliasing(setup: Setup, context: Context) -> dict[int, dict[str, Floats]]:
-    """Return what each activation aliases on each grid, shape (samples, 4): ratio, share, and two ratios of the check.
+    """Return the aliasing of each activation on each grid, (samples, 4): ratio, share, and two ratios of the check.
 
     The check, at 4 and at 8 points for one, is made on one sample and few channels; its rows are zero for the others.
     """
@@ -58,5 +58,5 @@ def _measure_aliasing(setup: Setup, context: Context) -> dict[int, dict[str, Flo
 
 
 def _key(setup: Setup, *what: str | int) -> list[Any]:
-    """Return what counts depend on."""
+    """Return the cache key of counts."""
     return [_VERSION, torch.__version__, *setup.key, *what]

@@ -1,4 +1,4 @@
-"""The passes of the network: what each chunk of samples leaves behind on every grid.
+"""Passes of the network: the counts of a chunk of samples on every grid.
 
 All grids of a chunk are run together, since the finer ones are compared with that of training.
 """
@@ -43,7 +43,7 @@ def count_chunk(setup: Setup, start: int, stop: int) -> Chunk:
 
 
 def batch_of(setup: Setup) -> int:
-    """Return how many samples run at once."""
+    """Return the batch size."""
     operator, sizes = setup.loaded.operator, setup.grids[-1].sizes
     ends = operator.layout.padding.cells(sizes)
     # Of the finest grid, which takes most memory; all grids of a chunk have one batch.
@@ -85,7 +85,7 @@ def _batch(setup: Setup, start: int, stop: int) -> Chunk:
 
 
 def _check(setup: Setup, grid: Grid, output: Tensor, target: Tensor | None, start: int) -> None:
-    """Refuse samples on which the network overflows, or whose target is nothing on one of the grids."""
+    """Refuse samples on which the network overflows, or whose target is zero on one of the grids."""
     wrong = ~torch.isfinite(output.flatten(1)).all(1)
     if bool(wrong.any()):
         raise InputError(
@@ -103,7 +103,7 @@ def _check(setup: Setup, grid: Grid, output: Tensor, target: Tensor | None, star
 
 
 def _controls(setup: Setup, grid: Grid, inputs: Tensor, lifted: Tensor, output: Tensor) -> Chunk:
-    """Run the network on what the training grid holds: its input and its lifted features, taken to a finer one."""
+    """Run the network on input, and on lifted features, of the training grid taken to a finer one: the controls."""
     operator, kind = setup.loaded.operator, setup.kind
     padded = predicted(setup, operator(upsample(inputs, grid.sizes, kind, setup.input_method), kind))
     features = predicted(setup, operator.decoded(upsample(lifted, grid.sizes, kind, setup.input_method)))
@@ -122,12 +122,12 @@ def _controls(setup: Setup, grid: Grid, inputs: Tensor, lifted: Tensor, output: 
 
 
 def oversampling(setup: Setup, grid: Grid) -> int:
-    """Return the whole ratio nearest to that of the grids; odd where odd and even sizes are different operators."""
+    """Return the integer ratio nearest to that of the grids; odd where parity of the size changes the operator."""
     first = setup.grids[0]
     factor = max(2, round(grid.resolution / first.resolution))
     ends = setup.loaded.operator.layout.padding.cells(first.sizes)
-    odd = any((size + sum(pair)) % 2 for size, pair in zip(first.sizes, ends, strict=True))
-    return factor + 1 if factor % 2 == 0 and odd and setup.loaded.operator.shifted_at_odd else factor
+    is_odd = any((size + sum(pair)) % 2 for size, pair in zip(first.sizes, ends, strict=True))
+    return factor + 1 if factor % 2 == 0 and is_odd and setup.loaded.operator.shifted_at_odd else factor
 
 
 def _stages(setup: Setup, grid: Grid, hook: StageHook) -> Chunk:
@@ -165,7 +165,7 @@ def _spectrum(setup: Setup, grid: Grid) -> RadialSpectrum:
 
 @torch.no_grad()
 def count_aliasing(setup: Setup, grid: Grid, sample: int) -> Chunk:
-    """Return what each activation aliases on a grid, of one sample: ratio, share, and two ratios of the check."""
+    """Return the aliasing of each activation of one sample on a grid: ratio, share, and two ratios of the check."""
     inputs, _ = read_batch(setup, grid, setup.fields.read(sample, sample + 1))
     rows = _alias_pass(setup, inputs, AliasingHook())
     checked = torch.zeros(len(setup.activations), 2, dtype=torch.float64)

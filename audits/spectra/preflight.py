@@ -1,4 +1,4 @@
-"""Checks before a run: what makes answers depend on the grid, and whether network and data belong together.
+"""Checks before a run: causes of dependence on the grid, and whether network and data fit each other.
 
 A few samples on the grid of training show keys that are swapped and units that are wrong.
 """
@@ -26,7 +26,7 @@ OFF = 0.5
 
 
 def cautions(setup: Setup, *, asked: str) -> Iterator[Warning]:
-    """Yield what makes answers depend on the grid; `asked` is the way of upsampling asked for."""
+    """Yield warnings of what makes answers depend on the grid; `asked` is the requested way of upsampling."""
     layout = setup.loaded.operator.layout
     if setup.samples < FEW:
         yield Warning(
@@ -72,7 +72,7 @@ def cautions(setup: Setup, *, asked: str) -> Iterator[Warning]:
 
 
 def _padded(setup: Setup) -> list[int]:
-    """Return the sizes of all axes of all grids, with the network's padding."""
+    """Return the sizes of all axes of all grids, with padding."""
     padding = setup.loaded.operator.layout.padding
     return [
         size + sum(ends)
@@ -125,7 +125,7 @@ def check_fit(setup: Setup, inputs: Tensor, prediction: Tensor, target: Tensor, 
 
 
 def _remedy(setup: Setup, offset: float, slope: float) -> str:
-    """Say which scale would do: that of the checkpoint in another unit, or else what these samples fit."""
+    """Return which scale would fit, in words: that of the checkpoint in another unit, or one fitted to samples."""
     mean, std = setup.target_scale
     # Units mostly differ by powers of ten; another factor is more likely another scale.
     power = 10.0 ** round(math.log10(slope)) if slope > 0 else 1.0
@@ -143,7 +143,7 @@ def _remedy(setup: Setup, offset: float, slope: float) -> str:
 
 
 def regression(prediction: Tensor, target: Tensor) -> tuple[float, float, float]:
-    """Return what a straight line from prediction to target leaves, as sqrt(1 - r^2), its offset and its slope.
+    """Return residual sqrt(1 - r^2), offset and slope of the regression of target on prediction.
 
     Examples
     --------

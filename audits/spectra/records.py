@@ -1,4 +1,4 @@
-"""The rows of records.csv, one for every sample on every finer grid, and how those of two runs are matched."""
+"""The rows of records.csv, one for every sample on every finer grid, and their pairing over two runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,21 +36,21 @@ def _number(value: float) -> float | str:
 
 
 def coverage(counts: Counts) -> Coverage:
-    """Return how many samples were used, and how many were left out."""
+    """Return how many samples were used and left out."""
     given, used = counts.setup.fields.count, counts.setup.samples
     skipped = (Skipped(reason="beyond --max-samples", count=given - used),) if given > used else ()
     return Coverage(given=given, used=used, skipped=skipped)
 
 
 def keys(rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:
-    """Return sample and grid of each row, and that a sample's number means the same only in the same file."""
+    """Return sample and grid of each row, which pair rows of two runs only where both read the same file."""
     return [f"{sample} {grid}" for sample, grid in zip(rows.text["sample"], rows.text["resolution"], strict=True)], (
         "fields",
     )
 
 
 def units(rows: Rows) -> Sequence[str]:
-    """Return the samples: rows of one sample on several grids are no samples of their own."""
+    """Return the independent units, the samples: one has rows on several grids."""
     return list(rows.text["sample"])
 
 

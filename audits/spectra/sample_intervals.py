@@ -24,7 +24,7 @@ LOG_STUDENT = "Student t over samples, of the logarithm"
 
 
 def mean(column: Floats, level: float) -> Interval | None:
-    """Return the mean of one number a sample that is never below zero.
+    """Return the mean of a number per sample that is never below zero.
 
     Where every sample has exactly zero, both sides of a comparison were the same computation: nothing was sampled.
     """
@@ -34,7 +34,7 @@ def mean(column: Floats, level: float) -> Interval | None:
 
 
 def difference(column: Floats, level: float, *, positive: bool = False) -> Interval | None:
-    """Return the mean of one difference a sample."""
+    """Return the mean of a difference per sample."""
     value = float(column.mean())
     if not math.isfinite(value):
         return None
@@ -42,7 +42,7 @@ def difference(column: Floats, level: float, *, positive: bool = False) -> Inter
 
 
 def claim(column: Floats, level: float, claims: int) -> Interval | None:
-    """Return the mean of one difference a sample, of which it will be claimed on which side of zero it lies.
+    """Return the mean of a difference per sample whose sign will be claimed, with several such claims corrected for.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def root_ratio(above: Floats, below: Floats, level: float) -> Interval | None:
 
 
 def share(count: int, n: int, level: float) -> Interval:
-    """Return the share of samples of which something is true."""
+    """Return a share of the samples."""
     return _with_ends(count / n, clopper_pearson(count, n, level=level), "Clopper-Pearson", n)
 
 
@@ -123,7 +123,7 @@ def _with_ends(value: float, ends: tuple[float, float] | None, method: str, n: i
 
 
 def _shown(found: Interval | None, change: Callable[[float], float]) -> Interval | None:
-    """Return a number and its ends changed alike."""
+    """Return an interval with value and limits transformed alike."""
     if found is None or found.low is None or found.high is None:
         return found and replace(found, value=change(found.value))
     return replace(found, value=change(found.value), low=change(found.low), high=change(found.high))

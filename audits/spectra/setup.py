@@ -1,4 +1,4 @@
-"""All that the counts of a run depend on, and single passes of the network on it."""
+"""The setup that the counts of a run depend on, and single passes of the network."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from probes.operators.resampling import Method
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """All that the counts depend on; `key` is the same for two setups exactly where the counts are.
+    """All that the counts depend on; two setups share `key` exactly where they share counts.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Setup:
 
 
 def read_batch(setup: Setup, grid: Grid, arrays: tuple[Any, Any]) -> tuple[Tensor, Tensor | None]:
-    """Return the network's input and the target of samples on one grid; the target in the data's unit."""
+    """Return input and target of samples on one grid, the target in the unit of the data."""
     mean, std = setup.input_scale
     inputs = torch.from_numpy(np.ascontiguousarray(restricted(arrays[0], grid.stored))).to(setup.device)
     target = arrays[1]
@@ -67,13 +67,13 @@ def read_batch(setup: Setup, grid: Grid, arrays: tuple[Any, Any]) -> tuple[Tenso
 
 
 def predicted(setup: Setup, output: Tensor) -> Tensor:
-    """Return the network's output in the unit of the targets."""
+    """Return the output in the unit of the targets."""
     mean, std = setup.target_scale
     return output * std + mean
 
 
 def silent_pass(setup: Setup, inputs: Tensor, listener: Listener = SILENT) -> Tensor:
-    """Run the network once, for an example."""
+    """Run the network once on example inputs."""
     with torch.no_grad():
         output: Tensor = setup.loaded.operator(inputs, setup.kind, listener)
     return output

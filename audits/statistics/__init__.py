@@ -1,4 +1,4 @@
-"""What all audits share: intervals, resampling by unit, permutation, multiplicity and differences.
+"""Statistics that all audits share: intervals, resampling by unit, permutation, multiplicity and differences.
 
 Nothing here knows what was measured. Engines hand over sums per independent unit (speaker, document,
 sample); these functions turn the sums into intervals and p-values and never run a model again.
@@ -15,9 +15,9 @@ from audits.statistics.bootstrap import (
 )
 from audits.statistics.clustered_rates import (
     RateIntervals,
+    differs_from_pooled,
     intervals_of,
     mean_of_rates,
-    parts_from_pooled,
     rate_intervals,
 )
 from audits.statistics.contrasts import Contrasts, all_pairs, simultaneous_contrasts
@@ -109,6 +109,7 @@ __all__ = [
     "coefficient_interval",
     "coefficient_p",
     "differential_fairness",
+    "differs_from_pooled",
     "enough_permutations",
     "extremes",
     "fairness_adjusted_score",
@@ -131,7 +132,6 @@ __all__ = [
     "monte_carlo_p",
     "on_scale",
     "out_of_reach",
-    "parts_from_pooled",
     "percentile_interval",
     "permuted_group_sums",
     "rate_intervals",

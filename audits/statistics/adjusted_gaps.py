@@ -1,4 +1,4 @@
-"""How far apart are the adjusted rates of an attribute's levels, in rates rather than ratios?"""
+"""Gaps between the adjusted rates of an attribute's levels, as differences of rates rather than ratios."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ class AdjustedRates:
 
 
 def adjusted_rates(fit: PoissonFit, logs: Floats, sizes: Floats, levels: NDArray[np.int64]) -> AdjustedRates:
-    """Return rates with the adjusted ratios that make, over the words heard, as many errors as there were.
+    """Return rates that have the adjusted ratios and, over all words, add up to the observed errors.
 
     With ratios exp(b_l) and words N_l of each level, r_l = exp(b_l) sum_i m_i / sum_k exp(b_k) N_k over the errors m_i
     that the model expects: as many as there were (indirect standardisation). With nothing else in the model these are
@@ -56,7 +56,7 @@ def adjusted_rates(fit: PoissonFit, logs: Floats, sizes: Floats, levels: NDArray
 def adjusted_gap(
     fit: PoissonFit, rates: AdjustedRates, pair: tuple[int, int], *, level: float, top: float
 ) -> tuple[Ends, Ends]:
-    """Return the log ratio and the difference of two adjusted rates, which hold whichever two of all were picked.
+    """Return the log ratio and the difference of two adjusted rates, valid whichever pair was picked.
 
     The log ratio is Student's, with the degrees of freedom of its own two levels (Games and Howell 1976). The
     difference puts the ends l, u of both rates together (Zou 2007, equation 5), c the correlation of their errors:
@@ -87,7 +87,7 @@ def adjusted_gap(
     counted = [max(1.0, freedom_by_design(fit, row[None])) for row in moves]
     reach = [min(float(error * t.isf(tail, own)), _FARTHEST) for error, own in zip(errors, counted, strict=True)]
     shared = max(-1.0, min(1.0, float(covariance[0, 1] / (errors[0] * errors[1]))))
-    values = [float(rates.value[place]) for place in pair]
+    values = [float(rates.value[row]) for row in pair]
     down = [value * min(1.0, out) for value, out in zip(values, reach, strict=True)]
     up = [
         max(min(value * float(np.exp(out)), top) - value, value * out if value >= top else 0.0)
@@ -106,7 +106,7 @@ def _added(one: float, other: float, correlation: float) -> float:
 
 
 def joint_tail(groups: int, level: float) -> float:
-    """Return the tail with which the difference of each pair of groups has to be made, so that all pairs hold at once.
+    """Return the tail probability of each pair's interval for which all pairs hold jointly.
 
     The normal tail at which the studentised range of so many groups stands (Tukey).
 

@@ -43,7 +43,7 @@ def upper_limit(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats
 
 
 def clopper_pearson(successes: int, trials: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Return the exact two-sided interval of a proportion: both one-sided limits, each with half of what is left.
+    """Return the Clopper-Pearson interval of a proportion: both one-sided limits, each with half of the error.
 
     Its coverage is at least `level` whatever the true proportion.
 

@@ -1,4 +1,4 @@
-"""How far would a pooled rate move with other speakers?
+"""Cluster bootstrap of pooled rates.
 
 The bootstrap here draws whole clusters (speakers, documents), never the items inside them, and does so
 for every statistic at once: one matrix of multinomial counts times one matrix of sums per cluster.
@@ -27,13 +27,13 @@ def cluster_weights(clusters: int, repeats: int, rng: np.random.Generator) -> Fl
 
 
 def resampled_sums(weights: Floats, sums: Floats) -> Floats:
-    """Return the sums of every bootstrap sample, shape (repeats, ...), from those per cluster, (clusters, ...)."""
+    """Return the sums of every bootstrap sample, shape (repeats, ...), from the sums of clusters, (clusters, ...)."""
     flat = weights @ sums.reshape(sums.shape[0], -1)
     return flat.reshape(weights.shape[0], *sums.shape[1:])
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """Divide, leaving NaN where a bootstrap sample holds nothing of a group.
+    """Divide element by element, with NaN where a bootstrap sample holds nothing of a group.
 
     NaN never leaves the statistics: `percentile_interval` takes quantiles over the samples that have one.
     """
@@ -42,7 +42,7 @@ def ratio(numerator: Floats, denominator: Floats) -> Floats:
 
 
 def mean_and_quantiles(samples: Floats, level: float) -> tuple[float, float, float]:
-    """Return the mean of samples and the plain quantiles that hold a share `level` of them, or reach to the mean.
+    """Return the mean of samples and the quantiles around a share `level` of them, widened to the mean.
 
     >>> mean_and_quantiles(np.arange(101.0), 0.5)
     (50.0, 25.0, 75.0)

@@ -1,4 +1,4 @@
-"""How sure is a pooled rate, when speakers differ, some speak far more than others, and a few make most errors?
+"""Intervals of pooled rates over few or uneven clusters, of which a few may make most errors.
 
 No resampling: of few or uneven clusters, bootstrap samples see less spread than there is, some of them none at all.
 Two variances are taken, each right where the other is not, and the larger of them counts. The jackknife's sees what
@@ -22,15 +22,15 @@ LEAST_FREEDOM = 3.0
 """Degrees of freedom that a heavy tail leaves at least: one outlying cluster is no reason to say nothing at all."""
 ALIKE = 1e-9
 STEPS = 50
-PARTED = 0.1
-"""Share of a rate by which the mean over clusters and the pooled rate have to differ to be said to part."""
+LEAST_DIFFERENCE = 0.1
+"""Share of a rate by which the mean over clusters and the pooled rate must differ to be reported."""
 BLOCK = 64
 """Columns that are solved at once: a few arrays of clusters by columns are all the memory needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateIntervals:
-    """Pooled rates with their intervals, arrays of shape (rates,); NaN ends mean that there is none."""
+    """Pooled rates with their intervals, arrays of shape (rates,); the ends are NaN where there is none."""
 
     value: Floats
     low: Floats
@@ -41,7 +41,7 @@ class RateIntervals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Pooled rates and how far other clusters would move them; arrays of shape (rates,), NaN of under two clusters.
+    """Pooled rates and their standard errors, arrays of shape (rates,); NaN of fewer than two clusters.
 
     Parameters
     ----------
@@ -66,23 +66,23 @@ class Spread:
 
     @property
     def certain(self) -> NDArray[np.bool_]:
-        """Where every cluster has the rate 0, or the rate 1, so that nothing varies."""
+        """Mark the rates for which all clusters have 0, or all have 1, so that nothing varies."""
         certain: NDArray[np.bool_] = (self.clusters > 1) & (self.error == 0)
         return certain
 
     def wider(self, variance: Floats | float) -> "Spread":
-        """Return the same rates with a variance added to each."""
+        """Return the same rates with a further variance added to each."""
         return replace(self, error=np.sqrt(self.error**2 + variance))
 
     def half(self, tail: float) -> Floats:
-        """Return Student's half-widths: a value lies further off with this probability on each side."""
+        """Return Student's half-widths for a tail probability on each side."""
         from scipy.special import stdtrit
 
         half: Floats = -stdtrit(np.maximum(self.freedom, 1.0), tail) * self.error
         return half
 
     def ends(self, tail: float) -> tuple[Floats, Floats]:
-        """Return low and high ends beyond which the rate lies with this probability on each side, by Student's t.
+        """Return the low and high ends of Student's intervals for a tail probability on each side.
 
         Each end is the further of two: on the scale of the rate, r -+ t s, and on that of the log odds, with the
         standard error s / (r (1 - r)), or where a cluster has a rate above 1, on that of the logarithm. Rates of few
@@ -93,7 +93,7 @@ class Spread:
 
 
 def ends_within(value: Floats, reach: Floats, top: Floats) -> tuple[Floats, Floats]:
-    """Return the ends of `Spread.ends` for rates and Student's half-widths, arrays that go together."""
+    """Return the ends of intervals, kept within the possible rates, from rates and Student's half-widths."""
     low, high = value - reach, value + reach
     inside = (value > 0) & (value < 1) & (top <= 1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -180,9 +180,9 @@ def intervals_of(found: Spread, *, level: float, extra: Floats | float = 0.0) ->
     """Return rates with their intervals, as in `rate_intervals`, from their spread."""
     certain, several = found.certain, found.clusters > 1
     low, high = found.wider(extra).ends((1.0 - level) / 2)
-    for place in np.flatnonzero(certain):
-        exact = _all_alike(float(found.value[place]), int(found.clusters[place]), level)
-        low[place], high[place] = min(low[place], exact[0]), max(high[place], exact[1])
+    for rate in np.flatnonzero(certain):
+        exact = _all_alike(float(found.value[rate]), int(found.clusters[rate]), level)
+        low[rate], high[rate] = min(low[rate], exact[0]), max(high[rate], exact[1])
     names = np.where(several, np.where(certain, EXACT_CLUSTERS, STUDENT_CLUSTERS), NO_INTERVAL)
     return RateIntervals(
         value=found.value,
@@ -238,19 +238,19 @@ def mean_of_rates(errors: Floats, sizes: Floats) -> tuple[Spread, Spread]:
     return own, above
 
 
-def parts_from_pooled(mean: Spread, above: Spread, *, level: float, tests: int) -> NDArray[np.bool_]:
-    """Tell where the mean over clusters and the pooled rate, as of `mean_of_rates`, part.
+def differs_from_pooled(mean: Spread, above: Spread, *, level: float, tests: int) -> NDArray[np.bool_]:
+    """Tell where the mean over clusters and the pooled rate of `mean_of_rates` differ beyond chance.
 
-    They do where their distance is beyond chance (Student's t, Bonferroni over `tests` rates) and at least `PARTED` of
+    Their distance must be beyond chance (Student's t, Bonferroni over `tests` rates) and at least `LEAST_DIFFERENCE` of
     the mean.
     """
     beyond = np.abs(above.value) > above.half((1 - level) / 2 / tests)
-    parts: NDArray[np.bool_] = (mean.clusters > 1) & beyond & (np.abs(above.value) >= PARTED * mean.value)
+    parts: NDArray[np.bool_] = (mean.clusters > 1) & beyond & (np.abs(above.value) >= LEAST_DIFFERENCE * mean.value)
     return parts
 
 
 def highest(errors: Floats, sizes: Floats) -> Floats:
-    """Return how high each rate may be, shape (rates,): 1, or the highest of any cluster where that is above.
+    """Return the highest possible value of each rate, shape (rates,): 1, or the highest of any cluster if larger.
 
     A cluster with errors and no trial has none; it counts as one error more than it has, so that it is above 1.
     """
@@ -341,7 +341,7 @@ def _freedom(scaled: Floats, clusters: NDArray[np.int64]) -> Floats:
 
 
 def _all_alike(value: float, clusters: int, level: float) -> tuple[float, float]:
-    """Return the exact interval where no trial went wrong, or each one once."""
+    """Return the exact interval for rates of 0 or 1, where all clusters are alike."""
     from audits.statistics.binomial import clopper_pearson
 
     return clopper_pearson(0 if value == 0 else clusters, clusters, level=level)

@@ -1,4 +1,4 @@
-"""How large is the gap that was picked because it is the largest?
+"""Simultaneous bootstrap intervals of contrasts, valid also for the pair that was picked because its gap is largest.
 
 Looking at the worst and the best of several groups is looking at a maximum. An interval made for one
 fixed pair then claims too much. These intervals hold for all the contrasts at once, so for whichever
@@ -22,9 +22,9 @@ class Contrasts:
     low: Floats
     high: Floats
 
-    def at(self, place: int) -> tuple[float, float, float]:
-        """Return value, low and high of one contrast."""
-        return float(self.value[place]), float(self.low[place]), float(self.high[place])
+    def at(self, index: int) -> tuple[float, float, float]:
+        """Return value, low and high of the contrast at an index."""
+        return float(self.value[index]), float(self.low[index]), float(self.high[index])
 
 
 def simultaneous_contrasts(
@@ -37,7 +37,7 @@ def simultaneous_contrasts(
     floor: Floats | None = None,
     one_sided: bool = False,
 ) -> Contrasts:
-    """Return contrasts with joint intervals from the largest studentised deviation over all of them.
+    """Return contrasts with joint intervals from bootstrap quantiles of the largest studentised deviation.
 
     For contrast c with value d_c = sum_g c_g x_g, standard error s_c over the bootstrap samples and
     deviations (d*_c - mean d*_c) / s_c, let q be the `level` quantile of the largest absolute deviation
@@ -110,15 +110,15 @@ def contrast(groups: int, plus: int, minus: int) -> Floats:
 
 
 def all_pairs(groups: int, plus: int, minus: int) -> tuple[Floats, int]:
-    """Return the contrasts of all pairs of groups, shape (pairs, groups), and the place of one group less another.
+    """Return the contrasts of all pairs of groups, shape (pairs, groups), and the index of (plus, minus) in it.
 
     Examples
     --------
-    >>> rows, place = all_pairs(3, 2, 0)
-    >>> len(rows), rows[place].tolist()
+    >>> rows, index = all_pairs(3, 2, 0)
+    >>> len(rows), rows[index].tolist()
     (3, [-1.0, 0.0, 1.0])
     """
     order = list(combinations(range(groups), 2))
-    place = order.index((min(plus, minus), max(plus, minus)))
-    order[place] = (plus, minus)
-    return np.array([contrast(groups, *pair) for pair in order]), place
+    index = order.index((min(plus, minus), max(plus, minus)))
+    order[index] = (plus, minus)
+    return np.array([contrast(groups, *pair) for pair in order]), index

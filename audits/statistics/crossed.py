@@ -1,4 +1,4 @@
-"""How sure is a contrast of losses, where both the training seeds and the held-out sentences could have been others?
+"""Intervals of contrasts of losses with two crossed sources of chance: training seeds and held-out sentences.
 
 The seeds are new at every training and shared by all languages; the sentences of a language are the same for all seeds.
 """
@@ -54,7 +54,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contrast:
-    """A sum of parts, each of another language: their sentences are independent, their seeds the same.
+    """A sum of parts, each of another language, with independent sentences and the same seeds.
 
     What is of one language is one part, such as the mean of a row of the matrix: its deltas are the mean of deltas.
     """
@@ -105,7 +105,7 @@ class Crossed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sources:
-    """Variances of one contrast: of a seed's value, and of the mean over sentences and over both at once."""
+    """The variance components of one contrast: of seeds, of the mean over sentences, and of both at once."""
 
     values: Floats
     sentences: float
@@ -199,16 +199,16 @@ def _seed_parts(family: Sequence[Contrast], sources: Sequence[_Sources]) -> list
 
 
 def _independent(family: Sequence[Contrast]) -> float:
-    """Return as how many independent contrasts a family counts where those of one language share a model.
+    """Return the effective number of independent contrasts in a family, where those of one language share a model.
 
     That model has half of the variance, so that two contrasts are correlated by half the cosine of their factors.
     """
     languages: dict[str | bytes, int] = {}
-    places = [
+    columns = [
         [languages.setdefault(p.language or p.weights.tobytes(), len(languages)) for p in one.parts] for one in family
     ]
     factors = np.zeros((len(family), len(languages)))
-    for row, where, one in zip(factors, places, family, strict=True):
+    for row, where, one in zip(factors, columns, family, strict=True):
         row[where] = [part.factor for part in one.parts]
     length = np.sqrt((factors**2).sum(1, keepdims=True))
     factors /= np.where(length > 0, length, 1.0)
@@ -219,7 +219,7 @@ def _independent(family: Sequence[Contrast]) -> float:
 
 
 def _total(source: _Sources, seeds: float, freedom: float) -> tuple[float, float]:
-    """Return the variance of a contrast and Satterthwaite's degrees of freedom; those are 1 where nothing varies."""
+    """Return the variance of a contrast and Satterthwaite's degrees of freedom, which are 1 where nothing varies."""
     variance = max(seeds + source.sentences - source.both, seeds, source.sentences)
     spread = seeds**2 / freedom + source.sentences**2 / source.freedom
     return variance, variance**2 / spread if spread > 0 else 1.0

@@ -1,4 +1,4 @@
-"""Did it change? The difference of two results on different units, from their intervals."""
+"""The difference of two results on different units, from their intervals."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""How much privacy loss do counts of right and wrong guesses prove, and how much could they have proved?
+"""Lower bounds of epsilon and mu from error rates of an attack, and the largest bound that an audit can reach.
 
 A mechanism that is (epsilon, delta) differentially private bounds what any attack can reach: 1 - FNR <= e^epsilon FPR +
 delta and 1 - FPR <= e^epsilon FNR + delta (Kairouz, Oh and Viswanath 2015). Read the other way round, rates that were
@@ -18,7 +18,7 @@ LEAST_MU = 1e-6
 
 
 def epsilon_of_rates(fpr: ArrayLike, fnr: ArrayLike, delta: float) -> Floats:
-    """Return the smallest epsilon under which both rates of errors are possible.
+    """Return the smallest epsilon that allows both error rates.
 
     >>> round(float(epsilon_of_rates(0.1, 0.1, 0.0)), 4) == round(float(np.log(9)), 4)
     True
@@ -32,7 +32,7 @@ def epsilon_of_rates(fpr: ArrayLike, fnr: ArrayLike, delta: float) -> Floats:
 
 
 def mu_of_rates(fpr: ArrayLike, fnr: ArrayLike) -> Floats:
-    """Return the smallest mu under which both rates are possible, of a mechanism whose trade-off curve is Gaussian.
+    """Return the smallest mu of a Gaussian mechanism that allows both error rates.
 
     mu = Phi^-1(1 - FPR) - Phi^-1(FNR) (Dong, Roth and Su 2022; as a bound: Nasr et al. 2023).
     """
@@ -54,7 +54,7 @@ def error_rates(hits: ArrayLike, members: ArrayLike, alarms: ArrayLike, others: 
 
 
 def ceiling(members: int, others: int, *, delta: float, alpha: float) -> float:
-    """Return the epsilon that a perfect attack on as many points would prove: this audit could not prove more.
+    """Return the epsilon that a perfect attack on as many points would prove: the most that an audit can prove.
 
     >>> [round(ceiling(n, n, delta=1e-5, alpha=0.05), 2) for n in (100, 500, 1000, 10_000)]
     [3.28, 4.91, 5.6, 7.9]

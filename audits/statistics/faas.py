@@ -1,4 +1,4 @@
-"""What is the published Fairness Adjusted ASR Score of a system? For comparison with papers that report it only.
+"""The published Fairness Adjusted ASR Score (FAAS), for comparison with papers that report nothing else.
 
 The score says little of fairness. Within an attribute the rates of the levels are scaled from the lowest to the
 highest, so that the worst level always scores 0 and the best 100. With two levels the score of the attribute is the
@@ -24,7 +24,7 @@ METHODS = ("bfgs", "lbfgs", "cg", "powell", "nm")
 
 
 class Undefined(ValueError):
-    """The score does not exist for these data; the message says why."""
+    """The score is undefined for these data; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Faas:
 
 
 def fairness_adjusted_score(rates: Floats, speakers: Labels, attributes: Sequence[Labels]) -> Faas:
-    """Return FAAS = 10 log10(mean of the attributes' scores / mean WER) much as public code has it.
+    """Return FAAS = 10 log10(mean of the attributes' scores / mean WER), close to the public code.
 
     For each attribute a linear mixed model of the WER of a clip, with the attribute's levels as fixed effects and an
     intercept of each speaker, is fitted by maximum likelihood; x_g is the WER it predicts for level g, and p comes
@@ -107,7 +107,7 @@ def _category(rates: Floats, people: NDArray[np.int64], levels: Labels, plain: f
 
 
 def _fit(rates: Floats, design: Floats, people: NDArray[np.int64]) -> tuple[float, Floats]:
-    """Return the log-likelihood and the fixed effects, here the predictions of the levels, of a mixed model."""
+    """Fit a mixed model; return the log-likelihood and the fixed effects (the predictions of the levels)."""
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     with warnings.catch_warnings():

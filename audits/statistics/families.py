@@ -1,4 +1,4 @@
-"""With what tail does each of several intervals hold, so that all of them hold together?
+"""Tail probabilities of single intervals for which a whole family holds jointly.
 
 For differences of groups. All pairs: the normal tail at which the studentised range of so many groups stands (Tukey);
 each interval then takes its own Student's quantile at that tail (Games and Howell 1976). Differences to others, or to
@@ -16,7 +16,7 @@ _GRID = np.linspace(-9.0, 9.0, 1801)
 
 
 def joint_chance(family: Family, groups: int, tail: float, *, one_sided: bool = False) -> float:
-    """Return the chance that any interval of a family fails whose ends each fail with the probability `tail`.
+    """Return the probability that any interval of a family fails, given the tail probability of each end.
 
     Where `one_sided`, the ends on one side alone count.
 
@@ -31,7 +31,7 @@ def joint_chance(family: Family, groups: int, tail: float, *, one_sided: bool = 
 
 
 def tail_of(family: Family, groups: int, chance: float, *, one_sided: bool = False) -> float:
-    """Return the tail with which each interval of a family has to be made, so that any fails with this chance at most.
+    """Return the tail probability of each interval for which a whole family fails with at most this probability.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def _count(family: Family, groups: int, one_sided: bool) -> int:
 
 
 def _range_chance(groups: int, tail: float) -> float:
-    """Return the chance that the range of so many standard normals exceeds sqrt(2) times the quantile of the tail."""
+    """Return the probability that the range of so many standard normals exceeds sqrt(2) times the tail's quantile."""
     from scipy.stats import norm
 
     reach = float(np.sqrt(2) * norm.isf(tail))

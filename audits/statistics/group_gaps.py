@@ -1,4 +1,4 @@
-"""How far apart are groups, on the scale of absolute, relative or odds differences, and how sure is that?
+"""Gaps between groups as absolute, relative or odds differences, with joint intervals.
 
 Several kinds of gap, since near chance or perfection an absolute gap is squeezed to nothing and a ratio to one. With
 rates e of the worst and the best group: absolute e_w - e_b, ratio e_w / e_b, relative e_w / e_b - 1, log-odds
@@ -40,7 +40,7 @@ LEAST_TAIL, PARTS, ROUNDS = 1e-15, 64, 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpread:
-    """The rates of some groups, of shape (groups,), and how their errors go together, (groups, groups).
+    """The rates of some groups, shape (groups,), and the covariance of their errors, (groups, groups).
 
     Where all speakers of a group have the rate 0, or 1, the group is `certain`: it shows no variance, and its ends are
     the exact ones with the speakers as trials, as those of its rate are.
@@ -51,7 +51,7 @@ class GroupSpread:
     certain: NDArray[np.bool_]
 
     def apart(self, plus: int, minus: int, tail: float) -> Ends:
-        """Return one rate less another, with the ends beyond which it lies with this probability on each side.
+        """Return one rate less another, with the ends of its interval for a tail probability on each side.
 
         From the ends l, u of both rates, for rates a, b whose errors have the correlation c (Zou 2007, equation 5):
         low = a - b - sqrt((a - l_a)^2 + (u_b - b)^2 - 2 c (a - l_a) (u_b - b)), and high likewise. The ends are those
@@ -62,7 +62,7 @@ class GroupSpread:
         return float(value), float(value - below), float(value + above)
 
     def clear(self, plus: Places, minus: Places, tail: Floats, *, one_sided: bool = False) -> Floats:
-        """Return how far differences of some pairs of groups lie above 0 with their low ends, shape (tails, pairs).
+        """Return the low ends of the differences of some pairs of groups, shape (tails, pairs).
 
         Where not `one_sided`, a difference below 0 counts as that turned round.
         """
@@ -70,7 +70,7 @@ class GroupSpread:
         return value - below if one_sided else np.maximum(value - below, -value - above)
 
     def _apart(self, plus: Places, minus: Places, tail: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return differences and how far their ends lie below and above."""
+        """Return differences with the distances of their lower and upper ends."""
         # What t.isf calls in the end; it takes thirty times as long to get there.
         from scipy.special import stdtrit
 
@@ -91,7 +91,7 @@ class GroupSpread:
         return value, low, np.where(certain & (value == 0), np.maximum(high, 1.0 - exact), high)
 
     def errors(self, tail: float) -> Floats:
-        """Return standard errors of the rates; of one that shows none, that whose Student's end is the exact one."""
+        """Return standard errors of the rates; for a rate of 0 or 1 the one whose Student's end is the exact limit."""
         from scipy.special import stdtrit
 
         clusters = np.maximum(self.rates.clusters, 2)
@@ -106,7 +106,7 @@ def _added(one: Floats, other: Floats, correlation: Floats) -> Floats:
 
 
 def spread_between(sums: SpeakerSums, column: int, noise: Floats | None = None) -> GroupSpread:
-    """Return the rates of groups with their errors, and how these go together where speakers are in several groups.
+    """Return the rates of groups with the covariance of their errors, where speakers may be in several groups.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def spread_between(sums: SpeakerSums, column: int, noise: Floats | None = None) 
 
 
 def with_rests(sums: SpeakerSums) -> SpeakerSums:
-    """Return the sums of each group, then those of all the other groups together, in twice as many columns."""
+    """Return the sums of each group, followed by the sums of all other groups, in twice as many columns."""
     rest = SpeakerSums(
         errors=sums.errors.sum(1, keepdims=True) - sums.errors,
         hits=sums.hits.sum(1, keepdims=True) - sums.hits,
@@ -163,7 +163,7 @@ def extremes(sums: SpeakerSums, column: int) -> tuple[int, int]:
 
 
 def undefined(kind: Kind, names: tuple[str, str], rates: tuple[float, float]) -> str:
-    """Say why there is no gap of this kind between the worst and the best group; empty where there is one."""
+    """Return the reason why a gap of this kind is undefined between two groups; empty where it is defined."""
     (worst, best), (high, low) = names, rates
     if kind in ("relative", "ratio") and low == 0:
         return f"{best} has no errors: a gap relative to it is not defined."
@@ -186,7 +186,7 @@ def gap_between(
     chance: Chance | None = None,
     noise: Floats | None = None,
 ) -> Ends:
-    """Return the gap of two groups with an interval that holds whichever two of all were picked.
+    """Return the gap of two groups with an interval that is valid whichever pair was picked.
 
     On the scale of `on_scale`, so that it is still a difference; `unscaled` makes the ratio of it.
 
@@ -209,7 +209,7 @@ def gap_between(
 
 
 def _no_surer(scaled: Ends, absolute: Ends) -> Ends:
-    """Return a gap on another scale that leaves out no gap only where the absolute gap does.
+    """Widen a gap on another scale so that its interval excludes 0 only where that of the absolute gap does.
 
     On the side of no gap it reaches as many times its own value as the absolute gap does.
     """
@@ -223,7 +223,7 @@ def _no_surer(scaled: Ends, absolute: Ends) -> Ends:
 def _scaled_gap(
     sums: SpeakerSums, found: GroupSpread, column: int, kind: Kind, pair: tuple[int, int], tail: float
 ) -> Ends:
-    """Return a difference of logarithms by Welch's t, each group's spread carried over by the delta method."""
+    """Return a difference of logarithms by Welch's t, with standard errors from the delta method."""
     from scipy.stats import t
 
     # The value is the gap as defined; only a spread, which divides by it, needs the half error.
@@ -249,7 +249,7 @@ def _scaled_gap(
 
 
 def unscaled(kind: Kind, ends: Ends) -> Ends:
-    """Return a gap of `gap_between` as the kind says it: a ratio, a share more, or the difference itself."""
+    """Return a gap of `gap_between` in the terms of its kind: a ratio, a relative or an absolute difference."""
     if kind in ("absolute", "log_odds"):
         return ends
     # Ends of groups that hardly err may lie beyond any float, and reports hold finite numbers.
@@ -275,8 +275,8 @@ def gaps_to_others(
     found = spread_between(with_rests(sums), column, _with_rests(sums, noise))
     tail = tail_of("others", count, 1 - level, one_sided=one_sided)
     return [
-        reaching(found.apart(place, count + place, tail), chance.reach(column, place, one_sided=one_sided))
-        for place in range(count)
+        reaching(found.apart(group, count + group, tail), chance.reach(column, group, one_sided=one_sided))
+        for group in range(count)
     ]
 
 
@@ -290,7 +290,7 @@ def gaps_to_one(
     level: float,
     one_sided: bool = False,
 ) -> list[Ends]:
-    """Return each group's rate less that of one group, with joint intervals; nought for that group itself.
+    """Return each group's rate less that of one group, with joint intervals; 0 for that group itself.
 
     Where the reference is not `fixed` but picked by its rate, the intervals hold for all pairs of groups. Where
     `one_sided`, each end is a bound of its own, and the low one that of the test for an excess.
@@ -299,10 +299,10 @@ def gaps_to_one(
     found = spread_between(sums, column)
     tail = tail_of("reference" if fixed else "pairs", count, 1 - level, one_sided=one_sided and fixed)
     gaps = [(0.0, 0.0, 0.0)] * count
-    for place in range(count):
-        if place != reference:
-            reach = chance.reach(column, place, reference, fixed=fixed, one_sided=one_sided)
-            gaps[place] = reaching(found.apart(place, reference, tail), reach)
+    for group in range(count):
+        if group != reference:
+            reach = chance.reach(column, group, reference, fixed=fixed, one_sided=one_sided)
+            gaps[group] = reaching(found.apart(group, reference, tail), reach)
     return gaps
 
 
@@ -315,7 +315,7 @@ def clearest(
     one_sided: bool = False,
     noise: Floats | None = None,
 ) -> tuple[float, int, int | None]:
-    """Return the chance of a difference as clear as the clearest one, and its two groups, None for all others.
+    """Return the joint p-value of the clearest difference, and its two groups (None: all others).
 
     The chance is one less the largest level at which the joint interval of any difference of the family leaves out 0,
     so that test and interval say the same. Where `one_sided`, only rates above what they are compared with count.
@@ -343,8 +343,8 @@ def clearest(
         clear = (found.clear(rows, columns, np.exp(tails[1:-1]), one_sided=one_sided) > 0).any(axis=1)
         first = int(np.argmax(clear)) + 1 if clear.any() else PARTS
         low, high = tails[first - 1], tails[first]
-    place = int(np.argmax(found.clear(rows, columns, np.exp([high]), one_sided=one_sided)))
-    one, other = among[place]
+    best = int(np.argmax(found.clear(rows, columns, np.exp([high]), one_sided=one_sided)))
+    one, other = among[best]
     if family == "pairs" and found.rates.value[one] < found.rates.value[other]:
         one, other = other, one
     p = joint_chance(family, count, float(np.exp(high)), one_sided=one_sided)
@@ -353,9 +353,9 @@ def clearest(
 
 def _contrasts(count: int, family: Family, reference: int | None) -> list[tuple[int, int]]:
     if family == "others":
-        return [(place, count + place) for place in range(count)]
+        return [(group, count + group) for group in range(count)]
     if reference is not None:
-        return [(place, reference) for place in range(count) if place != reference]
+        return [(group, reference) for group in range(count) if group != reference]
     return [(one, other) for one in range(count) for other in range(count) if one < other]
 
 
@@ -371,6 +371,6 @@ def _with_rests(sums: SpeakerSums, noise: Floats | None) -> Floats | None:
 
 
 def reaching(ends: Ends, reach: float) -> Ends:
-    """Return an interval that reaches at least so far on either side of its value."""
+    """Widen an interval to at least this half-width on either side of its value."""
     value, low, high = ends
     return value, min(low, value - reach), max(high, value + reach)

@@ -1,4 +1,4 @@
-"""Errors, hits and trials of every speaker in every group: what all comparisons of groups are made of."""
+"""Sums of errors, hits and trials by speaker and group, from which all comparisons of groups are made."""
 
 from dataclasses import dataclass
 
@@ -29,19 +29,19 @@ class SpeakerSums:
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Who is in which group, shape (speakers, groups)."""
+        """Membership of speakers in groups, shape (speakers, groups)."""
         present: NDArray[np.bool_] = (self.sizes > 0) | (self.errors > 0).any(axis=2)
         return present
 
     @property
     def speakers(self) -> NDArray[np.int64]:
-        """Speakers of each group, shape (groups,)."""
+        """Number of speakers of each group, shape (groups,)."""
         count: NDArray[np.int64] = np.sum(self.present, axis=0, dtype=np.int64)
         return count
 
     @property
     def people(self) -> int:
-        """Speakers in any of the groups; one may be in several."""
+        """Number of speakers in any of the groups, each counted once."""
         return int(self.present.any(axis=1).sum())
 
     def of(self, groups: NDArray[np.int64]) -> "SpeakerSums":

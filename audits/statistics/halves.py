@@ -1,4 +1,4 @@
-"""How far may a number be off that is no mean over units, such as a share of texts near other texts?
+"""Standard errors from random halves, for numbers that are no mean over units (a share of texts near other texts).
 
 Resampling with replacement makes copies, which change who is near whom. Here a sample is cut at random into two halves
 without common units, again and again; how far the two halves' values lie apart says how far the whole may be off.
@@ -14,7 +14,7 @@ Bools = NDArray[np.bool_]
 
 
 def half_splits(units: int, splits: int, rng: np.random.Generator) -> Bools:
-    """Return who is in the first half of each split, shape (splits, units); the halves differ by one unit at most.
+    """Return the first half of each split as a mask, shape (splits, units); halves differ by one unit at most.
 
     >>> half_splits(5, 3, np.random.default_rng(0)).sum(1).tolist()
     [2, 2, 2]
@@ -29,7 +29,7 @@ TINY = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Halved:
-    """A value, and how far apart the two halves of each split lie.
+    """A value with the differences of the two halves of each split.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Halved:
         return float(np.sqrt((self.gaps**2).mean() / 4 + self.chance))
 
     def interval(self, level: float, *, share: bool = False, least: float = 0.0) -> tuple[float, float] | None:
-        """Return Student's interval with as many degrees of freedom as there are splits; None without any spread.
+        """Return Student's interval, with one degree of freedom per split; None where nothing varies.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class Halved:
         return max(0.0, middle - half), min(1.0, middle + half)
 
     def p(self) -> float:
-        """Return the two-sided p-value of Student's t against 0; 1 without any spread."""
+        """Return the two-sided p-value of Student's t against 0; 1 where nothing varies."""
         from scipy.stats import t
 
         error = self.error()
@@ -95,7 +95,7 @@ class Halved:
 
 
 def halved(parts: Floats) -> Halved:
-    """Return the mean over draws of values of a whole (first row) and of the halves of each split (rows 2 and 3, ...).
+    """Return the mean over draws of values of the whole (first row) and of the halves of each split (rows 2, 3, ...).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How unequally do speakers fare, and how much of that lies between groups?
+"""Indices of inequality between speakers, and the part of each that lies between groups.
 
 Two indices of the inequality of a benefit that every speaker draws from a system, each with an exact split into
 inequality between groups and within them, and differential fairness, the largest ratio between two groups of how
@@ -126,7 +126,7 @@ Outcome = Literal["right", "wrong"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferentialFairness:
-    """The largest log ratio between two groups of how often a word ends in one way.
+    """The largest log ratio between two groups of the share of words with one outcome.
 
     `groups` are the group in which `outcome` is the most likely and the one in which it is the least likely.
     """
@@ -191,9 +191,9 @@ def differential_fairness(
     contrasts *= np.where(contrasts @ points < 0, -1.0, 1.0)[:, None]
     floor = _unseen_variance(right, wrong, points, clusters)
     found = simultaneous_contrasts(points, drawn, contrasts, np.tile(clusters, 2), level=level, floor=floor)
-    place = int(np.argmax(found.value))
-    value, low, high = found.at(place)
-    ends = int(np.argmax(contrasts[place])), int(np.argmin(contrasts[place]))
+    largest = int(np.argmax(found.value))
+    value, low, high = found.at(largest)
+    ends = int(np.argmax(contrasts[largest])), int(np.argmin(contrasts[largest]))
     return DifferentialFairness(
         value=value,
         low=max(low, 0.0),
@@ -229,14 +229,14 @@ def _check(benefits: Floats, groups: Whole, weights: Floats) -> None:
 
 
 def _grouped(weights: Floats, groups: Whole, values: Floats | None = None) -> Floats:
-    """Return sums of values over the members of each group, or how many they are, shape (samples, groups)."""
+    """Return the sum of values over the members of each group, or their number, shape (samples, groups)."""
     count = int(groups.max()) + 1
     if groups.ndim == 1:
         member = np.eye(count)[groups]
         return weights @ (member if values is None else member * values[:, None])
-    places = groups + count * np.arange(len(groups))[:, None]
+    cells = groups + count * np.arange(len(groups))[:, None]
     each = weights if values is None else weights * values
-    sums = np.bincount(places.ravel(), each.ravel(), len(groups) * count).reshape(len(groups), count)
+    sums = np.bincount(cells.ravel(), each.ravel(), len(groups) * count).reshape(len(groups), count)
     return np.asarray(sums, dtype=np.float64)
 
 
@@ -245,7 +245,7 @@ def _sum(terms: Floats) -> Floats:
 
 
 def _moments(benefits: Floats, alpha: float) -> Floats:
-    """Return what the index averages: b^a, b log b for a = 1, or log b for a = 0, with 0 log 0 = 0."""
+    """Return the terms that the index averages: b^a, b log b for a = 1, or log b for a = 0, with 0 log 0 = 0."""
     if alpha not in (0.0, 1.0):
         return np.asarray(benefits**alpha, dtype=np.float64)
     logs = np.log(np.where(benefits > 0, benefits, 1.0))

@@ -1,4 +1,4 @@
-"""How far does each speaker move an estimate? What one needs to add and subtract estimates of the same people.
+"""Influences: how far each speaker moves an estimate, so that estimates of the same people add and subtract.
 
 A rate, a variance and a difference of accuracies are told from one another only by how far a speaker moves them.
 With these moves kept, any sum of estimates has its interval at once, paired where the people are the same, and no
@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """An estimate, and by how much each of the units (speakers) moves it, shape (units,).
+    """An estimate with the influence of each unit (speaker) on it, shape (units,).
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Moved:
         return self.value - half, self.value + half
 
     def p(self, strata: Bools, sizes: Floats | None = None) -> float:
-        """Return the two-sided p-value of Student's t against 0; 1 where nothing can be judged."""
+        """Return the two-sided p-value of Student's t against 0; 1 where there is no standard error."""
         from scipy.stats import t
 
         error, freedom = self.error(strata, sizes)
@@ -116,7 +116,7 @@ def rate(successes: Floats, trials: Floats) -> Moved:
 
 
 def left_out(value: float, without: Floats, strata: Bools) -> Moved:
-    """Return an estimate that was computed again without each unit (stratified delete-one jackknife).
+    """Return an estimate from its values without each unit (stratified delete-one jackknife).
 
     In stratum h unit u moves it by (m_h - 1) / m_h (mean_h - value without u), which gives the jackknife's
     standard error (Shao and Tu 1995, equation 6.11).

@@ -1,4 +1,4 @@
-"""How far does a statistic move with each of its units, and what interval does that leave?"""
+"""Delete-one jackknife: weights with one unit left out, and the interval of a statistic."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ MOST = 1000
 
 
 def left_out(units: int) -> Floats:
-    """Return how often each unit counts where one after another is left out, shape (times, units).
+    """Return the weights of the units with one after another left out, shape (times, units).
 
     Of more than a thousand units a thousand blocks are left out, of units far apart in their order.
 

@@ -1,4 +1,4 @@
-"""Which epsilon are credible, given how often an attack was right and wrong on members and non-members?
+"""Credible interval of epsilon from the counts of an attack's hits and false alarms.
 
 False positive and false negative rates have independent posteriors; the probability of "at most epsilon" is the mass
 of the pairs of rates that (epsilon, delta)-privacy allows (Zanella-Beguelin and others 2022). The interval is
@@ -66,7 +66,7 @@ def joint_beta(tp: int, tn: int, fp: int, fn: int, *, delta: float, level: float
 
 @dataclass(frozen=True, slots=True)
 class _Corner:
-    """Pairs of rates that are too good to be allowed; turned round, x -> 1 - x and y -> 1 - y, those too bad."""
+    """The corner of pairs of rates that are too good to be allowed; mirrored (1 - x, 1 - y), those too bad."""
 
     x: Floats
     alpha: float

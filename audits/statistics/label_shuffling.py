@@ -1,4 +1,4 @@
-"""What do labels shuffled over the speakers make of the gaps?
+"""Permutation of group labels over the speakers: noise floors, p-values and least interval widths of gaps.
 
 One set of shuffles answers for all columns (layers or systems): how large a gap noise makes, how seldom one as large
 as the observed, and how wide the interval of a gap has to be at least.
@@ -21,7 +21,7 @@ and one group of reference (likewise); each over its standard error."""
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """What the observed labels and shuffled ones make of the gaps in every column.
+    """The observed gaps and those under shuffled labels, in every column.
 
     `observed`, (columns,), and `shuffled`, (permutations, columns), hold the largest difference over its standard
     error by what is compared; `gaps`, (permutations, columns), the largest gap. The variances are those observed,
@@ -38,7 +38,7 @@ class Chance:
     def reach(
         self, column: int, one: int, other: int | None = None, *, fixed: bool = False, one_sided: bool = False
     ) -> float:
-        """Return the difference of two groups, or of a group and the others, that shuffled labels seldom exceed.
+        """Return the critical difference of two groups, or of a group and the others, under shuffled labels.
 
         Where `fixed`, the other group is the one of reference, whatever the rates are. Where `one_sided`, only
         differences upwards count, from the others or from that group. Within as much of the observed
@@ -57,7 +57,7 @@ class Chance:
 def shuffle_labels(
     sums: SpeakerSums, repeats: int, rng: np.random.Generator, *, level: float, reference: int | None = None
 ) -> Chance:
-    """Shuffle the labels over the speakers and compare again, in all columns at once.
+    """Shuffle the labels over the speakers and recompute the gaps, in all columns at once.
 
     `reference` is the number of a group with which all others are compared.
     """
@@ -84,8 +84,8 @@ def shuffle_labels(
 
 def _rates(joined: Floats, columns: int) -> tuple[Floats, Floats]:
     """Return the rates and their cluster variances, each (samples, groups, columns)."""
-    errors, squares, products = (joined[..., place * columns : (place + 1) * columns] for place in range(3))
-    sizes, sizes2, speakers = (joined[..., 3 * columns + place, None] for place in range(3))
+    errors, squares, products = (joined[..., block * columns : (block + 1) * columns] for block in range(3))
+    sizes, sizes2, speakers = (joined[..., 3 * columns + block, None] for block in range(3))
     rates = ratio(errors, sizes)
     # Half an error among one speaker more: groups of speakers all alike lie infinitely many errors apart.
     share = 0.5 / (speakers + 1.0)

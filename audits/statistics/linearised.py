@@ -1,4 +1,4 @@
-"""How do two pooled rates differ, with a standard error from whole clusters and no resampling?"""
+"""Differences of two pooled rates with linearised standard errors over clusters, without resampling."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """Differences of two rates or their logarithms, arrays of shape (pairs,); NaN where a rate does not exist.
+    """Differences of two rates or of their logarithms, arrays of shape (pairs,); NaN where a rate is undefined.
 
     `freedom` are Satterthwaite's degrees of freedom for the standard error `error`.
     """
@@ -23,7 +23,7 @@ class Differences:
     freedom: Floats
 
     def p(self) -> Floats:
-        """Return the two-sided p-values of Student's t; 1 where there is no difference or none can be judged."""
+        """Return the two-sided p-values of Student's t; 1 where the difference is 0 or has no standard error."""
         from scipy.stats import t
 
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -42,7 +42,7 @@ class Differences:
 def linearised_differences(
     errors: tuple[Floats, Floats], sizes: tuple[Floats, Floats], *, log: bool = False
 ) -> Differences:
-    """Return pooled rate less pooled rate, or log ratio, with the linearised variance over clusters.
+    """Return differences of pooled rates, or log ratios, with linearised variances over clusters.
 
     With r = E / N and clusters i, each rate moves by z_i = (e_i - r n_i) / N, over r for its logarithm; clusters that
     are in both add the difference of the two (Taylor linearisation: Wolter 2007, chapter 6). Variance and degrees of

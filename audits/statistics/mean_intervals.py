@@ -1,4 +1,4 @@
-"""How far would the mean of a few independent, perhaps skewed numbers move with other ones?
+"""Intervals of the mean, or of a ratio of sums, of a few independent and perhaps skewed numbers.
 
 Nothing is resampled, so that an interval hangs on the numbers alone. Measured over 2,000 repeats at 95 %, with 2, 3, 5,
 8, 20 and 50 numbers: exponential ones are covered in 95 to 97 %, log-normal ones of sigma 1 in 93 to 95 %, of sigma 1.5
@@ -29,7 +29,7 @@ CAREFUL = 1.5
 def mean_interval(
     values: Floats, *, level: float = 0.95, positive: bool = False
 ) -> tuple[str, tuple[float, float]] | None:
-    """Return the method and the ends of the interval of a mean of n independent numbers.
+    """Return method and ends of the interval of a mean of n independent numbers.
 
     The ends are the outermost of up to three intervals with Student's quantiles t on n - 1 degrees of freedom: m -+ t s
     / sqrt(n); the same after Hall's cubic transformation, which removes skew (Hall 1992, "On the removal of skewness
@@ -73,7 +73,7 @@ def mean_interval(
 
 
 def claim_interval(values: Floats, *, level: float = 0.95, claims: int = 1) -> tuple[float, float] | None:
-    """Return the ends of an interval of a mean on which it is claimed that the mean is above or below zero.
+    """Return the ends of an interval of a mean that is safe for a claim that the mean is above or below zero.
 
     As `mean_interval`, but for all `claims` together (Bonferroni), with half of the degrees of freedom and half as much
     skew again. Where several such means are zero, the chance that any interval leaves it out stays near 1 - level even
@@ -99,7 +99,7 @@ def claim_interval(values: Floats, *, level: float = 0.95, claims: int = 1) -> t
 
 
 def ratio_interval(above: Floats, below: Floats, *, level: float = 0.95) -> tuple[str, tuple[float, float]] | None:
-    """Return the method and the ends of the interval of sum(a) / sum(b), of n pairs that are never negative.
+    """Return method and ends of the interval of sum(a) / sum(b) over n pairs of non-negative numbers.
 
     That of `mean_interval` for the numbers r + (a - r b) / mean(b), whose mean is the ratio r and whose spread is that
     of r to first order; but it reaches at least as far as Student's t with the larger of two standard errors that hold
@@ -145,7 +145,7 @@ def ratio_interval(above: Floats, below: Floats, *, level: float = 0.95) -> tupl
 
 
 def alike(values: Floats) -> bool:
-    """Tell whether numbers differ by no more than rounding.
+    """Tell whether all numbers are equal up to rounding.
 
     >>> alike(np.full(3, 0.1)), alike(np.array([0.1, 0.1 + 1e-16])), alike(np.array([1.0, 1.001]))
     (True, True, False)
@@ -174,7 +174,7 @@ def _moments(values: Floats) -> tuple[float, float, float]:
 
 
 def _outer(mean: float, error: float, skew: float, quantile: float) -> tuple[float, float]:
-    """Return the outer of Student's ends and those after Hall's transformation; skew is that over the root of n."""
+    """Return the outer ends of Student's interval and of Hall's transformation; `skew` is skewness over sqrt(n)."""
     below, above = quantile, quantile
     # Beyond this the transformation turns back; there it stretches the longer side threefold.
     skew = max(-1 / quantile, min(skew, 1 / quantile)) if quantile > 0 else skew

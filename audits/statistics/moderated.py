@@ -1,4 +1,4 @@
-"""How may many variances, each of a few values, lend each other strength without being taken for equal?"""
+"""Moderated variances: many variances of a few values each, drawn towards a common one (empirical Bayes)."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ LEAST = 1e-8
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Moderated:
-    """Variances drawn towards a common one.
+    """Variances shrunk towards a common one.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Moderated:
 
 
 def squeeze(variances: Floats, df: float | Floats, *, caution: float = 0.0, most: float | None = None) -> Moderated:
-    """Return variances drawn to a common one, by as much as they are alike (Smyth 2004, sections 6.1 and 6.2).
+    """Shrink variances to a common one, the more the more alike they are (Smyth 2004, sections 6.1 and 6.2).
 
     The variance s^2 with d degrees of freedom becomes (d0 s0^2 + d s^2) / (d0 + d), with d0 + d degrees of freedom.
     The mean and variance of log s^2 over the m variances give s0^2 and d0, by the digamma and trigamma functions.

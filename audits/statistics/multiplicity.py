@@ -1,4 +1,4 @@
-"""What is left of several p-values once one has looked at all of them?"""
+"""Correction of p-values for multiple testing: Holm, and Benjamini and Hochberg."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -31,7 +31,7 @@ def adjust(p_values: Sequence[float], method: Literal["holm", "bh"]) -> list[flo
 
 
 def scaled(raw: MaybeEnds, adjusted: float) -> MaybeEnds:
-    """Return an adjusted p-value with the ends of the raw one, moved by as much and never above 1.
+    """Return an adjusted p-value with the Monte Carlo ends of the raw one scaled alike, never above 1.
 
     Examples
     --------

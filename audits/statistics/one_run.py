@@ -1,4 +1,4 @@
-"""How much privacy must have been lost if so many guesses of who was included came out right, in a single run?
+"""Privacy auditing with one training run: lower bounds of epsilon from right guesses of who was included.
 
 Each of m canaries was included or not by a fair coin of its own. Whoever sees the model guesses for some of them and
 abstains for the rest; an (epsilon, delta)-private training makes many right guesses improbable (Steinke, Nasr and
@@ -24,7 +24,7 @@ WIDTH = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guesses:
-    """How many canaries were to be guessed to be in and out, those of the highest and lowest scores, and how many were.
+    """Guesses on canaries: how many of the highest and lowest scores were guessed in and out, and how many rightly.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Guesses:
 
 
 def one_run_p(correct: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
-    """Return a bound of the probability of so many right guesses under (epsilon, delta)-privacy.
+    """Return an upper bound of the probability of so many right guesses under (epsilon, delta)-privacy.
 
     With f(v) = P[Binomial(guesses, 1 / (1 + exp(-epsilon))) >= v] it is f(v) + 2 m delta max_i (f(v - i) - f(v)) / i
     over 1 <= i <= v, and at most 1 (theorem 5.2). (f(v - i) - f(v)) / i is the mean of the i probabilities below v,
@@ -150,7 +150,7 @@ def one_run_search(
     level: float = 0.95,
     order: ArrayLike | None = None,
 ) -> tuple[float, Guesses]:
-    """Return the largest epsilon over a grid of guesses, and the guesses that give it.
+    """Return the largest epsilon over a grid of guesses, and the guesses behind it.
 
     It is no confidence bound: the best of many pairs was chosen after the fact, and exceeds the truth far more often
     than 1 - level. Choose the pair on one half of the canaries and bound epsilon with the other, or divide 1 - level
@@ -174,20 +174,20 @@ def one_run_search(
     right = _right(scores, included, pairs, order)
     canaries = int(np.size(scores))
     _check(0, 0, canaries, delta)
-    epsilon, place = _greatest(right, pairs.sum(1), canaries, delta, _tail(level))
-    return epsilon, Guesses(high=int(pairs[place, 1]), low=int(pairs[place, 0]), correct=int(right[place]))
+    epsilon, index = _greatest(right, pairs.sum(1), canaries, delta, _tail(level))
+    return epsilon, Guesses(high=int(pairs[index, 1]), low=int(pairs[index, 0]), correct=int(right[index]))
 
 
 def _right(scores: ArrayLike, included: ArrayLike, pairs: Integers, order: ArrayLike | None) -> Integers:
-    """Count the right guesses of each pair (k-, k+), for the price of one sorting."""
+    """Count the right guesses of each pair (k-, k+) with one sort of the scores."""
     values, member = np.asarray(scores, dtype=np.float64), np.asarray(included, dtype=bool)
     if values.ndim != 1 or member.shape != values.shape or not np.isfinite(values).all():
         raise ValueError(f"finite scores and who is included, one each: got shapes {values.shape} and {member.shape}")
     if pairs.min() < 0 or pairs.sum(1).max() > len(values):
         raise ValueError(f"more guesses than the {len(values)} canaries, or fewer than none")
     ties = np.zeros(len(values)) if order is None else np.asarray(order)
-    places = np.lexsort((ties, values))
-    member, values, ties = member[places], values[places], ties[places]
+    ranking = np.lexsort((ties, values))
+    member, values, ties = member[ranking], values[ranking], ties[ranking]
     apart = (np.diff(values) != 0) | (np.diff(ties) != 0)
     edges = np.concatenate([[0], np.flatnonzero(apart) + 1, [len(values)]])
     before = np.concatenate([[0], np.cumsum(member)])
@@ -198,31 +198,31 @@ def _right(scores: ArrayLike, included: ArrayLike, pairs: Integers, order: Array
 
 
 def _greatest(correct: Integers, guesses: Integers, canaries: int, delta: float, tail: float) -> tuple[float, int]:
-    """Return the largest epsilon that any of several counts refutes, and the place of that count.
+    """Return the largest epsilon that any of several counts refutes, and the index of that count.
 
     Whatever is refuted with delta is refuted without, where epsilon is a quantile: this orders the counts, and once
     an epsilon is reached drops those that cannot reach it. One bisection serves all that are left.
     """
     ceilings = _without_delta(correct, guesses, tail)
     order = np.argsort(-ceilings, kind="stable")
-    best, place = max(0.0, float(ceilings[order[0]])), int(order[0])
+    best, index = max(0.0, float(ceilings[order[0]])), int(order[0])
     if delta == 0 or best == 0:
-        return best, place
+        return best, index
     best, start, size = 0.0, 0, 1
     while start < len(order) and ceilings[order[start]] > best:
         some = order[start : start + size]
         found = _bisected(correct[some], guesses[some], canaries, delta, tail, ceilings[some], best)
         if found is not None:
-            best, place = found[0], int(some[found[1]])
+            best, index = found[0], int(some[found[1]])
         # The highest ceilings mostly settle it at once; growing blocks keep the bisections few where they do not.
         start, size = start + size, 8 * size
-    return best, place
+    return best, index
 
 
 def _bisected(
     correct: Integers, guesses: Integers, canaries: int, delta: float, tail: float, ceilings: Floats, low: float
 ) -> tuple[float, int] | None:
-    """Return the largest epsilon from `low` up that a count refutes, and its place; None where `low` itself stands."""
+    """Return the largest epsilon that a count refutes, with its index; None where none refutes `low`."""
     left, high = np.arange(len(correct)), float(ceilings.max())
 
     def refuting(epsilon: float) -> Integers:
@@ -243,7 +243,7 @@ def _bisected(
 
 
 def _p(correct: Integers, guesses: Integers, canaries: int, epsilon: float, delta: float, stop: float = 1.0) -> Floats:
-    """Return the p-values of several counts at one epsilon; of those of at least `stop`, any such value."""
+    """Return the p-values of several counts at one epsilon; those of at least `stop` need not be exact."""
     q, weight = float(expit(epsilon)), 2.0 * canaries * delta
     tails = _upper(correct, guesses, q)
     values = tails.copy()
@@ -264,7 +264,7 @@ def _p(correct: Integers, guesses: Integers, canaries: int, epsilon: float, delt
 
 
 def _upper(least: Integers, trials: Integers, q: float) -> Floats:
-    """Return P[Binomial(trials, q) >= least], as accurate far out as near the mean."""
+    """Return P[Binomial(trials, q) >= least], accurate also in the far tail."""
     shape = np.maximum(least, 1)
     # As an incomplete beta function: 1 less the lower tail would have no digits left far out.
     return np.where(least > 0, betainc(shape, trials - shape + 1.0, q), 1.0)

@@ -1,4 +1,4 @@
-"""How much privacy must a single run have lost if its privacy is that of a Gaussian mechanism?
+"""Privacy auditing with one training run, under the assumption of a Gaussian mechanism (f-DP).
 
 A mechanism is mu-Gaussian private if no test tells two neighbouring data sets better apart than a normal variable of
 unit variance from one shifted by mu. Supposing that of the training, right guesses of who was included refute larger

@@ -1,4 +1,4 @@
-"""Could the gap have come from who happens to be in which group?
+"""Permutation tests over clusters, their Monte Carlo intervals, and how many permutations a test needs.
 
 The labels are shuffled over the clusters (speakers), never over the items inside them: items of one
 speaker are not exchangeable with those of another.
@@ -75,8 +75,8 @@ def _swapped_within(flat: Floats, present: Bools, block: int, rng: np.random.Gen
     source = np.argsort(keys, axis=2, kind="stable")
     totals = np.zeros((block, present.shape[1], flat.shape[2]))
     for cluster, parts in enumerate(flat):
-        for place in range(int(present[cluster].sum())):
-            totals[:, target[cluster, place]] += parts[source[:, cluster, place]]
+        for slot in range(int(present[cluster].sum())):
+            totals[:, target[cluster, slot]] += parts[source[:, cluster, slot]]
     return totals
 
 
@@ -102,7 +102,7 @@ def monte_carlo_p(observed: float, permuted: Floats, *, level: float = 0.95) -> 
 
 
 def enough_permutations(asked: int, tests: int, level: float) -> int:
-    """Return how many permutations to make so that one of many tests can reject after Holm's correction.
+    """Return the number of permutations with which one of many tests can reject after Holm's correction.
 
     Twenty times as many as the smallest p-value needs, up to `MOST`; at least twice as many, up to `MOST_NEEDED`; never
     fewer than were asked for.
@@ -119,7 +119,7 @@ def enough_permutations(asked: int, tests: int, level: float) -> int:
 
 
 def out_of_reach(permutations: int, tests: int, level: float) -> str:
-    """Say that no p-value of so many permutations can pass Holm's correction at this level; empty where one can.
+    """Return the text that too few permutations were made for Holm's correction at this level; empty where enough.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def out_of_reach(permutations: int, tests: int, level: float) -> str:
 
 
 def few_resamples(resamples: int, level: float) -> str:
-    """Say that fewer than two of so many bootstrap samples lie beyond an end of an interval; empty where more do.
+    """Return the text that fewer than two bootstrap samples lie beyond an end of an interval; empty where more do.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How do error rates differ between levels once other attributes and controls are held fixed?
+"""Log-linear (Poisson) models of error rates with cluster-robust variances: generalised estimating equations.
 
 Errors are counts per reference word, and clips of one speaker are alike. A log-linear model of the rate is fitted
 with every word counting alike, so that its ratios are those of pooled rates; all variances come from whole clusters.
@@ -23,7 +23,7 @@ _STEPS = 100
 
 
 class NotFitted(ValueError):
-    """The model has no usable fit for these clips, for the reason in the message.
+    """The model has no usable fit for these clips; the message states the reason.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class NotFitted(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoissonFit:
-    """A fitted log-linear model of error rates, with what each cluster (speaker) added to it.
+    """A fitted log-linear model of error rates, with the contributions of each cluster (speaker).
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def fit_poisson_gee(errors: Floats, sizes: Floats, design: Floats, clusters: NDA
 
 
 def without_each(fit: PoissonFit, contrasts: Floats) -> tuple[Floats, Floats]:
-    """Return what each cluster could move contrasts by, and what of it the clusters share, were the model true.
+    """Return, under the model, the variance of each cluster's move of contrasts, and the part that clusters share.
 
     With bread B = sum_s B_s and x_s = (B - B_s)^-1 c, cluster s moves the contrast c by g_s = x_s' t_s, t_s its score.
     Where the model's variance holds, cov(g_s, g_r) = [s = r] x_s' B_s x_s - h_s' h_r with h_s = B^(-1/2) B_s x_s.
@@ -196,7 +196,7 @@ def _checked(errors: Floats, sizes: Floats, design: Floats, clusters: NDArray[np
 
 
 def _basis(errors: Floats, design: Floats, cluster: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Return orthonormal columns and the triangle that makes the design of them, or say why there is no fit."""
+    """Return the QR factors of the design, or raise `NotFitted` with the reason."""
     needed, present = design.shape[1] + 2, int(cluster.max(initial=-1)) + 1
     if present < needed:
         raise NotFitted(f"{present} clusters for {design.shape[1]} columns, at least {needed} are needed")
@@ -225,7 +225,7 @@ def _first_dependent(design: Floats) -> int | None:
 
 
 def _refuse_sole_cluster(basis: Floats, triangle: Floats, cluster: NDArray[np.int64]) -> None:
-    """Refuse a coefficient that one cluster decides alone: between clusters it has no variance to estimate."""
+    """Refuse a coefficient that a single cluster decides: between clusters it has no variance to estimate."""
     leverage = np.bincount(cluster, (basis**2).sum(axis=1))
     # The leverages add up to p, so that only a few clusters can hold a whole direction.
     for sole in np.flatnonzero(leverage > 1 - _DEPENDENT):
@@ -236,7 +236,7 @@ def _refuse_sole_cluster(basis: Floats, triangle: Floats, cluster: NDArray[np.in
 
 
 def _solved(errors: Floats, sizes: Floats, basis: Floats) -> Floats:
-    """Return the coefficients by Newton's steps, halved where one would go too far: the likelihood is concave."""
+    """Return the coefficients by Newton's method with step halving; the likelihood is concave."""
     offset = np.log(sizes)
     # The columns need not hold that of ones by itself: the nearest to the rate of all.
     found: Floats = np.linalg.lstsq(basis, np.full(len(basis), np.log(errors.sum()) - np.log(sizes.sum())), rcond=None)[
@@ -269,7 +269,7 @@ def _solved(errors: Floats, sizes: Floats, basis: Floats) -> Floats:
 
 
 def _unseen(covariance: Floats, weighted: Floats, back: Floats) -> Floats:
-    """Return the roots of the model's variance along directions in which the clusters show none, shape (directions, p).
+    """Return square roots of the model's variance in directions where the clusters show none, shape (directions, p).
 
     As where all speakers of a level have the very same rate: they say nothing of its spread. The directions are those
     of the covariance over the model's own, the inverse of its bread.
@@ -294,7 +294,7 @@ def _reduced(weighted: Floats, cluster: NDArray[np.int64], score: Floats) -> Flo
 
 
 def _by_block(weighted: Floats, cluster: NDArray[np.int64], clusters: int) -> Iterator[tuple[slice, Floats]]:
-    """Yield which clusters, and their parts of the bread, shape (clusters of the block, p, p)."""
+    """Yield blocks of clusters with their parts of the bread, shape (clusters of the block, p, p)."""
     for start in range(0, clusters, _BLOCK):
         part = slice(start, min(start + _BLOCK, clusters))
         inside = (cluster >= start) & (cluster < part.stop)

@@ -1,4 +1,4 @@
-"""What do models of error rates show: intervals and tests that hold where few or uneven clusters decide.
+"""Intervals and tests of log-linear models of error rates, valid with few or uneven clusters.
 
 Variances are those of Mancl and DeRouen (2001), with each cluster's own fit to itself taken out. How well such a
 variance is known follows from the design (Bell and McCaffrey 2002; Pustejovsky and Tipton 2018) and from the moves.
@@ -36,7 +36,7 @@ def freedom(fit: PoissonFit, contrasts: Floats) -> float:
 
 
 def freedom_by_design(fit: PoissonFit, contrasts: Floats) -> float:
-    """Return the degrees of freedom of the covariance of contrasts that the design alone leaves: see `freedom`."""
+    """Return the degrees of freedom of the covariance of contrasts by the design alone (see `freedom`)."""
     own, shared = without_each(fit, contrasts)
     expected = own.sum(axis=0) - np.einsum("sak,sbk->ab", shared, shared)
     values, vectors = np.linalg.eigh(expected)
@@ -99,23 +99,23 @@ def wald_test(fit: PoissonFit, columns: Sequence[int]) -> float:
     """
     from scipy.stats import f
 
-    places = list(columns)
-    q = len(places)
-    if q == 0 or len(set(places)) < q:
-        raise ValueError(f"no joint test of columns {places}")
-    known = freedom(fit, np.eye(fit.coefficients.size)[places])
+    indices = list(columns)
+    q = len(indices)
+    if q == 0 or len(set(indices)) < q:
+        raise ValueError(f"no joint test of columns {indices}")
+    known = freedom(fit, np.eye(fit.coefficients.size)[indices])
     rest = known - q + 1
     if rest <= 0:
         return 1.0
-    values = fit.coefficients[places]
-    wald = float(values @ np.linalg.solve(fit.covariance[np.ix_(places, places)], values))
+    values = fit.coefficients[indices]
+    wald = float(values @ np.linalg.solve(fit.covariance[np.ix_(indices, indices)], values))
     return float(f.sf(rest / (known * q) * wald, q, rest))
 
 
 def attenuation(
     before: PoissonFit, contrast_before: Floats, after: PoissonFit, contrast_after: Floats, *, level: float
 ) -> Ends:
-    """Return value, low and high of how much smaller a level's log ratio became by adjusting.
+    """Return value, low and high of the decrease of a level's log ratio by adjusting.
 
     Both fits are of the same clips and clusters. The variance of the difference before - after is
     sum_s (a_s - b_s)^2 over the clusters, a_s and b_s their bias-reduced influences on the two contrasts,
@@ -138,7 +138,7 @@ def attenuation(
 def share_left(
     before: PoissonFit, contrast_before: Floats, after: PoissonFit, contrast_after: Floats, *, level: float
 ) -> Ends | None:
-    """Return value, low and high of the share of a level's log ratio that adjusting leaves; None without an interval.
+    """Return value, low and high of the share of a level's log ratio left after adjusting; None without an interval.
 
     With M the log ratio before and A that after, the shares r for which A - r M lies within t standard errors of 0,
     those of the paired influences of both fits (Fieller 1954). Where M itself may be 0 there is no such interval, and
@@ -174,7 +174,7 @@ def share_left(
 def _paired(
     before: PoissonFit, contrast_before: Floats, after: PoissonFit, contrast_after: Floats
 ) -> tuple[Floats, float]:
-    """Return what each cluster moves both contrasts by, shape (2, clusters), and the fewer degrees of freedom.
+    """Return the moves of both contrasts by each cluster, shape (2, clusters), and the smaller degrees of freedom.
 
     Where clusters do not differ, the same chance moves both: it is one more column, of its size in each.
     """

@@ -1,4 +1,4 @@
-"""What is the error rate of a small group likely to be, given those of all the others?
+"""Shrinkage of the error rates of small groups towards the pooled rate (Gamma-Poisson empirical Bayes).
 
 A rate from a few hundred words is mostly noise. Empirical Bayes draws it towards the rate of everybody, the more
 so the fewer words there are and the more alike the groups are; how alike they are is learnt from the groups.
@@ -22,7 +22,7 @@ STEPS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrunken:
-    """Rates of groups drawn towards the rate of all, arrays of shape (groups,).
+    """Rates of groups shrunk towards the rate of all, arrays of shape (groups,).
 
     `prior_mean` is the rate of all, `prior_words` how many words it weighs as much as for each group (0: nothing was
     pooled), and `design_effect` how many times more the rate of each varies than if every word went wrong on its own.

@@ -1,4 +1,4 @@
-"""Does a matrix of languages by languages go with what is known of their pairs, such as having one script?
+"""Permutation test of a matrix of languages by languages against a covariate of their pairs, such as a shared script.
 
 Cells of one row or column are not independent. So rows and columns are relabelled together, and what is found is
 compared with what would be found if the languages had each other's places (Mantel 1967; Hubert 1987: quadratic
@@ -32,12 +32,12 @@ COLLINEAR = 1e-10
 
 
 class Undefined(ValueError):
-    """There is no test for these cells and covariates; the message says why."""
+    """The test is undefined for these cells and covariates; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QapTest:
-    """A statistic with its permutation test.
+    """A statistic of a matrix with its permutation test.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def permutation_test(
     adjust: Sequence[Floats] = (),
     repeats: int = 20_000,
 ) -> QapTest:
-    """Return how the cells of a matrix go with a covariate of their pairs, and the permutation test of it.
+    """Return the association of a matrix with a covariate of pairs, and its permutation test.
 
     All statistics are compared by the correlation of cells and covariate, which grows with them and has about the same
     spread whatever cells are missing. Of up to eight languages all orders are gone through, of more some are drawn and
@@ -145,7 +145,7 @@ def permutation_test(
 
 
 def _correlations(compare: "_Comparison", moved: Floats, orders: Ints) -> Floats:
-    """Return those of all arrangements that have one, that of the first order, which is as observed, in front."""
+    """Return the correlations of all arrangements that have one, the observed one first."""
     size = max(1, BLOCK_CELLS // moved.size)
     blocks = (_arranged(moved, orders[start : start + size]) for start in range(0, len(orders), size))
     found = np.concatenate([compare.correlations(block) for block in blocks])
@@ -169,7 +169,7 @@ def _check(matrix: Floats, covariate: Floats, statistic: Statistic, adjust: Sequ
 
 
 def _left_by(covariate: Floats, others: Sequence[Floats], present: Bools) -> Floats:
-    """Return what the other covariates, fitted to the cells that are there, leave of one; the diagonal is 0."""
+    """Return the residuals of a covariate regressed on the others over the cells present; the diagonal is 0."""
     off = ~np.eye(len(covariate), dtype=bool)
     left = np.where(off, covariate - covariate[present].mean(), 0.0)
     before = float((left[present] ** 2).sum())
@@ -208,7 +208,7 @@ class _Comparison:
             raise Undefined("the cells are all alike, or follow from the covariates that are adjusted for")
 
     def correlations(self, moved: Floats) -> Floats:
-        """Return them, shape (block,); NaN where the cells that are there all have one value of the covariate."""
+        """Return the correlations, shape (block,); NaN where the covariate is constant over the cells present."""
         product, left = self._moments(moved)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(left > 0, product / np.sqrt(left * self._size), np.nan)
@@ -227,9 +227,9 @@ class _Comparison:
         return x @ self._cells, np.where(left > COLLINEAR * whole, left, 0.0)
 
 
-def _ranked(places: Floats) -> Floats:
-    """Return mean ranks within rows, shape (block, cells), of whole numbers above 0; counted, not sorted."""
-    codes, kinds = places.astype(np.int64), int(places.max()) + 1
+def _ranked(values: Floats) -> Floats:
+    """Return mean ranks within rows, shape (block, cells), of positive integers; counted, not sorted."""
+    codes, kinds = values.astype(np.int64), int(values.max()) + 1
     rows = kinds * np.arange(len(codes))[:, None]
     counts = np.bincount((codes + rows).ravel(), minlength=kinds * len(codes)).reshape(len(codes), kinds)
     ranks: Floats = (counts.cumsum(1) - (counts - 1) / 2).ravel()[codes + rows]
@@ -256,7 +256,7 @@ def _arranged(values: NDArray[Any], orders: Ints) -> NDArray[Any]:
 
 
 def _alike(moved: Floats, orders: Ints, present: Bools, *, turned: bool) -> int:
-    """Return how many arrangements no cells can tell from the given one, or, where its sign is `turned`, from that."""
+    """Count the arrangements that equal the given one in all cells present, or where `turned` its mirror image."""
     cells = _arranged(moved, orders)[:, np.flatnonzero(present)]
     alike = np.isclose(cells, cells[0], rtol=0, atol=TIE).all(1)
     if turned and present.sum() == len(moved) * (len(moved) - 1):
@@ -265,7 +265,7 @@ def _alike(moved: Floats, orders: Ints, present: Bools, *, turned: bool) -> int:
 
 
 def symmetries(covariate: Floats) -> int:
-    """Return in how many orders of the languages a covariate is the same, shape (n, n), the diagonal not used.
+    """Count the orders of the languages that leave a covariate unchanged, shape (n, n), without the diagonal.
 
     Orders within sets of interchangeable languages, and of interchangeable such sets, are counted, which for classes
     are all there are; any others are not, and as many arrangements are then taken to be possible.

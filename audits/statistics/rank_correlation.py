@@ -1,4 +1,4 @@
-"""Do two columns of numbers rise and fall together, and would chance do as much? Spearman's coefficient over units."""
+"""Spearman's rank correlation over units, its interval and its permutation p-value."""
 
 import math
 from itertools import permutations
@@ -17,7 +17,7 @@ _TIE = 1e-12
 
 
 def spearman(x: Floats, y: Floats) -> float | None:
-    """Return the rank correlation of two columns, shape (units,) each; None where one is all alike.
+    """Return the rank correlation of two columns, shape (units,) each; None where one is constant.
 
     >>> spearman(np.array([1.0, 2, 3, 4]), np.array([1.0, 9, 4, 16])), spearman(np.ones(3), np.arange(3.0))
     (0.8, None)
@@ -27,7 +27,7 @@ def spearman(x: Floats, y: Floats) -> float | None:
 
 
 def spearman_rows(x: Floats, y: Floats) -> Floats:
-    """Return the rank correlation of every row of two arrays, shape (rows, units) each; NaN where one is all alike.
+    """Return the rank correlation of each row of two arrays, shape (rows, units) each; NaN where one is constant.
 
     >>> spearman_rows(np.array([[1.0, 2, 3], [1, 1, 1]]), np.array([[10.0, 40, 20], [3, 2, 1]])).round(2).tolist()
     [0.5, nan]
@@ -63,7 +63,7 @@ def bonett_wright(r: float, freedom: int, *, level: float = 0.95) -> tuple[float
 
 
 def order_p(x: Floats, y: Floats, repeats: int, rng: np.random.Generator, *, level: float = 0.95) -> MaybeEnds:
-    """Return the two-sided p-value of a rank correlation, from orders of y; without ends where all were gone through.
+    """Return the two-sided permutation p-value of a rank correlation; without ends where all orders were tried.
 
     Raises
     ------
@@ -81,8 +81,8 @@ def order_p(x: Floats, y: Floats, repeats: int, rng: np.random.Generator, *, lev
     if not size:
         raise ValueError("a column that is all alike has no order")
     if len(a) <= EXACT_UP_TO:
-        met = np.abs(np.array(list(permutations(b))) @ a)
-        return float((met >= seen - _TIE * size).mean()), None, None
+        permuted = np.abs(np.array(list(permutations(b))) @ a)
+        return float((permuted >= seen - _TIE * size).mean()), None, None
     drawn = np.array([abs(float(a @ rng.permutation(b))) for _ in range(repeats)])
     return monte_carlo_p(seen / size, drawn / size, level=level)
 

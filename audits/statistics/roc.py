@@ -1,4 +1,4 @@
-"""How well do scores tell two kinds of points apart, at every threshold and over all of them?
+"""ROC curves of membership scores: counts at every threshold, areas, their differences, and single thresholds.
 
 Scores are higher for members; a point is called a member where its score reaches the threshold. Points with the same
 score are never told apart: a threshold takes all of them or none.
@@ -51,7 +51,7 @@ class Roc:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """The area under a curve, with what each point adds to its variance.
+    """The area under an ROC curve, with the contribution of each point to its variance.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one threshold does: hits of members, false alarms of non-members."""
+    """The result of one threshold: hits of members, false alarms of non-members."""
 
     threshold: float
     hits: int
@@ -84,7 +84,7 @@ class Call:
 
 
 def roc(scores: Floats, member: Bools) -> Roc:
-    """Count members and non-members at every threshold; takes a sort.
+    """Count members and non-members at every threshold, with one sort.
 
     >>> found = roc(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, False]))
     >>> found.thresholds.tolist(), found.hits.tolist(), found.alarms.tolist()
@@ -162,7 +162,7 @@ def _freedom(found: Area) -> float:
 
 
 def _newcombe(value: float, members: int, others: int, level: float) -> tuple[float, float]:
-    """Return the areas v that lie as far from the one met as chance takes it, by the variance at v.
+    """Return the areas v at the critical distance from the observed one, by the variance at v (score interval).
 
     v (1 - v) (1 + N (1 - v) / (2 - v) + N v / (1 + v)) / (m n) with N = (m + n) / 2 - 1, that of exponential scores.
     """
@@ -180,7 +180,7 @@ def _newcombe(value: float, members: int, others: int, level: float) -> tuple[fl
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The difference of two areas over the same points, its interval, and the two-sided p-value of none."""
+    """The difference of two areas over the same points, its interval, and its two-sided p-value."""
 
     value: float
     low: float
@@ -189,7 +189,7 @@ class Gap:
 
 
 def difference(first: Area, second: Area, level: float) -> Gap:
-    """Return first less second, of two scores of the same points in the same order.
+    """Return the difference of two areas (first less second) of two scores of the same points in the same order.
 
     Where neither varies (both separate perfectly, or have equal scores only), the ends are those of the two areas'
     own intervals at half the error each, from 0 to 1 where scores are equal.
@@ -218,7 +218,7 @@ def _wide_interval(found: Area, level: float) -> tuple[float, float]:
 
 
 def best_advantage(found: Roc, level: float) -> tuple[float, float, float]:
-    """Return the largest TPR - FPR over all thresholds with an interval that pays for the search.
+    """Return the largest TPR - FPR over all thresholds, with an interval corrected for the search.
 
     The curve lies within sqrt(ln(4 / a) / 2n) of the true rates at all thresholds at once, for each side with half of
     a = 1 - level (Massart 1990); so does the maximum, whose own value is too high on average.
@@ -233,7 +233,7 @@ def best_advantage(found: Roc, level: float) -> tuple[float, float, float]:
 
 
 def call_at(found: Roc, rate: float) -> Call:
-    """Return the threshold with the most hits whose rate of false alarms is at most `rate`; nothing is interpolated.
+    """Return the threshold with the most hits at a false-alarm rate of at most `rate`, without interpolation.
 
     >>> call = call_at(roc(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, False])), 0.4)
     >>> call.hits, call.alarms
@@ -247,7 +247,7 @@ def call_at(found: Roc, rate: float) -> Call:
 
 
 def call(scores: Floats, member: Bools, threshold: float) -> Call:
-    """Return what a given threshold does."""
+    """Return the hits and false alarms of a given threshold."""
     reached = scores >= threshold
     m = int(member.sum())
     return Call(threshold, int((reached & member).sum()), m, int((reached & ~member).sum()), len(member) - m)

@@ -1,4 +1,4 @@
-"""Which further columns would change a fitted model of error rates, without fitting it again for each?"""
+"""Robust score tests of further columns of a fitted model of error rates, without refitting."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ BLOCK = 64
 def score_effects(
     errors: Floats, expected: Floats, design: Floats, extra: Floats, clusters: NDArray[np.int64]
 ) -> Differences:
-    """Return for each extra column the robust score test of adding it to a log-linear model of errors.
+    """Return the robust score test of each extra column of a log-linear model of errors.
 
     With residuals e = errors - expected, weights W = diag(expected) and z the extra column less its W-weighted
     projection on the design, the score is sum_s u_s over clusters s, u_s = sum_i z_i e_i, its variance

@@ -1,4 +1,4 @@
-"""Where randomness comes from: one seed of the run, one stream for each named purpose."""
+"""Random streams: one seed of the run, one independent stream for each named purpose."""
 
 import hashlib
 

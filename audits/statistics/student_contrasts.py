@@ -1,4 +1,4 @@
-"""How far apart are two of several values, whichever two were picked, with a variance and degrees of freedom of each?
+"""Simultaneous contrasts of values by Student's t, each value with its own variance and degrees of freedom.
 
 Where each value rests on few or unequal units, Student's distribution has few degrees of freedom, and a bootstrap of
 the largest deviation promises too much. These intervals take the degrees of freedom as they are.

@@ -1,4 +1,4 @@
-"""At which threshold is a lower bound of epsilon taken, and who pays for having looked for a good one?
+"""Choice of the threshold of a lower bound of epsilon, with the search for a good one paid for.
 
 The best of many thresholds is too good: with true epsilon 0 it proves something in tens of percent of all audits. Here
 a threshold is chosen on one half of the points and used on the other (split), or all that are tried share the error
@@ -38,7 +38,7 @@ class Bound:
 
 
 def candidates(curve: Roc, most: int = CANDIDATES) -> NDArray[np.int64]:
-    """Return which thresholds of a curve are tried: those that call a given number of points, dense at both ends.
+    """Return the thresholds of a curve to try: those that call given numbers of points, dense at both ends.
 
     The numbers depend on how many points there are, not on who is a member.
 
@@ -50,8 +50,8 @@ def candidates(curve: Roc, most: int = CANDIDATES) -> NDArray[np.int64]:
     few = np.unique(np.geomspace(1, max(1.0, points / 2), max(1, most // 2)).round().astype(np.int64))
     ranks = np.unique(np.concatenate((few, points - few)))
     # Where ties span a rank, the stricter threshold is taken.
-    places = np.searchsorted(called, ranks, side="right") - 1
-    return np.unique(places[places > 0]).astype(np.int64)
+    indices = np.searchsorted(called, ranks, side="right") - 1
+    return np.unique(indices[indices > 0]).astype(np.int64)
 
 
 def bound(
@@ -65,7 +65,7 @@ def bound(
     chooses: Bools | None = None,
     threshold: float | None = None,
 ) -> Bound:
-    """Return the lower bound of epsilon that holds with error `alpha` where every point is an independent trial.
+    """Return the lower bound of epsilon with error `alpha`, for points that are independent trials.
 
     Parameters
     ----------
@@ -97,13 +97,13 @@ def bound(
         raise ValueError("split needs to know which half chooses")
     curve = roc(scores[chooses], member[chooses])
     tried = candidates(curve)
-    place = np.inf
+    threshold = np.inf
     if len(tried):
         # Read at the error that all of them share, lest luck at a far threshold win, which the other half then lacks.
         merit = _merit(curve, tried, delta, alpha / len(tried), gaussian)
-        place = curve.thresholds[tried[_middle(merit)]]
+        threshold = curve.thresholds[tried[_middle(merit)]]
     rest = ~chooses
-    return _at(call(scores[rest], member[rest], float(place)), delta, alpha, gaussian, 1)
+    return _at(call(scores[rest], member[rest], float(threshold)), delta, alpha, gaussian, 1)
 
 
 def _merit(curve: Roc, tried: NDArray[np.int64], delta: float, alpha: float, gaussian: bool) -> Floats:
@@ -112,14 +112,14 @@ def _merit(curve: Roc, tried: NDArray[np.int64], delta: float, alpha: float, gau
 
 
 def _middle(merit: Floats) -> int:
-    """Return the best place; of several, the one in the middle: where nothing is proved, an end would prove less."""
+    """Return the best index; of several, the middle one: where nothing is proved, an end would prove less."""
     best = np.flatnonzero(merit == merit.max())
     return int(best[len(best) // 2])
 
 
-def _called(curve: Roc, place: np.int64) -> Call:
+def _called(curve: Roc, index: np.int64) -> Call:
     return Call(
-        float(curve.thresholds[place]), int(curve.hits[place]), curve.members, int(curve.alarms[place]), curve.others
+        float(curve.thresholds[index]), int(curve.hits[index]), curve.members, int(curve.alarms[index]), curve.others
     )
 
 

@@ -1,4 +1,4 @@
-"""How sure is a change over matched units? Its variance, and the degrees of freedom that so few or unequal ones leave.
+"""Variance and degrees of freedom of a change over matched units that are few or unequal.
 
 Student's t with one degree of freedom fewer than there are units promises too much in two cases: where a few units
 weigh far more than the others, and where hardly any unit came out otherwise. Both are counted here.
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Units of one sample: all speakers or images, the speakers of a group, or the members of a membership audit.
+    """The units of one sample: all speakers or images, the speakers of a group, or the members of a membership audit.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def freedom(shares: Floats) -> float:
 
 
 def variance(side: Side) -> tuple[float, float]:
-    """Return the variance of what the units of a side add, and its degrees of freedom.
+    """Return the variance of the sum over the units of a side, and its degrees of freedom.
 
     Each square is divided by one less the weight of its unit (CR2: Bell and McCaffrey 2002), so that equal weights
     give the variance of a mean. The degrees of freedom are the least of those of the weights, of the units that moved
@@ -65,7 +65,7 @@ def variance(side: Side) -> tuple[float, float]:
 
 
 def together(sides: Sequence[Side]) -> tuple[float, float]:
-    """Return the standard error of a change and its degrees of freedom.
+    """Return the standard error of a change over all sides, and its degrees of freedom.
 
     Those of several sides are put together as by Satterthwaite (1946) and Welch (1947).
     """
@@ -91,7 +91,7 @@ def student(value: float, error: float, count: float, level: float) -> tuple[flo
 
 
 def change_of_rate(apart: Floats, sizes: Floats) -> tuple[float, Side]:
-    """Return the difference of two pooled rates over the same units, and how far each unit moves it.
+    """Return the difference of two pooled rates over the same units, and the move of it by each unit.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def change_of_rate(apart: Floats, sizes: Floats) -> tuple[float, Side]:
 
 
 def variance_or_least(side: Side) -> tuple[float, float]:
-    """Return `variance`, and where all units moved alike a small one, since others may not.
+    """Return `variance`, with a small lower limit where all units moved alike, since others may not.
 
     It is that of half a unit moving by all its trials among one more than there are.
     """

@@ -1,4 +1,4 @@
-"""`miles cache`: how much is kept, and a way to let it go."""
+"""`miles cache`: show the size of the cache, or clear it."""
 
 from typing import Annotated
 

@@ -13,7 +13,7 @@ from audits.report.comparison import wording
 from audits.report.comparison.changes import Change
 from audits.report.comparison.comparing import Comparison, compare_all, read_run
 from miles_cli.printable import line, named
-from miles_cli.writing import check_place, write
+from miles_cli.writing import check_path, write
 
 MOST_ROWS = 200
 
@@ -42,7 +42,7 @@ def command(
     chosen = [gates.parse_selection(text, where="--only") for text in only or []]
     first, *others = [replace(read_run(run), name=named(run)) for run in runs]
     if html is not None:
-        check_place(html, "--html", runs)
+        check_path(html, "--html", runs)
     found = compare_all(first, others, chosen, match or [])
     for one in found if fail_on_regression else ():
         _check_judged(one)
@@ -54,7 +54,7 @@ def command(
         text = json.dumps(wording.to_json(found), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
         typer.echo(text)
     else:
-        _tell(found, everything=all_rows or bool(chosen))
+        _print_result(found, everything=all_rows or bool(chosen))
     if fail_on_regression and any(row.is_regression for one in found for row in one.rows):
         typer.echo("A number got worse, which holds after Holm or is exact.", err=as_json)
         raise typer.Exit(1)
@@ -70,7 +70,7 @@ def _check_judged(found: Comparison) -> None:
         )
 
 
-def _tell(found: list[Comparison], *, everything: bool) -> None:
+def _print_result(found: list[Comparison], *, everything: bool) -> None:
     for one in found:
         old, new = one.before.name, one.after.name
         if one.same:

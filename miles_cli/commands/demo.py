@@ -1,4 +1,4 @@
-"""`miles demo [AUDIT]`: an audit at work on an example that miles makes itself, with a planted answer."""
+"""`miles demo [AUDIT]`: run an audit on an example that miles makes itself, with a planted answer."""
 
 from pathlib import Path
 from typing import Annotated

@@ -12,7 +12,7 @@ from audits.core.errors import InputError
 from audits.core.records import Report
 from audits.report import exports
 from audits.report.report_file import NAME, read_report
-from miles_cli.writing import check_place, write
+from miles_cli.writing import check_path, write
 
 EXPERIMENT = "miles"
 MOST_CARD = 2**24
@@ -67,9 +67,9 @@ def command(
     target = exports.find(to, tuple(name for name, value in values.items() if value))
     report = read_report(run)
     file = run / NAME if run.is_dir() else run
-    for option, place in (("--out", out), ("--card", card)):
-        if place is not None:
-            check_place(place, option, [run])
+    for option, path in (("--out", out), ("--card", card)):
+        if path is not None:
+            check_path(path, option, [run])
     if target.name == "mlflow":
         _to_mlflow(report, file, tracking_uri, experiment or EXPERIMENT, force=force, records=not no_records)
     elif card is not None:
@@ -168,17 +168,17 @@ def _to_mlflow(report: Report, file: Path, store: str | None, experiment: str, *
         kept = "" if records else f" Its files stay as they are, {RECORDS} too where it holds it."
         typer.echo(f"It is there already: run {logged.run} in experiment {experiment}. --force logs it again.{kept}")
         return
-    said = (
+    message = (
         f"Logged: run {logged.run} in experiment {experiment}: {len(report.estimates)} estimates as {logged.metrics} "
     )
-    said += f"metrics, {logged.settings} settings, {len(logged.files)} files: {_named(logged.files)}."
+    message += f"metrics, {logged.settings} settings, {len(logged.files)} files: {_named(logged.files)}."
     if RECORDS in logged.files:
-        said += f" {RECORDS} holds rows about people or items; --no-records leaves it out."
+        message += f" {RECORDS} holds rows about people or items; --no-records leaves it out."
     if logged.cut:
-        said += f" Cut, since they are too long for MLflow: {', '.join(logged.cut)}."
+        message += f" Cut, since they are too long for MLflow: {', '.join(logged.cut)}."
     if logged.missing:
-        said += f" Not in the run folder: {', '.join(logged.missing)}."
-    typer.echo(said)
+        message += f" Not in the run folder: {', '.join(logged.missing)}."
+    typer.echo(message)
 
 
 def _named(files: Sequence[str]) -> str:

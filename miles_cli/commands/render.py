@@ -1,4 +1,4 @@
-"""`miles render RUN`: pages and figures made again from report.json alone."""
+"""`miles render RUN`: make pages and figures again from report.json alone."""
 
 from pathlib import Path
 from typing import Annotated

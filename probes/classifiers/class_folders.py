@@ -1,7 +1,7 @@
 """Labelled images of a folder: by class folders, or by a metadata table.
 
 A folder may hold splits (`test`, `validation`, `train`), of which one is taken. Only headers are read here: an
-image is decoded when its pixels are asked for. What would change pixels silently (another size, 16 bits, several
+image is decoded when its pixels are read. What would change pixels silently (another size, 16 bits, several
 frames) is refused with the file's name.
 """
 
@@ -31,7 +31,7 @@ _OTHER_SPACES = ("CMYK", "YCbCr", "LAB", "HSV")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """The images of a folder: where each lies, its label, and `read`, which decodes one to uint8 (c, h, w).
+    """The images of a folder: paths, labels, and `read`, which decodes one to uint8 (c, h, w).
 
     `columns` are those of the metadata table, one value per image; `class_names` are empty where labels are ids.
     """
@@ -49,7 +49,7 @@ class Folder:
 
 @dataclass(slots=True)
 class _Listing:
-    """What was found before any image was opened."""
+    """The images, labels and notes found before any image is opened."""
 
     layout: str
     files: list[ImageFile] = field(default_factory=list)
@@ -85,7 +85,7 @@ def read_folder(
     resize
         Bring images of another size to (h, w) of `shape`, bilinearly, instead of refusing them.
     taken
-        The images that will be looked at, by their places in the list; no other one is opened.
+        The images that will be looked at, by their indices in the list; no other one is opened.
     decoding
         Where headers are refused, decode the other images too, with this progress, so that one refusal names all.
 
@@ -227,9 +227,9 @@ def _ids(listing: _Listing, class_names: tuple[str, ...]) -> tuple[NDArray[np.in
     if not listing.classes and _numbers(listing.labels):
         return np.array([int(text) for text in listing.labels], dtype=np.int64), class_names, []
     classes = sorted(listing.classes or set(listing.labels))
-    place = Counter(_spelling(name) for name in class_names)
+    spellings = Counter(_spelling(name) for name in class_names)
     # A name that two classes share (ImageNet has two cranes) tells neither.
-    own = {_spelling(name): index for index, name in enumerate(class_names) if place[_spelling(name)] == 1}
+    own = {_spelling(name): index for index, name in enumerate(class_names) if spellings[_spelling(name)] == 1}
     matched = [name for name in classes if _spelling(name) in own]
     if len({_spelling(name) for name in matched}) == len(classes):
         order = {name: own[_spelling(name)] for name in classes}
@@ -241,14 +241,14 @@ def _ids(listing: _Listing, class_names: tuple[str, ...]) -> tuple[NDArray[np.in
     else:
         order = {name: index for index, name in enumerate(classes)}
         names = tuple(classes)
-        given = f"; only {len(matched)} of {len(classes)} are names of the model" if class_names else ""
+        matching = f"; only {len(matched)} of {len(classes)} are names of the model" if class_names else ""
         pairs = _shorten([f"{index} {name}" for index, name in enumerate(classes)])
-        notes = [f"Labels follow the alphabetical order of the classes{given}: {pairs}."]
+        notes = [f"Labels follow the alphabetical order of the classes{matching}: {pairs}."]
     return np.array([order[text] for text in listing.labels], dtype=np.int64), names, notes
 
 
 def _numbers(texts: Sequence[str]) -> bool:
-    """Tell whether all texts are numbers of classes."""
+    """Tell whether all texts are class numbers."""
     # Nine digits stay below the largest label that is taken, 2**31.
     return all(text.isascii() and text.isdigit() and len(text) < 10 for text in texts)
 
@@ -275,7 +275,7 @@ def _check_headers(
     taken: slice,
     decoding: Progress | None,
 ) -> tuple[tuple[int, int, int], list[str]]:
-    """Return the shape of all images, and what will be done to how many of them."""
+    """Return the shape of all images, and notes on how many will be changed and how."""
     counts: Counter[str] = Counter()
     expected = "the model takes"
     files, names = listing.files[taken], listing.names[taken]
@@ -296,10 +296,10 @@ def _check_headers(
         counts.update(_changes(header, shape[0]))
         if (header.height, header.width) != shape[1:]:
             if not resize:
-                said = f"The image has {header.width} x {header.height} pixels (w x h), {expected} "
-                said += f"{shape[2]} x {shape[1]}."
+                message = f"The image has {header.width} x {header.height} pixels (w x h), {expected} "
+                message += f"{shape[2]} x {shape[1]}."
                 hint = "Bring all images to one size first: none is resized here."
-                bad[index] = InputError(said, where=file.where, hint=hint)
+                bad[index] = InputError(message, where=file.where, hint=hint)
                 continue
             counts["{} brought to " + f"{shape[2]} x {shape[1]} pixels, bilinearly and without keeping the ratio."] += 1
     if bad:
@@ -328,7 +328,7 @@ def _undecodable(
 
 
 def _changes(header: Header, channels: int) -> list[str]:
-    """Return what makes the pixels as used differ from those of the file."""
+    """Return the conversions by which the pixels as used differ from those of the file."""
     changes = []
     if header.transparent:
         changes.append("{} stored with transparency, which was dropped.")

@@ -1,4 +1,4 @@
-"""Is a classifier the function that certificates are about: of one image alone, without chance, with finite logits?
+"""Check that a classifier is deterministic, takes each image on its own, and gives finite logits.
 
 A certificate of an image assumes that the same pixels always give the same class. Layers that look at the whole
 batch or draw random numbers break that silently, so a few images are run alone, together and again.
@@ -23,7 +23,7 @@ On other devices than the CPU, convolutions may round to ten bits and be compute
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classifier:
-    """A frozen function from images to logits, and where it is from.
+    """A frozen function from images to logits, and its source.
 
     `module` takes float32 pixels in [0, 1] of shape (b, c, h, w) and gives logits (b, K); it is in eval mode, on the
     CPU, without gradients, and its first layer is the normalisation where there is one. `sha256` identifies the
@@ -45,7 +45,7 @@ class Classifier:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What trial images showed: the number of classes, and the seconds that the forward pass of one image takes."""
+    """What a trial on images showed: the number of classes, and the seconds of one forward pass of an image."""
 
     classes: int
     seconds: float
@@ -79,7 +79,7 @@ def check_classifier(
         raise _unusable(classifier, "it is in training mode, where a forward pass is not a function of the image")
     if (device, dtype) != ("cpu", "float32"):
         module = deepcopy(module).to(device=device, dtype=getattr(torch, dtype))
-    # Company that differs from the first image shows a dependence on it even where one image is given.
+    # Images that differ from the first one in the batch show a dependence on them, even if only one is given.
     batch = torch.cat([images[:8], 1 - images[:1]]).to(device=device, dtype=getattr(torch, dtype))
     first = _logits(classifier, module, batch)
     begin = perf_counter()
@@ -95,7 +95,7 @@ def check_classifier(
     if bool(((first - alone).abs().amax(1) > limit).any()):
         raise _unusable(classifier, "the logits of an image depend on the other images of its batch")
     classes = first.shape[1]
-    wrong = next((place for place, label in enumerate(labels) if not 0 <= label < classes), None)
+    wrong = next((index for index, label in enumerate(labels) if not 0 <= label < classes), None)
     if wrong is not None:
         raise InputError(
             f"Label {labels[wrong]} of image {wrong} is not one of the classes 0 to {classes - 1}.",

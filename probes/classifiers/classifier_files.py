@@ -1,4 +1,4 @@
-"""Which function from pixels to logits does a checkpoint hold, and can it be had without running its code?
+"""Load a classifier from a checkpoint, without running its code unless that is allowed.
 
 Everything becomes one thing: a frozen module that takes float32 pixels in [0, 1] and gives logits, with the
 normalisation of its training as first layer, so that noise and distances are in pixels. Weights are read by
@@ -21,7 +21,7 @@ from probes.core.errors import InputError, first_line
 from probes.core.hashing import sha256_file, sha256_json
 from probes.files.names import nearest_name, suggest
 from probes.files.pickles import is_torchscript
-from probes.files.weights import bare
+from probes.files.weights import without_prefixes
 from probes.models.architectures import ARCHITECTURES, build, fit, guess_architecture, input_shape, normalisation
 from probes.models.checkpoints import Checkpoint, read_checkpoint
 from probes.models.programs import call_factory, load_program
@@ -33,7 +33,7 @@ _MEANS, _STDS = ("0.mean", "0.means", "0.mu"), ("0.std", "0.stds", "0.sds", "0.s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Loaded:
     """A network before its normalisation is put in front; `content` is a hash of all that it computes with.
 
     `origin` says where mean and standard deviation are from.
@@ -132,7 +132,7 @@ def _check_options(
         )
 
 
-def _finish(reference: str, found: _Found, mean: tuple[float, ...], std: tuple[float, ...]) -> Classifier:
+def _finish(reference: str, found: _Loaded, mean: tuple[float, ...], std: tuple[float, ...]) -> Classifier:
     net, notes = found.net, list(found.notes)
     for parameter in net.parameters():
         parameter.requires_grad_(False)
@@ -179,17 +179,17 @@ def _check_numbers(net: nn.Module, where: str) -> None:
 def _hash_tensors(net: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, value in sorted(net.state_dict().items()):
-        # Steps of training are counted there, on which nothing depends in eval mode.
+        # These count training steps, on which nothing depends in eval mode.
         if isinstance(value, Tensor) and not name.endswith("num_batches_tracked"):
             digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode("utf-8", "surrogatepass"))
             digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
-def _from_weights(path: Path, arch: str | None) -> _Found:
+def _from_weights(path: Path, arch: str | None) -> _Loaded:
     checkpoint = read_checkpoint(path)
     _check_tensors(checkpoint, path)
-    tensors, inside = _split(bare(checkpoint.tensors), path)
+    tensors, inside = _split(without_prefixes(checkpoint.tensors), path)
     notes = _notes_on(checkpoint)
     named = checkpoint.arch if checkpoint.arch in ARCHITECTURES else ""
     if arch and named and arch != named:
@@ -200,10 +200,10 @@ def _from_weights(path: Path, arch: str | None) -> _Found:
         )
     if not arch and not named:
         likely = guess_architecture(tensors)
-        said = f" It names {_safe(checkpoint.arch)}, which is not known here." if checkpoint.arch else ""
+        unknown = f" It names {_safe(checkpoint.arch)}, which is not known here." if checkpoint.arch else ""
         hint = f"The names of the weights are those of {likely}: give --arch {likely}. " if likely else ""
         raise InputError(
-            f"Bare weights do not say which network they are of.{said}",
+            f"Bare weights do not say which network they are of.{unknown}",
             where=str(path),
             hint=f"{hint}Known: {', '.join(ARCHITECTURES)}; any other by --factory module:callable --allow-code.",
         )
@@ -217,7 +217,7 @@ def _from_weights(path: Path, arch: str | None) -> _Found:
         raise InputError(error.message, where=f"{path}, {error.where}", hint=error.hint) from None
     mean, std = inside or published or ((), ())
     origin = "those in the checkpoint" if inside else f"those published with this layout of {arch}"
-    return _Found(
+    return _Loaded(
         net=net,
         family=arch,
         content=_hash_tensors(net),
@@ -255,7 +255,7 @@ def _check_tensors(checkpoint: Checkpoint, path: Path) -> None:
 def _split(
     tensors: dict[str, Tensor], path: Path
 ) -> tuple[dict[str, Tensor], tuple[tuple[float, ...], tuple[float, ...]] | None]:
-    """Take prefixes off, and a normalisation that stands before the network in a Sequential."""
+    """Return tensors without prefixes, and mean and std of a normalisation before the network, if there is one."""
     inside = None
     means, stds = ([name for name in tensors if name in known] for known in (_MEANS, _STDS))
     # As Cohen et al. 2019 (arXiv 1902.02918) save it: Sequential(normalisation, network).
@@ -268,11 +268,11 @@ def _split(
             raise InputError(
                 what, where=str(path), hint="Give --mean and --std, with the weights of the network alone."
             )
-    return bare(tensors, more=_PREFIXES), inside
+    return without_prefixes(tensors, more=_PREFIXES), inside
 
 
 def _safe(text: str) -> str:
-    """Return a stranger's text without control characters, which would reach the terminal."""
+    """Return untrusted text without control characters, which would reach the terminal."""
     return ascii(text)[1:-1][:80]
 
 
@@ -280,7 +280,7 @@ def _listed(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.4g}" for value in values)
 
 
-def _from_program(path: Path, arch: str | None, allow_code: bool) -> _Found:
+def _from_program(path: Path, arch: str | None, allow_code: bool) -> _Loaded:
     exported = path.suffix.lower() == ".pt2"
     family = "exported program" if exported else "TorchScript"
     if not allow_code:
@@ -296,10 +296,10 @@ def _from_program(path: Path, arch: str | None, allow_code: bool) -> _Found:
             hint="Leave the option out.",
         )
     net = load_program(path, exported=exported)
-    return _Found(net=net, family=family, content=sha256_file(path), notes=("Code from the checkpoint was run.",))
+    return _Loaded(net=net, family=family, content=sha256_file(path), notes=("Code from the checkpoint was run.",))
 
 
-def _from_factory(path: Path, factory: str) -> _Found:
+def _from_factory(path: Path, factory: str) -> _Loaded:
     net, complete, made_from = call_factory(factory, path)
     notes = [f"Code of {factory} was run; the hash covers its file, not what that imports."]
     if not complete:
@@ -307,7 +307,7 @@ def _from_factory(path: Path, factory: str) -> _Found:
         _check_tensors(checkpoint, path)
         tensors = checkpoint.tensors
         if not tensors.keys() & net.state_dict().keys():
-            tensors = bare(tensors, more=_PREFIXES)
+            tensors = without_prefixes(tensors, more=_PREFIXES)
         try:
             net.load_state_dict(fit(net, tensors, factory))
         except InputError as error:
@@ -321,14 +321,14 @@ def _from_factory(path: Path, factory: str) -> _Found:
         notes += _notes_on(checkpoint)
     net = net.to("cpu", torch.float32)
     content = sha256_json([_hash_tensors(net), *made_from])
-    return _Found(net=net, family=f"factory {factory}", content=content, notes=tuple(notes))
+    return _Loaded(net=net, family=f"factory {factory}", content=content, notes=tuple(notes))
 
 
-def _from_folder(path: Path, arch: str | None, *, standardised: bool) -> _Found:
+def _from_folder(path: Path, arch: str | None, *, standardised: bool) -> _Loaded:
     if arch:
         raise InputError("A folder names its own architecture.", where=f"--arch {arch}", hint="Leave the option out.")
     model = load_image_model(path, standardised=standardised)
-    return _Found(
+    return _Loaded(
         net=model.net,
         family=model.folder.family,
         content=model.folder.sha256,

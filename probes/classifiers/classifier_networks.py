@@ -1,4 +1,4 @@
-"""How do the networks look that published certificates of classifiers are computed for?
+"""The networks for which certificates of classifiers are published: LeNet, ResNets, a small CNN.
 
 They are written so that a tool can follow them: no control flow that depends on data, every activation and pool a
 module, every convolution of a residual network directly before its batch normalisation. Sources: LeNet of advertorch's
@@ -57,18 +57,18 @@ class Block(nn.Module):
     def __init__(self, convolutions: Sequence[nn.Conv2d], shortcut: nn.Module, name: str) -> None:
         super().__init__()
         self.depth, self.around = len(convolutions), name
-        for place, convolution in enumerate(convolutions, start=1):
-            self.add_module(f"conv{place}", convolution)
-            self.add_module(f"bn{place}", nn.BatchNorm2d(convolution.out_channels))
+        for number, convolution in enumerate(convolutions, start=1):
+            self.add_module(f"conv{number}", convolution)
+            self.add_module(f"bn{number}", nn.BatchNorm2d(convolution.out_channels))
         self.relu = nn.ReLU()
         self.add_module(name, shortcut)
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the features after the block."""
         branch = features
-        for place in range(1, self.depth + 1):
-            branch = self.get_submodule(f"bn{place}")(self.get_submodule(f"conv{place}")(branch))
-            branch = self.relu(branch) if place < self.depth else branch
+        for number in range(1, self.depth + 1):
+            branch = self.get_submodule(f"bn{number}")(self.get_submodule(f"conv{number}")(branch))
+            branch = self.relu(branch) if number < self.depth else branch
         total: Tensor = self.relu(branch + self.get_submodule(self.around)(features))
         return total
 
@@ -106,7 +106,7 @@ class ResNet(nn.Module):
         self.relu = nn.ReLU()
         self.maxpool = nn.MaxPool2d(3, 2, 1) if large else nn.Identity()
         entry = width
-        self.stages = [f"layer{place}" for place in range(1, len(stages) + 1)]
+        self.stages = [f"layer{number}" for number in range(1, len(stages) + 1)]
         for name, stage in zip(self.stages, stages, strict=True):
             self.add_module(name, _stage(entry, stage, shortcut))
             entry = stage.out
@@ -127,8 +127,8 @@ class ResNet(nn.Module):
 def _stage(entry: int, stage: Stage, shortcut: str) -> nn.Sequential:
     blocks: list[nn.Module] = []
     inner, out = stage.inner, stage.out
-    for place in range(stage.blocks):
-        stride = stage.stride if place == 0 else 1
+    for number in range(stage.blocks):
+        stride = stage.stride if number == 0 else 1
         # Channels in, channels out, side of the kernel, stride.
         basic = ((entry, out, 3, stride), (out, out, 3, 1))
         bottleneck = ((entry, inner, 1, 1), (inner, inner, 3, stride), (inner, out, 1, 1))

@@ -1,4 +1,4 @@
-"""Which smaller network computes the same function? Batch normalisation folded into the layer before it.
+"""Fold each batch normalisation of a network into the layer before it.
 
 In evaluation mode a batch normalisation is an affine map per channel, so a convolution or linear layer
 followed by one is a single layer with other weights. That is faster to run, and bounds of the one layer
@@ -25,7 +25,7 @@ def trace(module: nn.Module) -> fx.GraphModule:
         Where the network decides by its data what to compute, so that no one graph says what it does.
     """
     if hooked(module):
-        # Tracing reads the class's own forward and would pass over both in silence.
+        # Tracing reads the forward of the class and would silently ignore both.
         raise InputError(
             "The network has hooks or a forward put on it afterwards.",
             where=type(module).__name__,
@@ -78,7 +78,7 @@ def fold_graph(graph: fx.GraphModule) -> int:
 
 
 def _pairs(graph: fx.GraphModule) -> list[tuple[fx.Node, fx.Node]]:
-    """Return layers, each with the normalisation that alone follows it."""
+    """Return pairs of a layer and the normalisation that is its only reader."""
     found = []
     for norm in graph.graph.nodes:
         if norm.op != "call_module" or len(norm.all_input_nodes) != 1:
@@ -98,8 +98,8 @@ def _foldable(graph: fx.GraphModule, layer: fx.Node, norm: fx.Node) -> bool:
     channels = before.out_channels if isinstance(before, nn.Conv2d) else before.out_features
     if isinstance(before, nn.Linear) and not _is_flat(layer):
         return False
-    kept = after.running_mean is not None and after.running_var is not None
-    return kept and after.num_features == channels and len(layer.users) == 1 and _called_once(graph, layer)
+    has_statistics = after.running_mean is not None and after.running_var is not None
+    return has_statistics and after.num_features == channels and len(layer.users) == 1 and _called_once(graph, layer)
 
 
 def _is_flat(layer: fx.Node) -> bool:
@@ -109,7 +109,7 @@ def _is_flat(layer: fx.Node) -> bool:
 
 
 def hooked(module: nn.Module) -> bool:
-    """Tell whether a module does something that its class does not say."""
+    """Tell whether a module has hooks, or a `forward` of its own, that may change what its class computes."""
     return bool(module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
 
 

@@ -1,4 +1,4 @@
-"""Images and labels of an NPZ or a CSV file, exactly as stored; scales and ranges are not judged here."""
+"""Read images and labels of an NPZ or a CSV file exactly as stored; scale and range are for the caller to judge."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from probes.core.errors import InputError
 from probes.files.arrays import Archive, StoredArray, open_archive
+from probes.files.file_kinds import unexpected_kind
 from probes.files.json_values import json_text
 from probes.files.names import suggest
 from probes.files.number_rows import NumberRows, counts_up, is_plain_number
-from probes.files.sniffing import impostor
 
 _KINDS = "USiufb"
 _SAVE = "Save both: numpy.savez_compressed(file, x=images, y=labels)."
@@ -43,7 +43,7 @@ class Arrays:
     columns
         Other values, one per image.
     locate
-        Where a value stands: the image, and its place in it, or None for the label.
+        Names the location of a value by the index of its image and its index in it, or None for the label.
     """
 
     values: NDArray[Any]
@@ -81,7 +81,7 @@ def _is_archive(path: Path) -> bool:
         with path.open("rb") as file:
             head = file.read(512)
     except OSError:
-        # Reading it as text says what is the matter.
+        # Reading it as text raises the refusal.
         return False
     if head.startswith(b"\x93NUMPY"):
         raise InputError(
@@ -89,9 +89,9 @@ def _is_archive(path: Path) -> bool:
             where=str(path),
             hint=_SAVE,
         )
-    if head and path.suffix.lower() == ".npz" and head[:2] != b"PK" and impostor(head) is None:
-        said = "The NPZ file is damaged: it is no zip archive."
-        raise InputError(said, where=str(path), hint="Fetch or save it again.")
+    if head and path.suffix.lower() == ".npz" and head[:2] != b"PK" and unexpected_kind(head) is None:
+        message = "The NPZ file is damaged: it is no zip archive."
+        raise InputError(message, where=str(path), hint="Fetch or save it again.")
     return head[:2] == b"PK"
 
 
@@ -125,8 +125,8 @@ def _as_it_is(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def _entry(path: Path, index: int, place: int | None) -> str:
-    return f"{path}, {'y' if place is None else 'x'}[{index}]"
+def _entry(path: Path, index: int, position: int | None) -> str:
+    return f"{path}, {'y' if position is None else 'x'}[{index}]"
 
 
 def _check_there(archive: Archive, key: str) -> None:
@@ -202,12 +202,12 @@ def _read_csv(path: Path, layout: str, shape: Shape | None) -> Arrays:
         shape=found,
         layout=f"CSV rows {'h,w' if channels == 1 else ','.join(layout)}{semicolons}",
         columns={},
-        locate=partial(_place, file),
+        locate=partial(_location, file),
     )
 
 
 def _small(pixels: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers from 0 to 255 in one byte each, and others as they are."""
+    """Return pixels as uint8 if all are whole numbers from 0 to 255, and else as they are."""
     if pixels.dtype.kind in "iu" and pixels.size and pixels.min() >= 0 and pixels.max() <= 255:
         return pixels.astype(np.uint8)
     return pixels.copy()
@@ -258,7 +258,7 @@ def _row_shape(count: int, expected: Shape | None, where: str) -> Shape:
     )
 
 
-def _place(file: NumberRows, index: int, place: int | None) -> str:
-    """Say where a value stands in a CSV; the file is read again, which only an error needs."""
+def _location(file: NumberRows, index: int, position: int | None) -> str:
+    """Return line and column of a value in a CSV, for an error; the file is read again."""
     line, _ = next(islice(file.rows(), index, None))
-    return f"{file.path}:{line}, column {1 if place is None else place + 2}"
+    return f"{file.path}:{line}, column {1 if position is None else position + 2}"

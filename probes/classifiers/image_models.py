@@ -1,4 +1,4 @@
-"""Which classifier is in a Hugging Face folder, and what does its processor do to pixels in [0, 1]?
+"""Load the image classifier of a Hugging Face folder, and the standardisation of pixels that its processor makes.
 
 The processor itself is never loaded, since it would drag in another library and may name code: the numbers of its
 file are read, and whatever it does beyond scaling and standardising channels is refused.
@@ -18,12 +18,12 @@ from probes.files.text import read_text
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder, find_model
 
-_MEND = "config.json and the weights must belong together; save the folder again with save_pretrained."
+_HINT = "config.json and the weights must belong together; save the folder again with save_pretrained."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageModel:
-    """A folder's classifier; `mean` and `std` are of pixels in [0, 1], () where they pass as they are."""
+    """The classifier of a folder; `mean` and `std` are of pixels in [0, 1], () where none are standardised."""
 
     net: nn.Module
     folder: ModelFolder
@@ -65,7 +65,7 @@ def load_image_model(path: Path, *, standardised: bool) -> ImageModel:
     folder = find_model(str(path))
     processor, source = _read_processor(folder.path)
     if processor.get("do_flip_channel_order"):
-        raise _odd(source, "do_flip_channel_order", "reverses the order of the channels")
+        raise _refusal(source, "do_flip_channel_order", "reverses the order of the channels")
     model, notes = _load(folder)
     shape = _shape(folder.config, processor)
     mean, std = ((), ()) if standardised else _standardisation(processor, source, shape[0] if shape else 3)
@@ -84,16 +84,16 @@ def load_image_model(path: Path, *, standardised: bool) -> ImageModel:
 def _load(folder: ModelFolder) -> tuple[Any, list[str]]:
     loader = transformers().AutoModelForImageClassification
     config = hub_models.configuration(folder)
-    with hub_models.told("image classifier", folder, _MEND):
-        meta = hub_models.described(loader, config, folder)
-        limits = hub_models.numbers_of(folder)
+    with hub_models.loading_errors("image classifier", folder, _HINT):
+        meta = hub_models.empty_model(loader, config, folder)
+        limits = hub_models.integer_keys(folder)
         loaded = hub_models.load_model(meta, config, folder, limits=limits, dtype="float32")
     lacking = loaded.lacking
     if lacking:
         raise InputError(
             f"The weights lack {len(lacking)} parameters that config.json asks for, such as {lacking[0]}.",
             where=str(folder.path),
-            hint=f"{_MEND} A model without a trained head is no classifier.",
+            hint=f"{_HINT} A model without a trained head is no classifier.",
         )
     return loaded.model, [f"Not used of the weights: {', '.join(loaded.unused[:8])}."] if loaded.unused else []
 
@@ -118,7 +118,7 @@ def _read_processor(folder: Path) -> tuple[dict[str, Any], Path]:
 def _standardisation(
     processor: Mapping[str, Any], source: Path, channels: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return (mean, std) such that (x - mean) / std is what the processor makes of a pixel x in [0, 1].
+    """Return (mean, std) such that the processor turns a pixel x in [0, 1] into (x - mean) / std.
 
     With s = 255 * rescale_factor and offset o in {0, 1}, it makes ((s x - o) - m) / d, so mean = (m + o) / s and
     std = d / s.
@@ -130,7 +130,7 @@ def _standardisation(
             hint="Fetch preprocessor_config.json too, or give --mean and --std (0,0,0 and 1,1,1 for none).",
         )
     if processor.get("include_top"):
-        raise _odd(source, "include_top", "standardises the channels twice")
+        raise _refusal(source, "include_top", "standardises the channels twice")
     factor = processor.get("rescale_factor", 1 / 255) if processor.get("do_rescale", True) else 1.0
     scale = 255 * _numbers(factor, source, "rescale_factor", 1)[0]
     offset = 1.0 if processor.get("rescale_offset") else 0.0
@@ -139,7 +139,7 @@ def _standardisation(
         means = _numbers(processor["image_mean"], source, "image_mean", channels)
         stds = _numbers(processor.get("image_std"), source, "image_std", channels)
     if scale <= 0 or min(stds) <= 0:
-        raise _odd(source, "image_std", "or rescale_factor is not above 0")
+        raise _refusal(source, "image_std", "or rescale_factor is not above 0")
     if (means, stds, offset) == ((0.0,) * channels, (1.0,) * channels, 0.0) and abs(scale - 1) < 1e-6:
         return (), ()
     # 255 * (1 / 255) differs from 1 in its last bits only, which would show in the mean.
@@ -150,12 +150,12 @@ def _standardisation(
 def _numbers(value: Any, source: Path, key: str, count: int) -> tuple[float, ...]:
     items: list[Any] = value if isinstance(value, list) else [value] * count
     if len(items) != count or not all(type(item) in (int, float) and abs(item) < 1e6 for item in items):
-        raise _odd(source, key, f"is {str(value)[:60]}, not {count} finite numbers")
+        raise _refusal(source, key, f"is {str(value)[:60]}, not {count} finite numbers")
     return tuple(float(item) for item in items)
 
 
 def _shape(config: Mapping[str, Any], processor: Mapping[str, Any]) -> tuple[int, int, int] | None:
-    """Return (channels, height, width): what the network was built for, or else what its processor cuts out."""
+    """Return (channels, height, width) by the configuration of the network, or else of its processor."""
     channels = config.get("num_channels", 3)
     for size in (config.get("image_size"), processor.get("crop_size"), processor.get("size")):
         if isinstance(size, Mapping):
@@ -168,13 +168,13 @@ def _shape(config: Mapping[str, Any], processor: Mapping[str, Any]) -> tuple[int
 
 def _names(model: Any) -> tuple[str, ...]:
     names = getattr(model.config, "id2label", None) or {}
-    given = tuple(str(names[place]) for place in range(len(names)) if place in names)
+    known = tuple(str(names[label]) for label in range(len(names)) if label in names)
     # Where nobody named the classes, transformers numbers them.
-    unnamed = all(name == f"LABEL_{place}" for place, name in enumerate(given))
-    return () if unnamed or len(given) != len(names) else given
+    unnamed = all(name == f"LABEL_{label}" for label, name in enumerate(known))
+    return () if unnamed or len(known) != len(names) else known
 
 
-def _odd(path: Path, key: str, what: str) -> InputError:
+def _refusal(path: Path, key: str, what: str) -> InputError:
     return InputError(
         f"{key} {what}.",
         where=f"{path}, key {key}",

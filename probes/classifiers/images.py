@@ -1,7 +1,7 @@
-"""Which labelled images is a classifier judged on, in which range of values, and of which groups?
+"""Load labelled images from arrays, CSV or a folder: pixels in [0, 1], labels and groups.
 
 NPZ arrays, CSV rows and folders become one record. Arrays keep the type in which they are stored; an image turns
-into float32 in [0, 1] when it is asked for, always into the same bytes. Whatever is decided about the scale is said
+into float32 in [0, 1] when it is read, always into the same bytes. Whatever is decided about the scale is reported
 in a note, because a radius is in the units of the pixels.
 """
 
@@ -34,7 +34,7 @@ Pixels = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Images:
-    """Labelled images, read lazily where they lie in a folder.
+    """Labelled images; those of a folder are read lazily.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Images:
     class_names
         Of folders: name of label i.
     attributes
-        Value per image of each column that was asked for; `unknown` where there is none.
+        Value per image of each column of `by`; `unknown` where there is none.
     stored
         Smallest and largest value as stored.
     divisor
@@ -127,14 +127,14 @@ def load_images(
     """
     if layout not in ("hwc", "chw"):
         raise InputError(f"There is no layout {layout!r}.", where="--layout", hint="Choose hwc or chw.")
-    # os.path takes a path that may not be looked at for no folder; the reader then says what is the matter.
+    # For a path without permission os.path says that it is no folder; the reader then raises the refusal.
     if os.path.isdir(path):  # noqa: PTH112
         return _from_folder(path, by, attributes, shape, class_names, resize, taken, decoding)
     arrays = read_arrays(path, layout=layout, shape=shape)
     labels = _labels(arrays)
     stored, divisor, notes = _scale(arrays)
     names = tuple(str(index) for index in range(len(labels)))
-    groups, said = _attributes(path, by, attributes, names, arrays.columns, files=False)
+    groups, more = _attributes(path, by, attributes, names, arrays.columns, files=False)
     read = partial(_entry, arrays.values, arrays.order)
     content = {
         "labels": labels.tolist(),
@@ -152,7 +152,7 @@ def load_images(
         stored=stored,
         divisor=divisor,
         layout=arrays.layout,
-        notes=(*notes, *said),
+        notes=(*notes, *more),
         read=read,
     )
 
@@ -168,7 +168,7 @@ def _from_folder(
     decoding: Progress | None,
 ) -> Images:
     folder = read_folder(path, shape=shape, class_names=class_names, resize=resize, taken=taken, decoding=decoding)
-    groups, said = _attributes(path, by, attributes, folder.names, folder.columns, files=True)
+    groups, more = _attributes(path, by, attributes, folder.names, folder.columns, files=True)
     content = {
         "shape": folder.shape,
         "labels": folder.labels.tolist(),
@@ -186,7 +186,7 @@ def _from_folder(
         stored=(0.0, 255.0),
         divisor=255.0,
         layout=folder.layout,
-        notes=("The values 0..255 were divided by 255.", *folder.notes, *said),
+        notes=("The values 0..255 were divided by 255.", *folder.notes, *more),
         read=folder.read,
     )
 
@@ -214,26 +214,26 @@ def _scale(arrays: Arrays) -> tuple[tuple[float, float], float, list[str]]:
     values = arrays.values
     low, high = float(values.min()), float(values.max())
     if not math.isfinite(low) or not math.isfinite(high):
-        index, place = _first(values, lambda row: ~np.isfinite(row))
+        index, position = _first(values, lambda row: ~np.isfinite(row))
         raise InputError(
-            f"The pixel {values[index].ravel()[place]} is not a finite number.",
-            where=arrays.locate(index, place),
+            f"The pixel {values[index].ravel()[position]} is not a finite number.",
+            where=arrays.locate(index, position),
             hint="Mend or drop this image.",
         )
     whole = values.dtype.kind in "iu"
     divisor = 1.0 if high <= (1.0 if whole else 1.0 + _ROUNDING) else 255.0
     if low < -_ROUNDING * divisor:
-        index, place = _first(values, lambda row: row < -_ROUNDING * divisor)
+        index, position = _first(values, lambda row: row < -_ROUNDING * divisor)
         raise InputError(
-            f"The pixel {values[index].ravel()[place]} is negative (the smallest is {low:g}).",
-            where=arrays.locate(index, place),
+            f"The pixel {values[index].ravel()[position]} is negative (the smallest is {low:g}).",
+            where=arrays.locate(index, position),
             hint="Give raw pixels, 0..255 or 0..1: normalisation belongs into the model.",
         )
     if high > 255.0 * (1.0 + _ROUNDING):
-        index, place = _first(values, lambda row: row > 255.0 * (1.0 + _ROUNDING))
+        index, position = _first(values, lambda row: row > 255.0 * (1.0 + _ROUNDING))
         raise InputError(
-            f"The pixel {values[index].ravel()[place]} is above 255 (the largest is {high:g}).",
-            where=arrays.locate(index, place),
+            f"The pixel {values[index].ravel()[position]} is above 255 (the largest is {high:g}).",
+            where=arrays.locate(index, position),
             hint="Give pixels of 8 bits (0..255), or divide by the largest value that they can take.",
         )
     notes = [f"The values {low:g}..{high:g} were divided by 255."] if divisor > 1.0 else []
@@ -249,7 +249,7 @@ def _scale(arrays: Arrays) -> tuple[tuple[float, float], float, list[str]]:
 
 
 def _first(values: NDArray[Any], test: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> tuple[int, int]:
-    """Return the image and the place in it of the first value that a test finds."""
+    """Return the indices of the image and of the value in it that first pass a test."""
     for index, image in enumerate(values):
         # Half precision would round the bounds of the test, 255.00255 to 255.
         found = np.flatnonzero(test(image.ravel().astype(np.float64)))
@@ -334,11 +334,11 @@ def _align(table: Table, names: tuple[str, ...], key: str | None) -> list[int | 
                 hint="Give one row per image in the same order, or say in a column idx (from 0) which is meant.",
             )
         return list(range(len(names)))
-    places = {name: index for index, name in enumerate(names if key == "file_name" else map(str, range(len(names))))}
+    indices = {name: index for index, name in enumerate(names if key == "file_name" else map(str, range(len(names))))}
     rows: list[int | None] = [None] * len(names)
     for number, row in enumerate(table.rows):
         name = (row.values.get(key) or "").strip()
-        index = places.get(name)
+        index = indices.get(name)
         if index is None or rows[index] is not None:
             raise InputError(
                 f"The {key} {name!r} {'names no image' if index is None else 'stands twice'}.",

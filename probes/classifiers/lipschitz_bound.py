@@ -1,4 +1,4 @@
-"""By how much can the logits of a network change when its picture changes by a given l2 distance?
+"""Upper bound of the l2 Lipschitz constant of a network, from pixels to logits.
 
 The constants of its operations multiply along a chain, add up where branches are added, and combine as the
 root of squares where they are concatenated.
@@ -20,7 +20,7 @@ Method = Literal["exact", "gram", "proven"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerBound:
-    """The bound of one layer: all with weights, and all others whose constant is not 1.
+    """The bound of one layer that has weights, or whose constant is not 1.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class LayerBound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A part of the network through whose end everything passes, and the bound of that part alone."""
+    """A part of the network whose output is all that the rest reads, and the bound of that part alone."""
 
     name: str
     factor: float
@@ -119,7 +119,7 @@ def lipschitz_bound(
 
 
 def weighted(steps: Sequence[Step]) -> list[tuple[Step, Operator]]:
-    """Return the steps with weights, whose norms are dear, with their operators."""
+    """Return the steps with weights, whose norms are expensive, with their operators."""
     return [(step, step.constant) for step in steps if not isinstance(step.constant, float)]
 
 
@@ -158,7 +158,7 @@ def _bound_of(step: Step, lower_steps: int, norms: Measure) -> LayerBound:
 
 
 def _joined(step: Step, reached: Sequence[float]) -> float:
-    """Return the constant, by the pixels, of what a step reads."""
+    """Return the Lipschitz constant, with respect to the pixels, of the input of a step."""
     parts = [
         spread * (1.0 if source < 0 else reached[source])
         for source, spread in zip(step.sources, step.spreads, strict=True)
@@ -171,22 +171,22 @@ def _joined(step: Step, reached: Sequence[float]) -> float:
 def _stages(steps: Sequence[Step], reached: Sequence[float]) -> tuple[Stage, ...]:
     """Cut the network after each step that alone is read by what follows; stages of factor 1 are left out."""
     last_use = {-1: -1}
-    for place, step in enumerate(steps):
-        last_use |= dict.fromkeys(step.sources, place)
+    for index, step in enumerate(steps):
+        last_use |= dict.fromkeys(step.sources, index)
     stages, begun, before, open_until = [], 0, 1.0, last_use[-1]
-    for place in range(len(steps)):
+    for index in range(len(steps)):
         # Only where no later step reads past this one do the factors before and behind it multiply.
-        if open_until <= place:
-            factor = reached[place] / before if before else 0.0
+        if open_until <= index:
+            factor = reached[index] / before if before else 0.0
             if factor != 1.0:
-                stages.append(Stage(name=_common(steps[begun : place + 1]), factor=factor))
-            begun, before = place + 1, reached[place]
-        open_until = max(open_until, last_use.get(place, place))
+                stages.append(Stage(name=_common(steps[begun : index + 1]), factor=factor))
+            begun, before = index + 1, reached[index]
+        open_until = max(open_until, last_use.get(index, index))
     return tuple(stages)
 
 
 def _common(steps: Sequence[Step]) -> str:
-    """Return the path that the steps of a stage share, or the ends of the stage."""
+    """Return the module path that the steps of a stage share, or its first and last step."""
     if len(steps) == 1:
         return steps[0].name
     paths = [step.name.split(".") for step in steps]

@@ -1,4 +1,4 @@
-"""By how much can one operation of a network stretch a change, measured in l2? Proven constants only.
+"""Proven l2 Lipschitz constants of single operations of a network.
 
 Layers with weights come back as linear operators, to be measured. An operation that is not listed, or an
 option of one that no proof here covers, has no constant.
@@ -30,7 +30,7 @@ def of_module(part: nn.Module, kind: type[nn.Module], before: Size, after: Size)
 
 
 def as_module(function: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> nn.Module | None:
-    """Return the module that does what a call of a function does, without its tensor; None where there is none."""
+    """Return the module equal to a call of a function, without its tensor; None where there is none."""
     maker = _FUNCTIONS.get(function)
     try:
         return maker(*args, **kwargs) if maker else None

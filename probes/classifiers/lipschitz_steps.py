@@ -1,7 +1,7 @@
-"""What does a network do with a picture, operation by operation, and what constant does each have?
+"""Trace a network into the operations on its picture, each with its l2 Lipschitz constant.
 
 The network is traced, its batch normalisations are folded, and every operation that depends on the picture
-becomes a step. One without a proven constant is refused by name and place: never is it taken for 1.
+becomes a step. One without a proven constant is refused by name and layer: it is never taken for 1.
 """
 
 import copy
@@ -37,7 +37,7 @@ _VIEWS = (
 )  # fmt: skip
 """They keep each number once, or leave some out; many give another look at the same memory."""
 _SIZES = ("size", "dim", "numel")
-"""They tell the shape of the picture, which is fixed, and nothing of its pixels."""
+"""They depend on the shape of the picture, which is fixed, and not on its pixels."""
 _CHANGING = (operator.iadd, operator.isub, operator.imul, operator.itruediv)
 
 
@@ -48,7 +48,7 @@ class Step:
     Parameters
     ----------
     name, kind
-        Where it stands, with #2 at the second use of one layer, and the class or function that it is.
+        Its path in the network, with #2 at the second use of one layer, and its class or function.
     sources, spreads
         The steps that it reads, -1 for the picture, and by how much broadcasting stretches what each gives.
     combine
@@ -68,7 +68,7 @@ class Step:
 def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
     """Return the operations of a network in their order, the one that gives the logits last.
 
-    Nothing dear is computed.
+    Nothing expensive is computed.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
             hint="Give the shape of one picture that it takes, channels first.",
         ) from error
     steps = _Reader(graph).read()
-    # Tracing does not see that x += y changes what another name holds, nor that a number was drawn by chance.
+    # Tracing does not see that x += y changes what another name refers to, nor that a number is random.
     if not torch.allclose(found, expected, rtol=1e-8, atol=1e-10):
         raise InputError(
             "The network does not compute what its graph of layers says: it changes values in place that it reads "
@@ -117,14 +117,14 @@ def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
 
 
 class _Shapes(ShapeProp):
-    """Notes the size of every value, whose memory it is, and the value itself where no picture changes it."""
+    """Record the size and the memory of every value, and the value itself where it does not depend on the picture."""
 
     def run_node(self, n: fx.Node) -> Any:
-        given = {node: self.env[node] for node in n.all_input_nodes}
+        inputs = {node: self.env[node] for node in n.all_input_nodes}
         result = super().run_node(n)
-        # Names do not tell: a dropout in evaluation, say, returns its input itself.
-        n.meta["alias"] = next((node for node, value in given.items() if _share_memory(value, result)), None)
-        # A layer may bear the name of a method.
+        # The name does not show it: a dropout in evaluation, for example, returns its input itself.
+        n.meta["alias"] = next((node for node, value in inputs.items() if _share_memory(value, result)), None)
+        # A layer may have the name of a method.
         named = n.op == "call_method" and n.target in _SIZES
         sizes = named or (n.target is getattr and n.args[1] in ("shape", "ndim"))
         known = bool(n.all_input_nodes) and all(map(_constant, n.all_input_nodes))
@@ -154,18 +154,18 @@ class _Reader:
     def __init__(self, graph: fx.GraphModule) -> None:
         self.graph = graph
         self.steps: list[Step] = []
-        self.places: dict[fx.Node, int] = {}
+        self.indices: dict[fx.Node, int] = {}
 
     def read(self) -> tuple[Step, ...]:
         for node in self.graph.graph.nodes:
             if node.op == "placeholder":
-                if self.places:
+                if self.indices:
                     raise InputError(
                         "The network has several inputs.",
                         where=str(node.target),
                         hint="Wrap it so that its forward takes the images alone.",
                     )
-                self.places[node] = -1
+                self.indices[node] = -1
             elif node.op == "output":
                 self._output(node)
             elif not _constant(node):
@@ -175,14 +175,14 @@ class _Reader:
 
     def _output(self, node: fx.Node) -> None:
         result = node.args[0]
-        if not isinstance(result, fx.Node) or len(_size(result)) != 2 or self.places.get(result, -1) < 0:
+        if not isinstance(result, fx.Node) or len(_size(result)) != 2 or self.indices.get(result, -1) < 0:
             raise InputError(
                 "The network does not return one tensor of logits, shape (batch, classes), made from its input.",
                 where="its output",
                 hint="Wrap it so that its forward returns the logits alone.",
             )
-        # What is computed and thrown away must not stand for the logits.
-        self.steps = self.steps[: self.places[result] + 1]
+        # A value that is computed and discarded must not be taken for the logits.
+        self.steps = self.steps[: self.indices[result] + 1]
 
     def _step(self, node: fx.Node) -> None:
         if not _size(node):
@@ -223,14 +223,14 @@ class _Reader:
         self._append(node, *self._dependent(node.args), combine="sum", broadcast=True)
 
     def _scaled(self, node: fx.Node) -> None:
-        """Multiply or divide by what does not depend on the picture; a product of two values has no constant."""
+        """Append a product or quotient with a constant; a product of two values has no Lipschitz constant."""
         if node.kwargs or len(node.args) != 2:
             raise self._refusal(node)
         value, factor = node.args
-        if node.target in _PRODUCTS and not (isinstance(value, fx.Node) and value in self.places):
+        if node.target in _PRODUCTS and not (isinstance(value, fx.Node) and value in self.indices):
             value, factor = factor, value
         factor = factor.meta.get("constant") if isinstance(factor, fx.Node) else factor
-        if not (isinstance(value, fx.Node) and value in self.places) or not isinstance(factor, int | float | Tensor):
+        if not (isinstance(value, fx.Node) and value in self.indices) or not isinstance(factor, int | float | Tensor):
             raise self._refusal(node)
         factors = torch.as_tensor(factor, dtype=torch.float64)
         constant = of_scaling(factors if node.target in _PRODUCTS else 1 / factors)
@@ -283,30 +283,30 @@ class _Reader:
     ) -> None:
         full = math.prod(_size(node))
         step = Step(
-            name=self._place(node),
+            name=self._location(node),
             kind=kind or self._kind(node),
-            sources=tuple(self.places[source] for source in sources),
+            sources=tuple(self.indices[source] for source in sources),
             # A number that is used m times over counts sqrt(m) times in l2.
             spreads=tuple(math.sqrt(full / math.prod(_size(source))) if broadcast else 1.0 for source in sources),
             combine=combine,
             constant=constant,
         )
-        self.places[node] = len(self.steps)
+        self.indices[node] = len(self.steps)
         self.steps.append(step)
 
     def _dependent(self, values: Sequence[Any]) -> list[fx.Node]:
-        return [value for value in values if isinstance(value, fx.Node) and value in self.places]
+        return [value for value in values if isinstance(value, fx.Node) and value in self.indices]
 
     def _input(self, node: fx.Node) -> fx.Node:
         """Return the tensor that an operation reads first; no other of its arguments may depend on the picture."""
         first = node.args[0] if node.args else None
         others = [source for source in node.all_input_nodes if source is not first]
-        if not isinstance(first, fx.Node) or first not in self.places or not all(map(_constant, others)):
+        if not isinstance(first, fx.Node) or first not in self.indices or not all(map(_constant, others)):
             raise self._refusal(node)
         return first
 
     def _check_in_place(self, node: fx.Node) -> None:
-        """Refuse to change a value that is read elsewhere too: the graph would not say what is read there."""
+        """Refuse to change in place a value that is read elsewhere too: the graph would not show what is read there."""
         part = self.graph.get_submodule(str(node.target)) if node.op == "call_module" else None
         changes = (
             node.target in _CHANGING
@@ -319,13 +319,13 @@ class _Reader:
             if len(source.users) > 1:
                 raise InputError(
                     f"{self._kind(node)} changes in place what is used elsewhere too.",
-                    where=f"layer {self._place(node)}",
+                    where=f"layer {self._location(node)}",
                     hint="Use the operation that makes a new tensor.",
                 )
             # A view may copy in one memory layout, and not in another.
             source = source.meta.get("alias") or (source.args[0] if source.target in _VIEWS else None)
 
-    def _place(self, node: fx.Node) -> str:
+    def _location(self, node: fx.Node) -> str:
         if node.op == "call_module":
             earlier = 0
             for other in self.graph.graph.nodes:
@@ -346,7 +346,7 @@ class _Reader:
     def _refusal(self, node: fx.Node) -> InputError:
         return InputError(
             f"No Lipschitz constant is known for {self._kind(node)}: the network has no proven bound.",
-            where=f"layer {self._place(node)}",
+            where=f"layer {self._location(node)}",
             hint="The page docs/audits/lipschitz.md lists the layers and operations that have one.",
         )
 

@@ -1,4 +1,4 @@
-"""Where does the noise around an image come from? From its seed, image, stream and block, and from nothing else.
+"""Noise around images, a function of seed, image, stream and block alone.
 
 Any block of draws can be made again alone, so that counts do not depend on batch size, order, interruption or on who
 else is at work, and no two blocks share their noise.
@@ -19,7 +19,7 @@ BLOCK = 16
 """Draws whose noise is made together; batches are whole blocks."""
 _WORDS = 624
 _HEAD = 24
-"""Where the words of the Mersenne Twister stand in the state of a CPU generator of torch, each in 8 bytes."""
+"""Offsets of the words of the Mersenne Twister in the state of a CPU generator of torch, each in 8 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Noise:
 
 
 def start_block(generator: Any, seed: int, index: int, stream: Stream, block: int) -> None:
-    """Put a generator at the start of one block of draws.
+    """Set a generator to the start of one block of draws.
 
     On the CPU `manual_seed` keeps 32 bits of a seed only, so that among the blocks of a long run some would be equal.
     All 19,968 bits of the Mersenne Twister's state are set instead, from a hash; a GPU's generator takes 64 bits.
@@ -61,7 +61,7 @@ def _state(words: bytes) -> "Tensor":
 
 @cache
 def _blank() -> Any:
-    """Return the state of a fresh CPU generator, after checking that its words stand where they are looked for.
+    """Return the state of a fresh CPU generator, after checking its layout.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What does a classifier say about one image under random noise? Votes and soft outputs, counted.
+"""Count the votes and soft outputs of a classifier on one image under random noise.
 
 Every draw is a function of the seed, the image's number, the stream and the draw's own number, so that counts do
 not depend on batch size, on order, on interruption or on who else is at work. Votes and sums are whole numbers:
@@ -35,7 +35,7 @@ _SAVE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class VoteCounts:
     """Counts over the first `draws` draws of a stream, each of shape (classes,) and whole numbers.
 
     Parameters
@@ -51,9 +51,9 @@ class Tally:
     sums: "Tensor"
     squares: "Tensor"
 
-    def __add__(self, other: "Tally") -> "Tally":
-        """Return the counts of both runs of draws together."""
-        return Tally(
+    def __add__(self, other: "VoteCounts") -> "VoteCounts":
+        """Return the sum of the counts."""
+        return VoteCounts(
             self.draws + other.draws,
             self.votes + other.votes,
             self.sums + other.sums,
@@ -62,7 +62,7 @@ class Tally:
 
 
 class Sampler:
-    """A classifier under noise, ready to count.
+    """A classifier under noise, whose votes are counted.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Sampler:
         self._buffer = torch.empty(0, device=self.device)
 
     def prepare(self, pixels: "Tensor") -> None:
-        """Find the batch size, once, on an image like those to come."""
+        """Find the fastest batch size, once, on an image like those to come."""
         if not self.batch:
             self.batch = self._fastest(pixels.to(self.device))
         self.piece = max(self.piece, self.batch)
@@ -104,7 +104,7 @@ class Sampler:
         with torch.inference_mode():
             return int(self._logits(pixels.to(self.device)[None]).argmax())
 
-    def tally(self, pixels: "Tensor", index: int, stream: Stream, start: int, stop: int) -> Tally:
+    def count_votes(self, pixels: "Tensor", index: int, stream: Stream, start: int, stop: int) -> VoteCounts:
         """Count the draws `start` <= i < `stop` of a stream around an image of shape (c, h, w), float32.
 
         Raises
@@ -116,7 +116,7 @@ class Sampler:
 
         self.prepare(pixels)
         image = pixels.to(self.device)
-        total = Tally(0, *(torch.zeros(self.classes, dtype=torch.int64, device=self.device) for _ in range(3)))
+        total = VoteCounts(0, *(torch.zeros(self.classes, dtype=torch.int64, device=self.device) for _ in range(3)))
         held: list[Tensor] = []
         with torch.inference_mode():
             for first in range(start - start % BLOCK, stop, self.batch):
@@ -127,25 +127,25 @@ class Sampler:
                 if last >= stop or len(held) * self.batch >= HELD:
                     total = total + self._count(torch.cat(held))
                     held.clear()
-        return Tally(total.draws, total.votes.cpu(), total.sums.cpu(), total.squares.cpu())
+        return VoteCounts(total.draws, total.votes.cpu(), total.sums.cpu(), total.squares.cpu())
 
     def _noisy(self, image: "Tensor", index: int, stream: Stream, first: int, last: int) -> "Tensor":
         """Return the image under the noise of whole blocks of draws, channels last in memory."""
         channels, height, width = image.shape
         if self._buffer.shape[1:] != (height, width, channels) or len(self._buffer) < last - first:
             self._buffer = self._buffer.new_empty((max(last - first, self.batch), height, width, channels))
-        # Which number of a stream a pixel meets depends on this order in memory: it is part of what a draw is.
+        # The order in memory decides which random number a pixel gets, so it is part of the definition of a draw.
         noisy = self._buffer[: last - first]
-        for place in range(0, last - first, BLOCK):
-            start_block(self._generator, self.seed, index, stream, (first + place) // BLOCK)
-            self.noise.fill(noisy[place : place + BLOCK], self._generator)
+        for start in range(0, last - first, BLOCK):
+            start_block(self._generator, self.seed, index, stream, (first + start) // BLOCK)
+            self.noise.fill(noisy[start : start + BLOCK], self._generator)
         return noisy.add_(image.permute(1, 2, 0)).permute(0, 3, 1, 2)
 
     def _logits(self, batch: "Tensor") -> "Tensor":
         logits: Tensor = self.module(batch.to(self.dtype))
         return logits.float()
 
-    def _count(self, logits: "Tensor") -> Tally:
+    def _count(self, logits: "Tensor") -> VoteCounts:
         if not bool(logits.isfinite().all()):
             raise InputError(
                 f"The logits are not finite under noise of {self.noise.scale}.",
@@ -154,7 +154,7 @@ class Sampler:
             )
         soft = logits.softmax(1).mul_(ONE).long()
         votes = logits.argmax(1).bincount(minlength=self.classes)
-        return Tally(len(logits), votes, soft.sum(0), soft.square_().sum(0))
+        return VoteCounts(len(logits), votes, soft.sum(0), soft.square_().sum(0))
 
     def _fastest(self, image: "Tensor") -> int:
         """Return the batch size with the most draws a second, found in about half a second."""
@@ -164,7 +164,7 @@ class Sampler:
         sizes = sorted({min(size, most) for size in BATCHES[self.device.type]})
         rates = {}
         with torch.inference_mode():
-            # The attribute itself is the loop's variable, for the trial reads it as a real run does.
+            # The loop sets the attribute itself, since a trial reads it as a real run does.
             for self.batch in sizes:
                 rates[self.batch] = _rate(lambda: self._trial(image), self.batch)
         return max(sizes, key=rates.__getitem__)
@@ -178,7 +178,7 @@ class Sampler:
 
 
 def _rate(trial: Callable[[], None], draws: int) -> float:
-    """Return draws a second in the median of several trials: some are held up by something else."""
+    """Return the median draws a second of several trials: other processes slow some down."""
     trial()
     taken: list[float] = []
     until = time.perf_counter() + _TRIAL
@@ -212,7 +212,7 @@ class ImageCounts:
     pixels: "Tensor"
     advance: Advance = field(default=lambda draws: None)
     seconds: float = 0.0
-    _known: dict[Stream, dict[int, Tally]] = field(default_factory=lambda: {stream: {} for stream in STREAMS})
+    _known: dict[Stream, dict[int, VoteCounts]] = field(default_factory=lambda: {stream: {} for stream in STREAMS})
     _clean: int = -1
     _fresh: bool = False
     _saved: float = field(default_factory=time.monotonic)
@@ -222,7 +222,7 @@ class ImageCounts:
         if stored is None:
             return
         try:
-            known = {stream: _tallies(stored, stream) for stream in STREAMS}
+            known = {stream: _stored_counts(stored, stream) for stream in STREAMS}
             self.seconds, self._clean = float(stored["seconds"]), int(stored["clean"])
         except (KeyError, ValueError, RuntimeError):
             # Not an entry that this code wrote: draw again.
@@ -236,40 +236,40 @@ class ImageCounts:
         self.advance(1)
         return self._clean
 
-    def until(self, stream: Stream, draws: int) -> Tally:
+    def until(self, stream: Stream, draws: int) -> VoteCounts:
         """Return the counts of the first `draws` draws of a stream, drawing those that are not known yet."""
         known = self._known[stream]
         start = max((stop for stop in known if stop <= draws), default=0)
-        tally = known.get(start)
+        counts = known.get(start)
         self.advance(start)
-        while tally is None or tally.draws < draws:
-            tally = self._grown(stream, tally, draws)
-            if time.monotonic() - self._saved > _SAVE and tally.draws < draws:
-                known[tally.draws] = tally
+        while counts is None or counts.draws < draws:
+            counts = self._grown(stream, counts, draws)
+            if time.monotonic() - self._saved > _SAVE and counts.draws < draws:
+                known[counts.draws] = counts
                 self.save()
-                # It serves a killed run alone; kept, each save would be longer than the last.
-                del known[tally.draws]
-        known[draws] = tally
-        return tally
+                # Intermediate counts serve a killed run only; if they stayed, each save would be longer than the last.
+                del known[counts.draws]
+        known[draws] = counts
+        return counts
 
-    def _grown(self, stream: Stream, tally: Tally | None, draws: int) -> Tally:
-        """Draw on for about a second."""
+    def _grown(self, stream: Stream, counts: VoteCounts | None, draws: int) -> VoteCounts:
+        """Continue a stream for about a second, and return all its counts."""
         sampler = self.sampler()
         sampler.prepare(self.pixels)
-        start = tally.draws if tally else 0
+        start = counts.draws if counts else 0
         began = time.perf_counter()
-        more = sampler.tally(self.pixels, self.index, stream, start, min(start + sampler.piece, draws))
+        more = sampler.count_votes(self.pixels, self.index, stream, start, min(start + sampler.piece, draws))
         taken = time.perf_counter() - began
-        # A last, short piece would tell less of the speed than the pieces before it.
+        # A short last piece says less about the speed than the pieces before it.
         if more.draws == sampler.piece:
             sampler.piece = max(round(more.draws / taken / sampler.batch), 1) * sampler.batch
         self.seconds += taken
         self._fresh = True
         self.advance(more.draws)
-        return tally + more if tally else more
+        return counts + more if counts else more
 
     def save(self) -> None:
-        """Write what is new to the cache."""
+        """Write new counts to the cache."""
         import torch
 
         self._saved = time.monotonic()
@@ -286,6 +286,6 @@ class ImageCounts:
         self._fresh = False
 
 
-def _tallies(stored: "dict[str, Tensor]", stream: Stream) -> dict[int, Tally]:
+def _stored_counts(stored: "dict[str, Tensor]", stream: Stream) -> dict[int, VoteCounts]:
     parts = [stored[f"{stream}.{name}"] for name in ("votes", "sums", "squares")]
-    return {row[0]: Tally(*row) for row in zip(stored[f"{stream}.draws"].tolist(), *parts, strict=True)}
+    return {row[0]: VoteCounts(*row) for row in zip(stored[f"{stream}.draws"].tolist(), *parts, strict=True)}

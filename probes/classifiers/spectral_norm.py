@@ -1,6 +1,6 @@
-"""How much can one layer stretch a change of its input? The spectral norm of a convolution or matrix.
+"""Bounds of the spectral norm of a convolution or a matrix.
 
-Three answers, never to be mixed up: `exact` and `gram` are upper bounds that may back a certificate,
+Three kinds, never to be mixed up: `exact` and `gram` are upper bounds that may back a certificate,
 `lower` is reached by a vector that was found, and proves only that no smaller bound can hold.
 
 A convolution that is periodic is block-diagonal in frequency: its norm is the largest singular value of
@@ -34,7 +34,7 @@ the iteration is the cheaper one from about four cores on.
 ITERATIONS = 7
 """Gram iterations: the bound is then at most r^(1/256) times the norm for rank r, 2.8 % above it for 1024."""
 STEPS = 600
-"""Steps of the power iteration, unless it stands still before."""
+"""Steps of the power iteration, unless it converges before."""
 _STILL = 1e-12
 _CHUNK = 2**22
 """Complex numbers of the symbol held at once, 64 MB."""
@@ -42,7 +42,7 @@ _CHUNK = 2**22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Norm:
-    """What is known of a layer's spectral norm: `lower` <= norm <= `value`; `grid` is that of the symbol.
+    """Bounds of a layer's spectral norm: `lower` <= norm <= `value`; `grid` is that of the symbol.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Convolution:
 
     @property
     def has_own_symbol(self) -> bool:
-        """Tell whether the norm of the symbol is that of the operator itself, and not of one that it is a part of."""
+        """Tell whether the norm of the symbol is that of the operator, and not of a larger periodic one."""
         axes = zip(self.size, self.reach, self.stride, (self.padding[:2], self.padding[2:]), strict=True)
         return all(_is_whole(*axis, circular=self.circular) for axis in axes)
 
@@ -104,13 +104,13 @@ class Convolution:
         return high, wide
 
     def apply(self, x: Tensor) -> Tensor:
-        """Return the operator's value on (1, channels, height, width)."""
+        """Apply the operator to x of shape (1, channels, height, width)."""
         return functional.conv2d(
             _padded(x, self), self.weight, stride=self.stride, dilation=self.dilation, groups=self.groups
         )
 
     def apply_adjoint(self, y: Tensor) -> Tensor:
-        """Return the adjoint's value: <apply(x), y> = <x, apply_adjoint(y)> for all x and y."""
+        """Apply the adjoint: <apply(x), y> = <x, apply_adjoint(y)> for all x and y."""
         top, bottom, left, right = self.padding
         full = (self.size[0] + top + bottom, self.size[1] + left + right)
         # Where strides leave rows out at the far end, the transposed convolution returns too few.
@@ -179,7 +179,7 @@ def measure(operator: Operator, *, steps: int = STEPS, iterations: int = ITERATI
 
 
 def has_own_symbol(operator: Operator) -> bool:
-    """Tell whether eigenvalues give the norm of the operator itself: of any matrix, and of some convolutions."""
+    """Tell whether the norm is exact rather than that of a larger operator: for any matrix, and some convolutions."""
     return operator.has_own_symbol if isinstance(operator, Convolution) else True
 
 
@@ -193,7 +193,7 @@ def symbol_grid(convolution: Convolution) -> tuple[Pair, Pair]:
     - circular padding: N = n, which is the operator itself where s divides n and the padding gives n / s outputs;
       where it gives fewer, rows are left out, and where s does not divide n, all rows are kept (stride 1): then it
       is a bound;
-    - zeros: N = n + k - 1 rounded up to a multiple of s. No window then meets the input from two sides,
+    - zeros: N = n + k - 1 rounded up to a multiple of s. No window then overlaps the input from two sides,
       so that the operator is a part (some rows and columns) of the periodic one.
 
     Examples
@@ -220,7 +220,7 @@ def _axis(size: int, reach: int, stride: int, circular: bool) -> Pair:
 
 
 def _is_whole(size: int, reach: int, stride: int, padding: Pair, *, circular: bool) -> bool:
-    """Tell whether along one axis the layer does all that the periodic one of its symbol does.
+    """Tell whether along one axis the layer equals the periodic one of its symbol.
 
     On a circle it must have as many outputs as strides fit in. Otherwise no two windows may overlap, and one of them
     must lie inside the input: it alone then has the norm.
@@ -257,7 +257,7 @@ def symbol(convolution: Convolution, grid: Pair, stride: Pair) -> Iterator[Tenso
     The N/s-point transform of y and the N-point transform of x have norms sqrt(N/s) |y| and sqrt(N) |x|.
     So the operator has the norm of the matrices [A(f) ... A(f + (s-1) N/s)] / sqrt(s), side by side; with
     stride s on both axes they are divided by s. Real weights give the same norms at f and -f: half of the
-    frequencies suffice. The transform is computed from the few taps alone, so any part of it can be had.
+    frequencies suffice. The transform is computed from the few taps alone, so any part of it can be computed alone.
 
     Yields
     ------
@@ -383,7 +383,7 @@ def _padded(x: Tensor, convolution: Convolution) -> Tensor:
 
 
 def _cropped(y: Tensor, convolution: Convolution) -> Tensor:
-    """Undo `_padded` as its adjoint does: cut the zeros off, or add what was repeated to where it came from."""
+    """Apply the adjoint of `_padded`: cut the zeros off, or add wrapped values to where they came from."""
     height, width = convolution.size
     top, _, left, _ = convolution.padding
     if not convolution.circular:

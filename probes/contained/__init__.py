@@ -1,11 +1,11 @@
-"""Work on strangers' files in child processes that can reach nothing else and cannot exhaust the machine.
+"""Read untrusted files in child processes that can reach nothing else and cannot exhaust the machine.
 
 A fork server, one for each process, starts with the first job and pays for heavy imports once. Each job runs in a fork
 of it behind walls: limits of memory and of processor time, no network, no other program, and on Linux no file but
 those that it was given and the installed libraries. What comes back is read as data: nothing is unpickled.
 """
 
-from probes.contained.blocks import within as within
+from probes.contained.block_limits import within as within
 from probes.contained.client import Session as Session
 from probes.contained.client import call as call
 from probes.contained.client import warm as warm

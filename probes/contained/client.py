@@ -1,4 +1,4 @@
-"""Ask contained children: one call, or a session that keeps an opened file there."""
+"""Call functions in contained children: a single call, or a session that keeps an open file there."""
 
 import atexit
 import fcntl
@@ -18,7 +18,7 @@ from typing import Any
 
 from probes.contained.limits import ContainedError, LimitError, Limits
 from probes.contained.server import Job
-from probes.contained.wire import Garbled, read_answer, send_request
+from probes.contained.wire import MalformedAnswer, read_answer, send_request
 from probes.core.errors import MilesError
 from probes.core.worker_processes import ONE_CORE
 
@@ -26,7 +26,7 @@ _DEFAULT = Limits()
 _SLACK = 2**26
 """Bytes of an answer beyond the memory that a child may take: it had some at its start."""
 _BUFFER = 2**21
-_KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "LD_PRELOAD", "MKL_ENABLE_INSTRUCTIONS",
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "LD_PRELOAD", "MKL_ENABLE_INSTRUCTIONS",
          "ATEN_CPU_CAPABILITY", "OPENBLAS_CORETYPE", "PYTHONHASHSEED", "PYTHONHOME")  # fmt: skip
 """Variables that children see; the others may hold secrets."""
 
@@ -57,7 +57,7 @@ def call(
     MilesError
         What the function raised, if it was one.
     LimitError
-        Where the child met a limit or died.
+        Where the child exceeded a limit or died.
     ContainedError
         What else the function raised.
 
@@ -86,7 +86,7 @@ class Session:
         limits: Limits = _DEFAULT,
         loads: Sequence[str] = (),
     ) -> None:
-        self._made = (opener, args, [Path(place).absolute() for place in reads], limits, tuple(loads))
+        self._made = (opener, args, [Path(path).absolute() for path in reads], limits, tuple(loads))
         self._open: tuple[int, _Line] | None = None
         self._line()
 
@@ -109,7 +109,7 @@ class Session:
             self._open[1].close()
 
     def _line(self) -> "_Line":
-        """Return the line to the child of this process: another process opens one of its own."""
+        """Return the line to the child; a forked process opens one of its own."""
         if self._open is None or self._open[0] != os.getpid():
             line = _Line(*self._made, session=True)
             try:
@@ -122,8 +122,8 @@ class Session:
 
 
 def warm(loads: Sequence[str] = ()) -> None:
-    """Start the server ahead of its first job, without waiting for it, and let it import heavy modules."""
-    # Nothing hangs on it: the first job says what is wrong.
+    """Start the server before its first job, without waiting, and let it import heavy modules."""
+    # An error here is ignored: the first job reports it.
     with suppress(LimitError):
         _server().ask_to_load(loads)
 
@@ -154,8 +154,8 @@ class _Line:
             module=function.__module__,
             function=function.__name__,
             args=args,
-            # What a link leads to is what is opened.
-            reads=[os.path.realpath(place) for place in reads],
+            # Access is granted to the target of a link, not to the link.
+            reads=[os.path.realpath(path) for path in reads],
             loads=loads,
             limits=limits,
             folder=str(Path.cwd()),
@@ -175,15 +175,15 @@ class _Line:
         try:
             send_request(self._socket, request)
         except OSError:
-            raise self._gone() from None
+            raise self._limit_error() from None
 
     def answer(self) -> Any:
-        """Return the next answer; where it does not come whole, no later one could be told from it."""
+        """Return the next answer; close the line where it is incomplete, since no later one could be recognised."""
         try:
             return read_answer(self._socket, self._limits.memory + _SLACK)
         except (EOFError, ConnectionError):
-            raise self._gone() from None
-        except Garbled as error:
+            raise self._limit_error() from None
+        except MalformedAnswer as error:
             self.close()
             raise LimitError("died", f"its reader answers nonsense: {error}") from None
         except TimeoutError:
@@ -199,7 +199,7 @@ class _Line:
     def close(self) -> None:
         self._close()
 
-    def _gone(self) -> LimitError:
+    def _limit_error(self) -> LimitError:
         self.close()
         status = self._server.status(self._number)
         if status == -signal.SIGXCPU:
@@ -242,7 +242,7 @@ class _Server:
 
     def stop(self) -> None:
         self.control.close()
-        # It keeps nothing, and may be in the midst of a long import.
+        # The server keeps no state, and may be in the middle of a long import: kill it.
         self.process.kill()
         self.process.wait()
 
@@ -252,7 +252,7 @@ _STARTING = threading.Lock()
 
 
 def _server() -> _Server:
-    """Return the server of this process, which is started where there is none or it is gone."""
+    """Return the server of this process, and start one if there is none or it has died."""
     with _STARTING:
         server = _RUNNING.get(os.getpid())
         if server is None or server.process.poll() is not None:
@@ -262,11 +262,11 @@ def _server() -> _Server:
 
 def _start() -> _Server:
     ours, theirs = socket.socketpair()
-    # Not among the first three, where the streams of the server come to stand.
+    # Not a descriptor below 3: those become the standard streams of the server.
     handle = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 3)
     try:
-        environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | ONE_CORE
-        environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if place)
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | ONE_CORE
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         code = f"from probes.contained.server import serve; serve({handle})"
         process = subprocess.Popen(
             [sys.executable, "-P", "-W", "ignore", "-c", code],
@@ -290,13 +290,13 @@ def _stop() -> None:
 
 
 def _forget() -> None:
-    """Leave the server to the process that started it: a fork has none."""
+    """Forget the server after a fork: it belongs to the parent."""
     global _STARTING
     _STARTING = threading.Lock()
     for server in _RUNNING.values():
         with suppress(OSError):
             server.control.close()
-        # It is no child of the fork, which must not wait for it.
+        # The server is not a child of the fork, which must not wait for it.
         server.process.returncode = 0
     _RUNNING.clear()
 

@@ -22,7 +22,7 @@ class Limits:
 
     @property
     def patience(self) -> float:
-        """Seconds by the clock after which a child that does nothing at all is given up."""
+        """Wall-clock seconds after which a child that answers nothing is ended."""
         return 60 + 20 * self.seconds
 
 
@@ -34,7 +34,7 @@ class ContainedError(Exception):
     kind
         Name of the class of what was raised.
     text
-        Its message, in the words of whoever raised it.
+        Its message, as it was raised.
     """
 
     def __init__(self, kind: str, text: str) -> None:
@@ -43,7 +43,7 @@ class ContainedError(Exception):
 
 
 class LimitError(ContainedError):
-    """A contained job met a limit, or its process died.
+    """A contained job exceeded a limit, or its process died.
 
     Parameters
     ----------

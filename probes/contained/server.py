@@ -1,4 +1,4 @@
-"""The fork server: it imports what jobs need, forks a child for each, and says how one ended that is gone."""
+"""The fork server: it imports what jobs need, forks a child for each job, and reports how each child ended."""
 
 import importlib
 import os
@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from probes.contained import walls
+from probes.contained import sandbox
 from probes.contained.limits import Limits
 from probes.contained.wire import read_request, send_answer, send_error
 
@@ -48,7 +48,7 @@ class _Server:
     ended: dict[int, int] = field(default_factory=dict)
 
     def serve(self) -> None:
-        """Take requests until nobody can send one any more."""
+        """Handle requests until the client closes its end."""
         while True:
             head, handles, _, _ = socket.recv_fds(self.control, 8, 1, socket.MSG_WAITALL)
             if len(head) < 8:
@@ -61,7 +61,7 @@ class _Server:
             elif isinstance(request, int):
                 self.control.sendall(self.status(request).to_bytes(8, "little", signed=True))
             else:
-                # Whoever needs what cannot be imported is told so when it does.
+                # A job that needs the module fails with the error when it imports it.
                 with suppress(Exception):
                     self.load(request)
 
@@ -84,16 +84,16 @@ class _Server:
         self.children[job.number] = child
 
     def reap(self) -> None:
-        """Note which children have ended."""
+        """Collect the exit status of children that have ended."""
         for number, child in list(self.children.items()):
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
                 del self.children[number]
-                # Nobody asks for one that answered.
+                # Nobody asks for the status of a child that answered.
                 self.ended = {**dict(list(self.ended.items())[-100:]), number: os.waitstatus_to_exitcode(status)}
 
     def status(self, number: int) -> int:
-        """Return how a child ended, which is ended here where it has not."""
+        """Return the exit status of a child; end it if it is still running."""
         limit = time.monotonic() + _GRACE
         while number in self.children:
             if time.monotonic() > limit:
@@ -119,30 +119,30 @@ def _run(job: Job, line: socket.socket) -> NoReturn:
         _keep_only(line.fileno())
         os.chdir(job.folder)
         function = getattr(importlib.import_module(job.module), job.function)
-        # Before files are closed off: it is read from one what the process has.
-        walls.limit_memory(job.limits.memory)
-        walls.close_off(job.reads)
-        result = _answer(line, job, function, job.args, told=not job.session)
+        # Before files are closed off, since the memory in use is read from /proc.
+        sandbox.limit_memory(job.limits.memory)
+        sandbox.close_off(job.reads)
+        result = _answer(line, job, function, job.args, send_result=not job.session)
         while job.session and result is not None:
             name, args = read_request(line)
             _answer(line, job, getattr(result, name), args)
         status = 0
     except (EOFError, OSError):
-        # Nobody listens any more.
+        # The other end is closed.
         status = 0
     finally:
-        # Nothing of the server's own is to be run at this end.
+        # Exit handlers of the server must not run in the child.
         os._exit(status)
 
 
 def _answer(
-    line: socket.socket, job: Job, function: Callable[..., Any], args: Sequence[Any], *, told: bool = True
+    line: socket.socket, job: Job, function: Callable[..., Any], args: Sequence[Any], *, send_result: bool = True
 ) -> Any:
     """Call a function and send its result, or what it raised; return the result."""
-    walls.limit_time(job.limits.seconds, last=not job.session)
+    sandbox.limit_time(job.limits.seconds, last=not job.session)
     try:
         result = function(*args)
-        send_answer(line, result if told else None)
+        send_answer(line, result if send_result else None)
         return result
     except (BrokenPipeError, ConnectionResetError):
         raise

@@ -1,6 +1,6 @@
 """Messages between a process and the contained children that work for it.
 
-What goes to a child is pickled: it comes from us. What comes back is JSON and plain numbers, whoever wrote it: a child
+Requests to a child are pickled, since they are ours. Answers are JSON and plain numbers only: a child
 that a hostile file has taken over can answer nonsense, and no more.
 """
 
@@ -30,18 +30,18 @@ _NONSENSE = (TypeError, ValueError, LookupError, AttributeError, RuntimeError, A
 _ALIGNMENT = 64
 
 
-class Garbled(ValueError):
-    """An answer that is none."""
+class MalformedAnswer(ValueError):
+    """An answer that is malformed."""
 
 
 def send_request(sock: socket.socket, request: object) -> None:
-    """Send what a child is to do."""
+    """Send a request to a child."""
     data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
     sock.sendall(len(data).to_bytes(_LENGTH, "little") + data)
 
 
 def read_request(sock: socket.socket, length: bytes = b"") -> Any:
-    """Return what a child is to do; raises EOFError where nobody asks any more."""
+    """Return the next request; raises EOFError where the other end is closed."""
     size = int.from_bytes(length or _read(sock, _LENGTH), "little")
     return pickle.loads(_read(sock, size))
 
@@ -60,11 +60,11 @@ def send_answer(sock: socket.socket, answer: object) -> None:
 
 
 def send_error(sock: socket.socket, error: BaseException) -> None:
-    """Send what a job ended in."""
-    told: dict[str, Any] = {"error": type(error).__name__, "text": str(error)[:10_000]}
+    """Send the error that a job ended in."""
+    head: dict[str, Any] = {"error": type(error).__name__, "text": str(error)[:10_000]}
     if isinstance(error, MilesError):
-        told |= {"text": error.message, "where": error.where, "hint": error.hint}
-    _send(sock, told, [])
+        head |= {"text": error.message, "where": error.where, "hint": error.hint}
+    _send(sock, head, [])
 
 
 def read_answer(sock: socket.socket, most: int) -> Any:
@@ -79,25 +79,25 @@ def read_answer(sock: socket.socket, most: int) -> Any:
     ------
     EOFError
         Where the child is gone.
-    Garbled
+    MalformedAnswer
         Where it sent something else.
     ContainedError, MilesError
         What the job ended in.
     """
     size = int.from_bytes(_read(sock, _LENGTH), "little")
     if size > min(most, _HEAD):
-        raise Garbled(f"an answer of {size} bytes")
+        raise MalformedAnswer(f"an answer of {size} bytes")
     try:
         head = json.loads(_read(sock, size))
         sizes = [int(length) for length in head["blobs"]]
         if min(sizes, default=0) < 0 or sum(sizes) > most:
-            raise Garbled(f"an answer of {sum(sizes)} bytes")
+            raise MalformedAnswer(f"an answer of {sum(sizes)} bytes")
         blobs = [_read_blob(sock, length) for length in sizes]
         if "error" in head:
             raise _error(head)
         return _decode(head["tree"], blobs, {})
     except _NONSENSE as error:
-        raise Garbled(str(error)) from error
+        raise MalformedAnswer(str(error)) from error
 
 
 def _error(head: dict[str, Any]) -> Exception:
@@ -117,7 +117,7 @@ def _send(sock: socket.socket, head: dict[str, Any], blobs: list[memoryview]) ->
 
 
 def _read(sock: socket.socket, size: int) -> bytearray:
-    # Grown by what arrives, so that a size that is only claimed takes no memory.
+    # The buffer grows with what arrives, so that a false size takes no memory.
     data = bytearray()
     while len(data) < size:
         piece = sock.recv(min(size - len(data), _PIECE))
@@ -128,8 +128,8 @@ def _read(sock: socket.socket, size: int) -> bytearray:
 
 
 def _read_blob(sock: socket.socket, size: int) -> "np.ndarray[Any, np.dtype[np.uint8]]":
-    # Pages of an empty array are taken as they are filled.
-    # Where torch would put it: results may depend on the place of numbers in memory.
+    # Pages of an empty array take memory only when they are filled.
+    # Aligned as torch does it: results may depend on the alignment in memory.
     room = np.empty(size + _ALIGNMENT, dtype=np.uint8)
     start = -room.ctypes.data % _ALIGNMENT
     data = room[start : start + size]
@@ -176,14 +176,14 @@ def _bytes(array: Any) -> memoryview:
 
 
 def _tensor(value: Any, blobs: list[memoryview], known: dict[Any, int]) -> int:
-    """Return the number of the bytes of a tensor; two names of one tensor share them."""
+    """Return the index of the blob of a tensor; a tensor that has two names is sent once."""
     import torch
 
-    kept = value.detach()
-    key = (kept.data_ptr(), kept.dtype, tuple(kept.shape), tuple(kept.stride()))
-    if kept.numel() == 0 or key not in known:
-        flat = kept.reshape(-1)
-        # Of a single number the stride may be anything.
+    tensor = value.detach()
+    key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()))
+    if tensor.numel() == 0 or key not in known:
+        flat = tensor.reshape(-1)
+        # The stride of a single number may be anything.
         flat = (
             flat if flat.stride(0) == 1 else torch.empty_like(flat, memory_format=torch.contiguous_format).copy_(flat)
         )
@@ -206,24 +206,24 @@ def _decode(tree: Any, blobs: list[Any], known: dict[int, Any]) -> Any:
         case "a":
             index, kind, shape = inner
             if not _DTYPE.fullmatch(kind):
-                raise Garbled("an array of an unknown kind")
+                raise MalformedAnswer("an array of an unknown kind")
             return np.frombuffer(blobs[index], dtype=np.dtype(kind)).reshape(shape)
         case "T":
             index, kind, shape = inner
             return _decode_tensor(index, kind, shape, blobs, known)
-    raise Garbled("an unknown kind of value")
+    raise MalformedAnswer("an unknown kind of value")
 
 
 def _decode_tensor(index: int, kind: str, shape: list[int], blobs: list[Any], known: dict[int, Any]) -> Any:
     import torch
 
     if kind not in _TENSORS:
-        raise Garbled("a tensor of an unknown kind")
+        raise MalformedAnswer("a tensor of an unknown kind")
     dtype = getattr(torch, kind)
     if index not in known:
         data = blobs[index]
         if not len(data) and 0 not in shape:
-            raise Garbled("a tensor without its numbers")
+            raise MalformedAnswer("a tensor without its numbers")
         flat = torch.frombuffer(data, dtype=dtype) if len(data) else torch.empty(0, dtype=dtype)
         known[index] = flat.reshape(shape)
     return known[index]

@@ -1,1 +1,1 @@
-"""What every probe stands on: errors, hashes, the cache, progress, workers and random streams."""
+"""What every probe uses: errors, hashes, the cache, progress, workers and random streams."""

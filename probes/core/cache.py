@@ -1,8 +1,8 @@
-"""Dear results, kept by the hash of everything that they depend on.
+"""A cache of expensive results, each under the hash of everything that it depends on.
 
-An entry is one safetensors file, written beside its place and renamed into it, so that a run killed at
+An entry is one safetensors file, written under a temporary name and renamed, so that a run killed at
 any moment leaves either a whole entry or none. Two runs may share a cache: they write the same bytes. Each entry
-carries hashes of its tensors, so that one which was damaged or stands under another key is computed again. Who can
+carries hashes of its tensors, so that one which was damaged or is stored under another key is computed again. Who can
 write the folder can make hashes too: it is trusted, so it has to be its user's own.
 The JSON files of `probes.language_models.model_results` may stand beside them; they are counted and cleared here too.
 """
@@ -63,12 +63,12 @@ class Cache:
         return cls(folder)
 
     def path(self, kind: str, key: object) -> Path:
-        """Return where the entry of a key stands, whether it is there or not."""
+        """Return the path of the entry of a key, whether it exists or not."""
         name = sha256_json(key)
         return self.folder / kind / name[:2] / f"{name}.safetensors"
 
     def has(self, kind: str, key: object) -> bool:
-        """Tell whether there is a file that looks like a whole entry; `read` looks at all of it."""
+        """Tell whether there is a file that looks like a whole entry; only `read` checks all of it."""
         path = self.path(kind, key)
         try:
             if not _is_file(path):
@@ -79,7 +79,7 @@ class Cache:
             return False
 
     def read(self, kind: str, key: object) -> "dict[str, Tensor] | None":
-        """Return an entry's tensors, or None where none is as it was written; one that is not is removed."""
+        """Return an entry's tensors, or None where there is none; a damaged entry is removed."""
         from safetensors import SafetensorError, safe_open
 
         path = self.path(kind, key)
@@ -93,14 +93,14 @@ class Cache:
         except FileNotFoundError:
             return None
         except (SafetensorError, OSError, ValueError, RecursionError):
-            # Where it cannot be removed, the one who writes it again is told so.
+            # If it cannot be removed, writing it again will fail and say so.
             with suppress(OSError):
                 path.unlink(missing_ok=True)
             return None
         return tensors
 
     def read_one(self, kind: str, key: object, label: str) -> "Tensor | None":
-        """Return one tensor of an entry without reading the others, or None where it cannot be had."""
+        """Return one tensor of an entry without reading the others, or None where it cannot be read."""
         from safetensors import SafetensorError, safe_open
 
         path = self.path(kind, key)
@@ -115,7 +115,7 @@ class Cache:
         return tensor if written.get(label) == _hash(path, sorted(written), label, tensor) else None
 
     def write(self, kind: str, key: object, tensors: "Mapping[str, Tensor]") -> None:
-        """Write an entry whole or not at all.
+        """Write an entry atomically.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class Cache:
             raise _unwritable(self.folder, error) from error
         try:
             whole = {label: tensor.contiguous() for label, tensor in tensors.items()}
-            # One key: safetensors writes several of them in any order.
+            # A single key, since safetensors writes several in any order.
             save_file(whole, name, {_HASHES: json.dumps(_hashes(path, whole), sort_keys=True)})
             Path(name).replace(path)
         except Exception as error:
@@ -178,7 +178,7 @@ class Cache:
 
     @contextmanager
     def making(self, folder: Path) -> Iterator[Path]:
-        """Yield an empty folder that becomes the place of an example, if nothing is raised and nobody was quicker.
+        """Yield an empty folder that is renamed to `folder` if nothing is raised and no other run was quicker.
 
         Raises
         ------
@@ -188,7 +188,7 @@ class Cache:
         try:
             _make_private(self.folder)
             folder.parent.mkdir(parents=True, exist_ok=True)
-            place = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_PART))
+            made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_PART))
         except OSError as error:
             raise IncompleteError(
                 f"The example cannot be written: {error}",
@@ -196,12 +196,12 @@ class Cache:
                 hint=f"Point {VARIABLE} at another folder.",
             ) from error
         try:
-            yield place
+            yield made
             # Where another run was quicker, its files are the same.
             if not folder.is_dir():
-                place.rename(folder)
+                made.rename(folder)
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(made, ignore_errors=True)
 
     def usage(self) -> dict[str, tuple[int, int]]:
         """Return entries and bytes of each kind."""
@@ -214,8 +214,8 @@ class Cache:
     def clear(self) -> int:
         """Remove every entry, what killed runs left of some, and no other file; return the bytes freed."""
         freed = 0
-        kept = [*self._entries(), *self._made()]
-        for entry in [*(entry for _, entry in kept), *self._leftovers()]:
+        found = [*self._entries(), *self._made()]
+        for entry in [*(entry for _, entry in found), *self._leftovers()]:
             freed += _size(entry)
             if entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)
@@ -248,7 +248,7 @@ def _check_owner(folder: Path, *, shared: bool) -> None:
     try:
         held = folder.stat()
     except OSError:
-        # Nothing is there yet, or the one who writes is told why it cannot be reached.
+        # The folder does not exist yet; or it cannot be reached, and writing will say why.
         return
     own = not hasattr(os, "getuid") or held.st_uid in (os.getuid(), 0)
     mode = stat.S_IMODE(held.st_mode)
@@ -268,7 +268,7 @@ def _check_owner(folder: Path, *, shared: bool) -> None:
 
 
 def _close(folder: Path) -> bool:
-    """Leave a folder to its owner alone, and tell whether its group can write it no more.
+    """Take the rights of others from a folder, and tell whether its group can no longer write to it.
 
     Earlier versions made it by the umask, which on many machines lets a group of one user write.
     """
@@ -289,7 +289,7 @@ def _hashes(path: Path, tensors: "Mapping[str, Tensor]") -> dict[str, str]:
 
 
 def _hash(path: Path, labels: Sequence[str], label: str, tensor: "Tensor") -> str:
-    """Return the hash of a tensor, of what it is called, and of the entry that it stands in."""
+    """Return the hash of a tensor, of its name, and of the entry that holds it."""
     import torch
 
     about = json.dumps([path.stem, path.parts[-3], *labels, label, str(tensor.dtype), list(tensor.shape)])
@@ -299,7 +299,7 @@ def _hash(path: Path, labels: Sequence[str], label: str, tensor: "Tensor") -> st
 
 
 def _in_a_row(tensor: "Tensor") -> "Tensor":
-    """Return the numbers of a tensor one behind the other: of a single one the stride may be anything."""
+    """Return the numbers of a tensor contiguously, also of a single number, whose stride may be anything."""
     flat = tensor.reshape(-1)
     return flat if flat.stride(0) == 1 else flat.new_empty(flat.shape).copy_(flat)
 

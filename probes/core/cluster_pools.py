@@ -1,4 +1,4 @@
-"""How do jobs run on a Dask or a Ray cluster, started here for one run or running already?"""
+"""Pools of workers on a Dask or a Ray cluster, which is started here for one run or is running already."""
 
 import gc
 import os
@@ -68,7 +68,7 @@ class _DaskPool:
         with ExitStack() as opened:
             address: Any = scheduler
             if address is None:
-                # A job that took its worker with it comes back to us, who count; jobs do not queue behind each other.
+                # A job whose worker died is retried by us, who count attempts; jobs do not queue behind each other.
                 own = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
                 opened.enter_context(dask.config.set({**own, "distributed.nanny.pre-spawn-environ": ONE_CORE}))
                 self._own = address = opened.enter_context(
@@ -92,7 +92,7 @@ class _DaskPool:
             alive = sum(self._client.nthreads().values())
         if self._own is None:
             return (self._lanes or alive) - busy
-        # While a worker is started anew, its job would wait behind another's and die with it.
+        # While a worker restarts, its job would be queued on another worker and lost with that one.
         return int(min(self._lanes, alive)) - busy
 
     def submit(self, function: Callable[[Any], Any], job: Any) -> Any:
@@ -123,7 +123,7 @@ class _DaskPool:
 
     def close(self, *, at_once: bool) -> None:
         if at_once and self._own is not None:
-            # Asked to close, a worker first ends its job, or is given seconds to.
+            # A worker that is asked to close first finishes its job, or has some seconds to.
             for nanny in self._own.workers.values():
                 nanny.auto_restart = False
                 if nanny.pid:
@@ -132,7 +132,7 @@ class _DaskPool:
 
 
 def _temporary_keys() -> Any:
-    """Return TLS keys that live as long as this process: whoever else reaches the ports of a cluster may run nothing.
+    """Return TLS keys of this process alone, so that nobody else who reaches the cluster's ports can run code.
 
     Raises
     ------
@@ -158,8 +158,8 @@ def _dask_client(client: Any, address: Any) -> Any:
     except (OSError, ValueError) as error:
         refused = _unreachable("Dask", address, error)
     if refused is not None:
-        # What is left of a client stops its thread when it is collected. Were that while the next one starts its own,
-        # the two would wait for each other for ever. The error held on to it, so it is not raised from there.
+        # A client stops its thread when it is garbage-collected. If that happens while the next client starts its own,
+        # the two deadlock. The error refers to the client, so the new error is not raised from it.
         gc.collect()
         raise refused
     try:
@@ -177,10 +177,10 @@ def _connected(backend: str, *errors: type[BaseException]) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        raise _gone(backend, error) from error
+        raise _lost_cluster(backend, error) from error
 
 
-def _gone(backend: str, error: BaseException) -> IncompleteError:
+def _lost_cluster(backend: str, error: BaseException) -> IncompleteError:
     return IncompleteError(
         f"The {backend} cluster is gone: {first_line(error)}",
         where="--scheduler",
@@ -198,17 +198,17 @@ def _unreachable(backend: str, address: str, error: BaseException) -> InputError
 
 class _RayPool:
     def __init__(self, lanes: int, scheduler: str | None) -> None:
-        # Ray would report its use to its makers, and warn of a change to come.
+        # No usage statistics, and no warning of a future change.
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         import ray
 
         self._ray = ray
         self._ours = not ray.is_initialized()
-        # Ray lets jobs wait where there are more than cores.
+        # Ray queues jobs where there are more than cores.
         self._lanes = lanes or _ANY
         if self._ours:
-            # What Ray tells of dead workers goes to stdout, where a report may be.
+            # Ray prints about dead workers to stdout, where a report may be.
             ray._private.worker._worker_logs_enabled = False
             _start_ray(ray, scheduler, lanes)
         self._call = ray.remote(num_cpus=1, max_retries=0)(call)
@@ -229,7 +229,7 @@ class _RayPool:
         except (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError, exceptions.NodeDiedError) as error:
             raise LostError("its worker died") from error
         except exceptions.RayError as error:
-            raise _gone("Ray", error) from error
+            raise _lost_cluster("Ray", error) from error
         return outcome
 
     def close(self, *, at_once: bool) -> None:
@@ -241,19 +241,19 @@ class _RayPool:
 def _start_ray(ray: Any, address: str | None, count: int) -> None:
     quiet = {"logging_level": 50, "log_to_driver": False}
     if address is None:
-        # Without the word it would join one that it finds on this machine, or wait for one that is gone.
+        # Without "local" Ray would join a cluster that it finds on this machine, or wait for one that is gone.
         ray.init("local", num_cpus=count, include_dashboard=False, **quiet)
         return
     if address != "auto":
-        _knock(address)
+        _check_listening(address)
     try:
         ray.init(address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         raise _unreachable("Ray", address, error) from error
 
 
-def _knock(address: str) -> None:
-    """Look whether somebody listens who speaks HTTP/2: Ray itself would try for minutes, and end the process."""
+def _check_listening(address: str) -> None:
+    """Check that an HTTP/2 server listens at the address: Ray itself would try for minutes, then end the process."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=PATIENCE) as line:

@@ -1,16 +1,16 @@
-"""The two ways in which a run can end without a report, both of them told to the user in one panel.
+"""The two ways in which a run can end without a report, both of them shown to the user in one panel.
 
 Anything else that is raised is a bug of ours and keeps its traceback.
 """
 
 
 class MilesError(Exception):
-    """Something that the user can mend: what is wrong, where, and the mend.
+    """Something that the user can repair: what is wrong, where, and what to do.
 
     Parameters
     ----------
     message
-        What is wrong, in one or two sentences, with the value that was met.
+        What is wrong, in one or two sentences, with the value that was found.
     where
         File, line, column, key or option; empty where there is none.
     hint
@@ -37,10 +37,10 @@ class IncompleteError(MilesError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error, or its kind where it says nothing.
+    """Return the first line of an error's message, or its type where the message is empty.
 
     >>> first_line(ValueError("no room\\nat all")), first_line(KeyError())
     ('no room', 'KeyError')
     """
-    # Libraries' own words may be pages long, and an assertion has none.
+    # Messages of libraries may be pages long, and an assertion may have none.
     return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

@@ -1,6 +1,6 @@
-"""Where do many trainings run? One function over many small jobs: here, in processes of this machine, or on a cluster.
+"""Run one function over many small jobs: in this process, in processes of this machine, or on a cluster.
 
-A worker that dies costs the job that it had in hand, which is tried again, and no other. A job is to be small (numbers
+A worker that dies loses only its current job, which is tried again. A job is to be small (numbers
 and paths, never arrays): it is pickled, sent to a worker, and once more wherever its worker died.
 """
 
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """How many worker processes there are, and who keeps them.
+    """How many worker processes there are, and which backend runs them.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Workers:
         return self.backend == "loky" and self.lanes(2) < 2
 
     def lanes(self, jobs: int) -> int:
-        """Return how many of so many jobs run at once on this machine."""
+        """Return how many of `jobs` run at once on this machine."""
         from joblib import cpu_count
 
         return min(self.count or int(cpu_count()), jobs)
@@ -85,7 +85,7 @@ def run_jobs(
     done: Callable[[int, Result], None] | None = None,
     attempts: int = 2,
 ) -> dict[int, str]:
-    """Call a function on every job, each with one thread, and return which jobs were lost for good, and why.
+    """Call a function on every job, each with one thread, and return the jobs that were lost, with the reason.
 
     One loky worker is this process itself. An exception that the function raises stops all others and is raised here.
 
@@ -94,9 +94,9 @@ def run_jobs(
     function
         Found by the workers under its name, as all of a module are; on a cluster its module is installed there too.
     done
-        Called here with the place of a job and its result as each ends, in any order.
+        Called in this process with the index of a job and its result as each ends, in any order.
     attempts
-        How often a job is begun, at most, whose worker dies. A named Dask scheduler may begin it more often by its
+        How often a job whose worker dies is started, at most. A named Dask scheduler may begin it more often by its
         own setting `allowed-failures`.
 
     Raises
@@ -186,7 +186,7 @@ class _Run:
             outcome = pool.outcome(ticket)
         except LostError as error:
             if self._begun[index] < self._attempts:
-                # Behind all others: what took too much memory beside them may find it when they are done.
+                # Retried last: a job that ran out of memory beside others may succeed when they are done.
                 self._waiting.append(index)
             else:
                 self._lost[index] = str(error)

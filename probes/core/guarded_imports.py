@@ -1,4 +1,4 @@
-"""How are torchaudio and transformers imported where torchaudio's compiled part cannot load?
+"""Import torchaudio and transformers, also where torchaudio's compiled part cannot load.
 
 The wheels of torchaudio carry libraries linked against CUDA. Beside a CPU-only torch they do not load, and
 then both `import torchaudio` and every speech class of transformers raise OSError, although resampling,
@@ -36,7 +36,7 @@ def torchaudio() -> ModuleType:
 
 @cache
 def transformers() -> ModuleType:
-    """Return transformers, silent but for errors; whether it may use the network stays the user's choice."""
+    """Return transformers, which then logs errors only; whether it may use the network stays the user's choice."""
     torchaudio()
     package = importlib.import_module("transformers")
     logging = importlib.import_module("transformers.utils.logging")

@@ -1,6 +1,6 @@
-"""By which name is an input known, wherever it stands and whoever holds it?
+"""SHA-256 hashes of files, folders and JSON values, by which inputs are known.
 
-Every hash is the SHA-256 of content, in 64 lower-case hexadecimal digits. None depends on an absolute path,
+Every hash is one of content, in 64 lower-case hexadecimal digits. None depends on an absolute path,
 a date or an order that the file system happens to choose.
 """
 

@@ -1,4 +1,4 @@
-"""How an engine tells that long work moves on, without knowing whether anybody watches."""
+"""The interface through which an engine reports progress, and a listener that ignores it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -8,16 +8,16 @@ Advance = Callable[[int], None]
 
 
 class Progress(Protocol):
-    """A listener to which an engine announces each phase of its work."""
+    """The interface by which an engine announces each phase of its work, whoever displays it."""
 
     def phase(self, name: str, total: int, unit: str) -> AbstractContextManager[Advance]:
         """Open a phase of `total` steps; the value is called with the number of steps just done."""
 
 
 class Silent:
-    """The listener that does nothing; what tests and library users pass."""
+    """Progress that is not displayed, for tests and users of the library."""
 
     @contextmanager
     def phase(self, name: str, total: int, unit: str) -> Iterator[Advance]:
-        """Accept the phase and forget it."""
+        """Open a phase that reports nothing."""
         yield lambda steps: None

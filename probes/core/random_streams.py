@@ -1,4 +1,4 @@
-"""Where do the random numbers of torch come from? One stream for each seed and purpose, none from shared state."""
+"""Random numbers of torch: one independent stream for each seed and purpose, none from shared state."""
 
 import numpy as np
 import torch

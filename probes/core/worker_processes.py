@@ -1,4 +1,4 @@
-"""How does a job run in a process of its own, that costs no other job where it dies and never outlives its parent?"""
+"""Worker processes: one that dies costs no other job, and none outlives its parent."""
 
 import os
 import pickle
@@ -27,7 +27,7 @@ class LostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a job came to: its result, or what it raised."""
+    """The outcome of a job: its result, or the error that it raised."""
 
     result: Any = None
     error: BaseException | None = None
@@ -55,32 +55,32 @@ def _keep_to_one_core() -> None:
 
 
 def _sendable(error: Exception) -> Exception:
-    told = "".join(traceback.format_exception(error))
+    trace = "".join(traceback.format_exception(error))
     if not isinstance(error, MilesError):
-        error.add_note(f"In a worker:\n{told}")
+        error.add_note(f"In a worker:\n{trace}")
     try:
-        return error if isinstance(pickle.loads(pickle.dumps(error)), type(error)) else RuntimeError(told)
+        return error if isinstance(pickle.loads(pickle.dumps(error)), type(error)) else RuntimeError(trace)
     except Exception:
-        return RuntimeError(told)
+        return RuntimeError(trace)
 
 
 class Pool(Protocol):
-    """Workers of one library; a ticket stands for a job in hand."""
+    """Workers of one library; a ticket stands for a submitted job."""
 
     def room(self, busy: int) -> int:
-        """Return how many more jobs can be taken in hand beside those that are."""
+        """Return how many more jobs can be submitted while `busy` are running."""
 
     def submit(self, function: Callable[[Any], Any], job: Any) -> Any:
         """Begin a job and return its ticket."""
 
     def wait(self, tickets: Sequence[Any]) -> Sequence[Any]:
-        """Return tickets of jobs that have ended, after a while; none where none has."""
+        """Wait a while, and return the tickets of the jobs that have ended, if any."""
 
     def outcome(self, ticket: Any) -> Outcome:
-        """Return what a job came to that has ended; raises LostError where its worker died."""
+        """Return the outcome of a job that has ended; raises LostError where its worker died."""
 
     def close(self, *, at_once: bool) -> None:
-        """End the workers, with what they have in hand where that is to be at once."""
+        """End the workers; `at_once` also ends running jobs."""
 
 
 def loky_pool(lanes: int) -> Pool:
@@ -141,7 +141,7 @@ class _LokyPool:
 
 
 def _settle(parent: int) -> None:
-    """Begin a worker: Ctrl-C is the parent's to judge, and nothing is computed for a parent that is gone."""
+    """Initialise a worker: it ignores Ctrl-C, which the parent handles, and ends when the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 

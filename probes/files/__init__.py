@@ -1,1 +1,1 @@
-"""Readers of strangers' files, one for each kind of file."""
+"""Readers of untrusted files, one for each kind of file."""

@@ -1,9 +1,9 @@
 """List the arrays of a file, and read a few samples of one without the others.
 
-NPZ, NPY, HDF5, MATLAB and torch files are told apart by content. Nothing is unpickled beyond tensors; headers are
+NPZ, NPY, HDF5, MATLAB and torch files are distinguished by content. Nothing is unpickled beyond tensors; headers are
 compared with what is there, and what is read may take only so much as the size of the file allows. NPZ, HDF5 and
-MATLAB files are opened in a contained child, which hands over names, shapes and the samples that are asked for; what
-stands in an NPZ as it is, is read where the child says that it stands.
+MATLAB files are opened in a contained child, which hands over names, shapes and the samples that are needed;
+uncompressed members of an NPZ are read here, at the offsets that the child gives.
 """
 
 import math
@@ -70,7 +70,7 @@ class StoredArray:
         return self._read(start, stop, window, tuple(sizes))
 
     def values(self, start: int, stop: int, *, checked: bool = True) -> NDArray[Any]:
-        """Return values of an NPZ or NPY by their places in the file.
+        """Return values of an NPZ or NPY by their indices in the order of the file.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class StoredArray:
         return self._read(start, stop, "checked" if checked else "straight", (stop - start,))
 
     def whole(self) -> NDArray[Any]:
-        """Return all, read in pieces."""
+        """Return the whole array, read in pieces."""
         if not self.shape:
             return self.rows(0, 1).reshape(())
         count = self.shape[0]
@@ -95,16 +95,16 @@ class StoredArray:
         return values
 
     def items(self, start: int, stop: int) -> list[Any]:
-        """Return entries of the first axis as Python's own values."""
+        """Return entries of the first axis as plain Python values."""
         values = self.rows(start, stop)
-        # numpy makes strings of any numbers.
+        # numpy accepts any numbers as characters of strings.
         if values.dtype.kind == "U" and values.size and values.view(_character(values)).max() > sys.maxunicode:
             raise damaged(self.path, ValueError("it holds what is no character"), self.name)
         return list(values.tolist())
 
     def _read(self, start: int, stop: int, how: Window | str | None, shape: tuple[int, ...]) -> NDArray[Any]:
         values = self.source.read(self.name, start, stop, how)
-        # Whoever answers has read the file, which may have taken it over.
+        # The child has read the file, which may have taken it over, so its answer is checked.
         if not isinstance(values, np.ndarray) or values.shape != shape:
             raise damaged(self.path, ValueError("it holds another shape than it promised"), self.name)
         return values
@@ -127,7 +127,7 @@ class Archive:
     most
         Bytes to which one sample may unpack.
     hint
-        The mend of an array that is refused for no reason of its own.
+        The hint for an array that is refused without a hint of its own.
     """
 
     path: Path
@@ -138,7 +138,7 @@ class Archive:
     hint: str
 
     def find(self, name: str, kinds: str = "biuf") -> StoredArray:
-        """Return an array of numbers, or of other kinds of values.
+        """Return an array by name, of numbers or of other kinds of values.
 
         Raises
         ------
@@ -178,9 +178,9 @@ class Archive:
         total = sum(self.arrays[name].size for name in names if name in self.arrays)
         if total > self.most:
             what = "The file" if len(names) > 1 else f"The array {next(iter(names))!r}"
-            said = f"{what} unpacks to {total} bytes, over {_EXPANSION} times its size."
+            message = f"{what} unpacks to {total} bytes, over {_EXPANSION} times its size."
             hint = "Save it uncompressed (numpy.savez) if it really holds so little."
-            raise InputError(said, where=str(self.path), hint=hint)
+            raise InputError(message, where=str(self.path), hint=hint)
 
     def listing(self) -> str:
         """Return a sentence that names all arrays with their shapes."""
@@ -197,7 +197,7 @@ def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT)
     forms
         Those that are wanted.
     hint
-        The mend where it has another one.
+        The hint where it has another form.
 
     Raises
     ------
@@ -214,16 +214,16 @@ def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT)
             form, source = TORCH, None
     if form not in forms:
         wanted = "a file of arrays that is known here" if forms == FORMS else f"an {' or an '.join(forms)}"
-        said = f"This is a file of the form {form}, not {wanted}." if form else f"This is not {wanted}."
-        raise InputError(said, where=str(path), hint=hint)
+        message = f"This is a file of the form {form}, not {wanted}." if form else f"This is not {wanted}."
+        raise InputError(message, where=str(path), hint=hint)
     if source is None:
         source = open_contents(path, form, most)
-    said, arrays, refused = source.listed()
+    form, arrays, refused = source.listed()
     return Archive(
         path=path,
-        form=said,
+        form=form,
         arrays={entry[0]: _array(path, source, *entry) for entry in arrays},
-        refused={name: Refusal(reason, mend) for name, reason, mend in refused},
+        refused={name: Refusal(reason, advice) for name, reason, advice in refused},
         most=most,
         hint=hint,
     )
@@ -240,10 +240,10 @@ def _array(
 ) -> StoredArray:
     dtype = np.lib.format.descr_to_dtype(kind)
     if numbers:
-        # It needs no reader of zips any more.
+        # The values are read here, without a zip reader.
         start, size, crc, before = numbers
         header, part = Header(shape, fortran, dtype, before), Part(path, start, size, crc)
-        # Whoever tells this has read the file, which may have taken it over.
+        # The child that says this has read the file, which may have taken it over.
         if min(*numbers, *shape, 0) < 0 or dtype.hasobject or before + header.size != size:
             raise damaged(path, ValueError("its numbers contradict each other"), name)
         source = Contents(path, {name: Stream(part.open, header, part)}, {}, "NPZ")
@@ -251,16 +251,16 @@ def _array(
 
 
 def _form(path: Path, head: bytes) -> str:
-    """Return the form that the first bytes show; "" where they show none."""
-    # Before the signature MATLAB 7.3 puts a header of its own, of 512 bytes.
+    """Return the format that the first bytes show, or ""."""
+    # MATLAB 7.3 puts a header of 512 bytes before the signature.
     if _HDF5 in (head[:8], head[512:520]):
         return "HDF5"
     if head.startswith(NPY):
         return "NPY"
-    # Version and byte order end the header of MATLAB 5.
+    # The header of MATLAB 5 ends with version and byte order.
     if head[124:126] in (b"\x00\x01", b"\x01\x00") and head[126:128] in (b"IM", b"MI"):
         return "MATLAB 5"
-    # torch.save writes a zip too, which is told by its entries, and wrote a bare pickle (0x80) before.
+    # torch.save writes a zip too, recognised by its entries; older releases wrote a bare pickle (0x80).
     if head.startswith(b"PK"):
         return "NPZ"
     return TORCH if head.startswith(b"\x80") or path.suffix.lower() in (".pt", ".pth") else ""

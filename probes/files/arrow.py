@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,8 @@ def read_arrow(path: Path, *, most_rows: int, most_cells: int) -> tuple[tuple[st
         raise InputError(f"The table is not read: {error.text}.", where=str(path), hint=_FEWER) from None
     except ContainedError as error:
         kind = "Parquet" if path.suffix.lower() in PARQUET else "an Arrow file"
-        said = f"This is not {kind} that can be read: {' '.join(error.text.split())[:300]}"
-        raise InputError(f"{said.rstrip('.')}.", where=str(path), hint=_EXPORT) from None
+        message = f"This is not {kind} that can be read: {' '.join(error.text.split())[:300]}"
+        raise InputError(f"{message.rstrip('.')}.", where=str(path), hint=_EXPORT) from None
     return tuple(columns), list(zip(*map(json.loads, values), strict=True))
 
 
@@ -95,8 +96,8 @@ def _read(path: str, most_rows: int, most_cells: int) -> tuple[list[str], list[s
 
 def _check_amount(rows: int, columns: int, most_rows: int, most_cells: int, path: str) -> None:
     if rows > most_rows or rows * columns > most_cells:
-        said = f"There are more than {most_rows:,} rows or {most_cells:,} cells."
-        raise InputError(said, where=path, hint=_FEWER)
+        message = f"There are more than {most_rows:,} rows or {most_cells:,} cells."
+        raise InputError(message, where=path, hint=_FEWER)
 
 
 def _batches(file: Any, path: str) -> tuple[Any, int, Iterator[Any]]:
@@ -119,7 +120,7 @@ def _batches(file: Any, path: str) -> tuple[Any, int, Iterator[Any]]:
 
 
 def _names(schema: Any, path: str) -> list[str]:
-    names = [name.strip() or f"column {place}" for place, name in enumerate(schema.names, start=1)]
+    names = [name.strip() or f"column {number}" for number, name in enumerate(schema.names, start=1)]
     twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
     if twice is not None:
         raise InputError(
@@ -145,7 +146,7 @@ def _is_name(value: object) -> bool:
 
 
 def _maker(field: Any, labels: list[str] | tuple[()], path: str) -> Callable[[Any, int], list[str | None]]:
-    """Return what turns a part of a column, which begins after so many rows, into text."""
+    """Return a function that turns a part of a column into text, given the number of rows before it."""
     from pyarrow import types
 
     kind = getattr(field.type, "storage_type", field.type)
@@ -173,24 +174,28 @@ def _maker(field: Any, labels: list[str] | tuple[()], path: str) -> Callable[[An
 
 def _texts(values: list[str | None], rows: int, where: str) -> list[str | None]:
     if "\0" in "".join(filter(None, values)):
-        row = next(place for place, value in enumerate(values, start=rows + 1) if value and "\0" in value)
+        row = next(number for number, value in enumerate(values, start=rows + 1) if value and "\0" in value)
         raise InputError("The text holds a NUL character.", where=f"{where}, row {row}", hint="Remove it.")
     return values
 
 
 def _short(value: float) -> str | None:
-    """Return a number of at most 32 bits with as few digits as tell it apart."""
+    """Return a number of at most 32 bits with as few digits as identify it."""
     import numpy as np
 
     return _text(float(str(np.float32(value))))
 
 
 def _text(value: Any) -> str | None:
-    """Return a value as it would stand in a CSV file: dates and times in ISO 8601, decimal numbers as they are."""
+    """Return a value as it would stand in a CSV file: dates and times in ISO 8601, whole decimal numbers as such."""
     if isinstance(value, float) and not abs(value) < _EXACT:
         return str(value)
     if isinstance(value, bool | int | float):
         return json_text(value)
+    # As 20.000 it could be taken for thousands, which a number that has a type never is.
+    # One with a positive exponent could have digits without end.
+    if isinstance(value, Decimal) and int(value.as_tuple().exponent) < 0 and value == value.to_integral_value():
+        return str(value.to_integral_value())
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
@@ -198,11 +203,11 @@ def _paths(column: Any, rows: int, where: str) -> list[str | None]:
     """Return the paths of recordings or images of Hugging Face's datasets, which have bytes beside them."""
     found: list[str | None] = column.field("path").to_pylist()
     held = column.field("bytes").is_valid().to_pylist()
-    for place, name in enumerate(found):
-        if name is None and held[place]:
+    for number, name in enumerate(found):
+        if name is None and held[number]:
             raise InputError(
                 "The recording stands in the table itself and has no path.",
-                where=f"{where}, row {rows + place + 1}",
+                where=f"{where}, row {rows + number + 1}",
                 hint="Write its bytes to a file and name that: dataset.cast_column('audio', Audio(decode=False)) "
                 "gives them.",
             )

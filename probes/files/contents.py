@@ -1,4 +1,4 @@
-"""Open a file of arrays, here or in a contained child, and read what is asked for."""
+"""Open a file of arrays, here or in a contained child, and read parts of them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,12 +27,12 @@ class Contents:
         self.path, self.arrays, self.refused, self.form = path, arrays, refused, form
 
     def listed(self) -> tuple[str, list[Any], list[Any]]:
-        """Return the form, arrays as `_described`, and refused ones as name, reason and mend."""
+        """Return the form, arrays as `_described`, and refused ones as name, reason and hint."""
         arrays = [_described(name, array) for name, array in self.arrays.items()]
         return self.form, arrays, [(name, why.reason, why.hint) for name, why in self.refused.items()]
 
     def read(self, name: str, start: int, stop: int, how: Window | str | None) -> NDArray[Any]:
-        """Return entries of the first axis, or values by their places in the file, checked or straight from it.
+        """Return entries of the first axis, or values by their indices in the file, with check sums or without.
 
         Parameters
         ----------
@@ -50,7 +50,7 @@ class Contents:
         except InputError:
             raise
         except MemoryError:
-            # numpy raises a kind of its own.
+            # numpy raises a subclass, which the other process may not know.
             raise MemoryError from None
         except Refusal as refusal:
             hint = refusal.hint or "Fetch or save it again."
@@ -61,7 +61,7 @@ class Contents:
 
 
 def _described(name: str, array: Stored) -> tuple[str, tuple[int, ...], Any, bool, tuple[int, ...]]:
-    """Return name, shape, type and order of an array, and the numbers by which one is read that stands as it is."""
+    """Return name, shape, type and order of an array, and where its values lie if they are stored uncompressed."""
     kind = np.dtype(array.dtype.str) if array.dtype.names is None else array.dtype
     fortran = isinstance(array, Stream | Plain) and array.header.fortran
     part = array.part if isinstance(array, Stream) else None
@@ -114,7 +114,7 @@ class ContainedContents:
         try:
             self.session = Session(open_contents, path, form, most, reads=[path], limits=self.limits, loads=loads)
         except ContainedError as error:
-            raise self._told(error) from None
+            raise self._refusal(error) from None
 
     def listed(self) -> tuple[str, list[Any], list[Any]]:
         """Return what `Contents.listed` does."""
@@ -130,12 +130,12 @@ class ContainedContents:
         try:
             return self.session.ask(method, *args)
         except ContainedError as error:
-            raise self._told(error) from None
+            raise self._refusal(error) from None
 
-    def _told(self, error: ContainedError) -> InputError:
+    def _refusal(self, error: ContainedError) -> InputError:
         what = error.what if isinstance(error, LimitError) else ""
         taken = {"memory": f"{self.limits.memory >> 20:,} MiB of memory", "time": f"{self.limits.seconds} seconds"}
         if what not in taken:
             return damaged(self.path, ValueError(error.text or error.kind))
-        said = f"Reading the file takes more than {taken[what]}, the limit for one of its size."
-        return InputError(said, where=str(self.path), hint="Save it uncompressed, in more and smaller arrays.")
+        message = f"Reading the file takes more than {taken[what]}, the limit for one of its size."
+        return InputError(message, where=str(self.path), hint="Save it uncompressed, in more and smaller arrays.")

@@ -16,7 +16,7 @@ _WITH_UNIT = re.compile(r"[+-]?[\d.,']*\d\s*([^\W\d_]{1,12}\.?|%|\u00b0)", re.AS
 
 
 def with_decimal_commas(texts: Collection[str], *, column: str, where: str, decimal: str | None = None) -> bool:
-    """Tell whether the numbers among these values have a decimal comma; words beside them say nothing.
+    """Tell whether the numbers among these values have a decimal comma; words are ignored.
 
     The mark is `decimal` where that is known.
 
@@ -56,7 +56,7 @@ def _unclear(text: str, column: str, where: str) -> InputError:
 
 
 class NumberColumn:
-    """A column of numbers, looked at block by block: it has decimal points or commas, not both.
+    """A column of numbers, checked block by block: it has decimal points or commas, not both.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class NumberColumn:
         self._comma: tuple[str, int] | None = ("", 0) if decimal == "," else None
 
     def look(self, cells: Iterable[str | None], lines: Sequence[int]) -> None:
-        """Look at the next cells of the column.
+        """Take the next cells of the column into account.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class NumberColumn:
         """
         texts = [cell or "" for cell in cells]
         joined = "".join(texts)
-        # Millions of cells are written alike: they need no closer look once that is known.
+        # Columns have millions of cells of the same form, so once the form is known cells are not analysed.
         points, commas = "." in joined, "," in joined
         if (not points or (self._point and not commas)) and (not commas or (self._decimal and not points)):
             return
@@ -99,17 +99,17 @@ class NumberColumn:
         else:
             return
         if self._point and self._comma:
-            said = f"other numbers of {self._name} have a {others}"
+            message = f"other numbers of {self._name} have a {others}"
             mark = "point" if self._named is None else others
             raise InputError(
                 f"{text[:60]!r} has a {'decimal ' * (self._named is None)}{here}, and "
-                f"{said if self._named is None else f'--decimal says that numbers have a decimal {others}'}.",
+                f"{message if self._named is None else f'--decimal says that numbers have a decimal {others}'}.",
                 where=f"{self._path}:{line}, {self._name}",
                 hint=f"Write all numbers of the column with a decimal {mark}, and without marks between thousands.",
             )
 
     def finish(self) -> bool:
-        """Tell whether the column, of which all has been looked at, has decimal commas.
+        """Tell whether the column, all of whose cells were passed to `look`, has decimal commas.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class NumberColumn:
 
 
 def in_thousands(text: str) -> bool:
-    """Tell whether the mark of a number may be one of thousands: three digits follow it.
+    """Tell whether the mark in a number may separate thousands: three digits follow it.
 
     >>> in_thousands("1.000"), in_thousands("1,000"), in_thousands("3.0"), in_thousands("0.125")
     (True, True, False, False)

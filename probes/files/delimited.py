@@ -35,7 +35,7 @@ _NUMBERS = re.compile(r"[\d\s.,;eE+-]*;[\d\s.,;eE+-]*")
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How fields are separated, and so how they are quoted and how numbers are written.
+    """The separator of fields, and what follows from it: quoting and the decimal mark.
 
     >>> Dialect(";").decimal_comma, Dialect("\\t").name
     (True, 'TSV')
@@ -45,17 +45,17 @@ class Dialect:
 
     @property
     def name(self) -> str:
-        """The name for people."""
+        """The name of the separator in messages."""
         return {"\t": "TSV", ";": "CSV with semicolons"}.get(self.separator, "CSV")
 
     @property
     def quoted(self) -> bool:
-        """Whether quotation marks mean something: TSV files of corpora hold bare ones, which no rule survives."""
+        """Whether quotation marks have a meaning; in TSV files of corpora they are plain characters."""
         return self.separator != "\t"
 
     @property
     def decimal_comma(self) -> bool:
-        """Whether 2,31 is a number: where the comma is no separator because numbers need it."""
+        """Whether 2,31 is a number: where the comma is not the separator, numbers may need it."""
         return self.separator == ";"
 
 
@@ -74,7 +74,7 @@ def find_dialect(suffix: str, header: str) -> Dialect:
     >>> find_dialect(".txt", "a,b\\tc").separator, find_dialect(".csv", "1,5;2,5").separator
     ('\\t', ';')
     """
-    # What stands between quotation marks separates nothing.
+    # Separators between quotation marks do not count.
     bare = "".join(header.split('"')[::2])
     order = ";" if _NUMBERS.fullmatch(bare) else ",;\t" if suffix == ".csv" else "\t,;"
     return Dialect("\t" if suffix in _TABS else next((mark for mark in order if mark in bare), ","))
@@ -128,25 +128,25 @@ class Delimited:
         )
         self.header_line, self.header = self._first()
         if len(self.header) > MOST_COLUMNS:
-            said = f"There are {len(self.header)} columns; at most {MOST_COLUMNS} are read."
-            raise InputError(said, where=f"{path}:{self.header_line}", hint=HINT)
+            message = f"There are {len(self.header)} columns; at most {MOST_COLUMNS} are read."
+            raise InputError(message, where=f"{path}:{self.header_line}", hint=HINT)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns; one without a name is called by its place, counted from 1.
+        """The names of the columns; one without a name is called by its index, counted from 1.
 
         Raises
         ------
         InputError
-            Where a name stands twice.
+            Where a name occurs twice.
         """
-        names = tuple(name.strip() or f"column {place}" for place, name in enumerate(self.header, start=1))
+        names = tuple(name.strip() or f"column {index}" for index, name in enumerate(self.header, start=1))
         twice = next((name for name, times in Counter(names).items() if times > 1), None)
         if twice is None:
             return names
-        said = f"The column {twice!r} stands twice in the header."
+        message = f"The column {twice!r} stands twice in the header."
         where = f"{self.path}:{self.header_line}"
-        raise InputError(said, where=where, hint="Give every column a name of its own.")
+        raise InputError(message, where=where, hint="Give every column a name of its own.")
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows below the first one, without blank lines.
@@ -159,7 +159,7 @@ class Delimited:
         # Few rows at first, as they may be very long; then as many as have `_BYTES` by the mean so far.
         size, count = min(16, _BLOCK), 1
         while True:
-            block, fault = self._read(size)
+            block, error = self._read(size)
             if block is None:
                 return
             self._check_widths(block)
@@ -168,8 +168,8 @@ class Delimited:
                 yield block
             # Two blocks at once would take twice the memory.
             del block
-            if fault is not None:
-                raise fault
+            if error is not None:
+                raise error
             size = max(1, min(2 * size, _BLOCK, _BYTES * count // (self._pieces * _PIECE)))
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
@@ -193,9 +193,9 @@ class Delimited:
 
     def _first(self) -> tuple[int, list[str]]:
         while True:
-            block, fault = self._read(1)
-            if fault is not None:
-                raise fault
+            block, error = self._read(1)
+            if error is not None:
+                raise error
             if block is None:
                 # A single empty text between quotation marks is no row.
                 return 1, []
@@ -203,16 +203,16 @@ class Delimited:
                 return block.lines[0], block.rows[0]
 
     def _read(self, size: int) -> tuple[Block | None, InputError | None]:
-        """Return the next rows that are not blank, and what is wrong with the row behind them."""
+        """Return the next rows that are not blank, and the refusal of the row after them, if any."""
         rows: list[list[str]] = []
-        fault = None
+        wrong = None
         with _field_limit(self._longest):
             try:
-                # What is read before an error stays in the list.
+                # Rows read before an error stay in the list.
                 rows.extend(islice(self._reader, size))
             except csv.Error as error:
-                fault = error
-        if not rows and fault is None:
+                wrong = error
+        if not rows and wrong is None:
             return None, None
         first, taken = self._line + 1, self._reader.line_num - self._taken
         self._taken = self._reader.line_num
@@ -226,16 +226,16 @@ class Delimited:
                 self._line += 1 + sum(map(_breaks, row))
         short = {*map(len, rows)}
         if short & {0, 1}:
-            kept = [place for place, row in enumerate(rows) if self._is_row(row)]
-            lines, rows = [lines[place] for place in kept], [rows[place] for place in kept]
-        return Block(lines, rows), self._refusal(fault) if fault is not None else None
+            kept = [index for index, row in enumerate(rows) if self._is_row(row)]
+            lines, rows = [lines[index] for index in kept], [rows[index] for index in kept]
+        return Block(lines, rows), self._refusal(wrong) if wrong is not None else None
 
     def _is_row(self, row: list[str]) -> bool:
         return len(row) > 1 or (bool(row) and (self._keep_empty or bool(row[0].strip())))
 
     def _check_widths(self, block: Block) -> None:
         width = len(self.header)
-        # Rows are looked at one by one in uneven blocks only: a table may have ten million of them.
+        # Rows are checked one by one in uneven blocks only, as a table may have ten million of them.
         if {*map(len, block.rows)} <= {width}:
             return
         line, row = next(pair for pair in zip(block.lines, block.rows, strict=True) if len(pair[1]) != width)

@@ -47,11 +47,11 @@ class Hdf5Array:
 
     def rows(self, start: int, stop: int, window: Window | None = None) -> NDArray[Any]:
         """Return entries of the first axis; of another axis only a window (axis, from, to) where one is given."""
-        places = [slice(None)] * len(self.data.shape)
-        places[0] = slice(start, stop)
+        slices = [slice(None)] * len(self.data.shape)
+        slices[0] = slice(start, stop)
         if window:
-            places[window[0]] = slice(*window[1:])
-        values: NDArray[Any] = self.data[tuple(places[::-1] if self.reverse else places)]
+            slices[window[0]] = slice(*window[1:])
+        values: NDArray[Any] = self.data[tuple(slices[::-1] if self.reverse else slices)]
         return values.T if self.reverse else values
 
 
@@ -116,7 +116,7 @@ def read_hdf5(path: Path, most: int) -> tuple[dict[str, Stored], dict[str, Refus
         try:
             arrays[name] = _array(file, name, limits, reverse=reverse)
         except Refusal as refusal:
-            refused[name] = refusal.kept()
+            refused[name] = refusal.without_traceback()
     if samples:
         first = _array(file, samples[0], limits, reverse=False)
         arrays["data"] = Hdf5Samples(file, samples, first, limits)
@@ -127,7 +127,7 @@ def read_hdf5(path: Path, most: int) -> tuple[dict[str, Stored], dict[str, Refus
 
 
 def _sample_names(file: Any) -> tuple[str, ...]:
-    """Return the data sets of a file whose every group is a numbered sample; none: it is no such file."""
+    """Return the data sets of a file each of whose groups is a numbered sample; () for any other file."""
     names = list(file)
     if not names or not all(name.isascii() and name.isdigit() for name in names):
         return ()
@@ -151,16 +151,16 @@ def _sample_coordinates(file: Any, group: str, limits: tuple[int, int]) -> dict[
 
 
 def _names(file: Any, refused: dict[str, Refusal], *, skipped: bool) -> Iterator[str]:
-    """Yield the names of what is no group, down to a few levels; a group reached through a bad link is refused."""
+    """Yield the names of data sets, down to a few levels; a group reached through a bad link is refused."""
     waiting = [] if skipped else [(name, 1) for name in file]
-    met = 0
-    while waiting and met < _MOST_NAMES:
+    seen = 0
+    while waiting and seen < _MOST_NAMES:
         name, depth = waiting.pop(0)
-        met += 1
+        seen += 1
         try:
             node = _node(file, name)
         except Refusal as refusal:
-            refused[name] = refusal.kept()
+            refused[name] = refusal.without_traceback()
             continue
         if not isinstance(node, h5py.Group):
             yield name
@@ -170,7 +170,7 @@ def _names(file: Any, refused: dict[str, Refusal], *, skipped: bool) -> Iterator
 
 
 def _node(file: Any, name: str, links: int = 0) -> Any:
-    """Return what a name stands for, after looking at every link on the way to it."""
+    """Return the object of a name, after checking every link on the way to it."""
     node = file
     for part in name.split("/"):
         if part in ("", "."):
@@ -216,12 +216,12 @@ def _array(file: Any, name: str, limits: tuple[int, int], *, reverse: bool) -> H
 def _check_storage(data: Any, most: int, held: int) -> None:
     """Refuse filters from elsewhere, chunks that unpack to too much, and data of which a part was never written."""
     settings = data.id.get_create_plist()
-    for place in range(settings.get_nfilters()):
-        number = settings.get_filter(place)[0]
+    for index in range(settings.get_nfilters()):
+        number = settings.get_filter(index)[0]
         if number not in _FILTERS:
             raise Refusal(f"is packed by filter {number}, which needs a plug-in", "Repack it: h5repack -f GZIP=4.")
     stored, needed = data.id.get_storage_size(), math.prod(data.shape) * data.dtype.itemsize
-    # For what was never written HDF5 makes up fill values: a few bytes could promise terabytes of zeros.
+    # HDF5 invents fill values for data never written: a few bytes could promise terabytes of zeros.
     whole = stored > 0 or needed == 0
     if data.chunks:
         chunk = math.prod(data.chunks) * data.dtype.itemsize

@@ -19,7 +19,7 @@ from probes.contained import LimitError, Limits, Session
 from probes.core.errors import InputError
 from probes.files.images import FORMATS, Decoder, Header
 from probes.files.opening import read_head, unreadable
-from probes.files.safe_paths import Places, is_folder
+from probes.files.safe_paths import RootedPaths, is_folder
 
 Shape = tuple[int, int, int]
 Bytes = NDArray[np.uint8]
@@ -29,14 +29,14 @@ _LIMITS = Limits(memory=5 * 2**28, seconds=20)
 """What decoding may take: a WebP of 2^26 pixels takes 1.1 GiB of memory."""
 _LOADS = ("PIL.Image", *(f"PIL.{name}ImagePlugin" for name in ("Png", "Jpeg", "Bmp", "WebP", "Tiff", "Ppm", "Gif")))
 _HEADERS = 256
-"""Headers that are asked for at a time."""
+"""Headers that are read at a time."""
 _VALUES = 2**22
-"""Values of pixels that are asked for at a time, where these are more than one image."""
+"""Values of pixels that are read at a time, where these are more than one image."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFile:
-    """Where an image really lies, and where it is named: its path, or the line of a table."""
+    """The resolved path of an image, and where it is named: its path, or the line of a table."""
 
     path: Path
     where: str
@@ -55,11 +55,11 @@ class ImageFolder:
     """The files below one folder, of which some are images of some of Pillow's formats."""
 
     def __init__(self, root: Path, formats: Sequence[str]) -> None:
-        self.root, self._formats, self._places = root, tuple(formats), Places(root)
+        self.root, self._formats, self._paths = root, tuple(formats), RootedPaths(root)
         self.suffixes = tuple(suffix for name in formats for suffix in FORMATS[name])
 
     def entries(self, folder: Path) -> Entries:
-        """Return what lies in a folder, without hidden entries and what a Mac puts into archives."""
+        """Return what lies in a folder, without hidden entries and the files that macOS adds to archives."""
         found = Entries()
         try:
             with os.scandir(folder) as all_of_them:
@@ -81,7 +81,7 @@ class ImageFolder:
         return Path(path).relative_to(self.root).as_posix()
 
     def find(self, name: str, where: str) -> Path:
-        """Return where a file really lies.
+        """Return the resolved path of a file.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class ImageFolder:
         if Path(name).is_absolute() or name != name.encode("utf-8", "replace").decode():
             raise InputError(f"The path {name!r} is absolute, or not in UTF-8.", where=where, hint=OUTSIDE)
         try:
-            return self._places.resolve(name, where)
+            return self._paths.resolve(name, where)
         except InputError as error:
             raise InputError(error.message, where=where, hint=OUTSIDE) from None
 
@@ -137,8 +137,8 @@ class ImageFolder:
 
     def _ask(self, method: str, files: Sequence[ImageFile], *args: Any) -> list[Any]:
         """Return the answer of a contained process to each file, or why the file is refused."""
-        answers: list[Any] = [_fault(file) for file in files]
-        good = [index for index, fault in enumerate(answers) if fault is None]
+        answers: list[Any] = [_refusal_of(file) for file in files]
+        good = [index for index, refusal in enumerate(answers) if refusal is None]
         if not good:
             return answers
         reader = _reader(str(self.root), self.root.stat().st_ino, self._formats, os.getpid())
@@ -147,9 +147,9 @@ class ImageFolder:
         except LimitError as error:
             _reader.cache_clear()
             if len(files) > 1:
-                # One of them is at fault, and which one is to be told.
+                # One of them caused it: read them one by one to name it.
                 return [answer for file in files for answer in self._ask(method, [file], *args)]
-            return [_beyond(files[0], error)]
+            return [_limit_refusal(files[0], error)]
         for index, answer in zip(good, found, strict=True):
             refused = isinstance(answer, dict)
             answers[index] = (
@@ -159,7 +159,7 @@ class ImageFolder:
 
 
 class ImageRun:
-    """Images of a folder, asked for one at a time. The further one goes in their order, the more are read ahead."""
+    """Images of a folder, read one at a time. The further they are read in order, the more are read ahead."""
 
     def __init__(
         self, folder: ImageFolder, files: Sequence[ImageFile], shape: Shape, resize: bool, order: range
@@ -177,7 +177,7 @@ class ImageRun:
         return answer
 
     def _fetch(self, index: int) -> None:
-        # A single image costs no other one.
+        # One bad image does not affect others.
         self._size = min(2 * self._size, batch_size(self._shape)) if index == self._next else 1
         start = self._order.index(index) if index in self._order else len(self._order)
         chosen = self._order[start : start + self._size] or [index]
@@ -193,11 +193,11 @@ def batch_size(shape: Shape) -> int:
 
 @lru_cache(maxsize=4)
 def _reader(root: str, inode: int, formats: tuple[str, ...], process: int) -> Session:
-    """Return the contained process that reads in a folder; a forked process has one of its own."""
+    """Return the contained process that reads a folder; a forked process gets one of its own."""
     return Session(Decoder, formats, reads=[Path(root)], limits=_LIMITS, loads=_LOADS)
 
 
-def _fault(file: ImageFile) -> InputError | None:
+def _refusal_of(file: ImageFile) -> InputError | None:
     try:
         read_head(file.path, wanted="an image", hint="Fetch it again, or leave it out.", where=file.where)
     except InputError as error:
@@ -205,7 +205,7 @@ def _fault(file: ImageFile) -> InputError | None:
     return None
 
 
-def _beyond(file: ImageFile, error: LimitError) -> InputError:
+def _limit_refusal(file: ImageFile, error: LimitError) -> InputError:
     return InputError(
         f"The image cannot be decoded within the limits for strangers' files: {error.text}.",
         where=file.where,

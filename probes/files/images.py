@@ -1,6 +1,6 @@
 """Decode images with Pillow: what the header of one says, and its pixels as bytes.
 
-What stands here opens files of strangers with large libraries. It runs in a contained process, to which
+This module opens untrusted files with large libraries. It runs in a contained process, to which
 `image_folders` hands the files of a folder.
 """
 
@@ -52,7 +52,7 @@ class Header:
 
 
 class Decoder:
-    """Reads several files at a time. The answer to each is a plain value; a file that is refused costs no other."""
+    """Read several files at a time. The answer to each is a plain value; a refused file does not affect others."""
 
     def __init__(self, formats: tuple[str, ...]) -> None:
         self._formats = formats

@@ -1,4 +1,4 @@
-"""Values of JSON, read with suspicion, and as they would stand in a table."""
+"""Read untrusted JSON, and write its values as they would stand in a table."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def parse_json(text: str, where: str, *, once: bool = False, lone: bool = False,
     Parameters
     ----------
     once
-        No key may stand twice in one object.
+        No key may occur twice in one object.
     lone
         Strings may hold what no text in UTF-8 can: NUL, or half a surrogate pair.
     largest
@@ -38,9 +38,9 @@ def parse_json(text: str, where: str, *, once: bool = False, lone: bool = False,
             raise InputError("A \\u escape stands for no character of a text.", where=where, hint="Remove it.")
         return value
     except json.JSONDecodeError as error:
-        place = f", line {error.lineno}" if error.lineno > 1 else ""
+        line = f", line {error.lineno}" if error.lineno > 1 else ""
         raise InputError(
-            f"This is not JSON: {error.msg} (column {error.colno}{place}).",
+            f"This is not JSON: {error.msg} (column {error.colno}{line}).",
             where=where,
             hint="Write one object a line (JSONL), or one list of objects.",
         ) from None
@@ -50,7 +50,7 @@ def parse_json(text: str, where: str, *, once: bool = False, lone: bool = False,
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object of JSON that has each key once; of two, nobody could say which one was meant."""
+    """Return a JSON object as a dictionary; refuse a key that occurs twice, since either value could be meant."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
@@ -67,7 +67,7 @@ def _whole(largest: int, digits: str) -> int:
 
 @cache
 def _decoder(once: bool, largest: int | None) -> json.JSONDecoder:
-    # Kept: making one takes longer than reading a line with it.
+    # Cached, since making a decoder takes longer than reading a line with it.
     whole = None if largest is None else partial(_whole, largest)
     return json.JSONDecoder(object_pairs_hook=_once if once else None, parse_int=whole)
 

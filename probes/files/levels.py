@@ -1,4 +1,4 @@
-"""Which level of an attribute does a clip belong to, once its value has been cleaned?
+"""Clean the values of an attribute and turn them into levels, the groups of an audit.
 
 A value goes through the user's value map, is recognised as unknown or put into a bin, and loses the two
 characters of the group syntax (`a=b&c=d`): `&` becomes `+` and `=` becomes `:`. Whatever happens to a value is
@@ -30,12 +30,10 @@ _TURNING = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206
 _CONTROLS = dict.fromkeys([*range(32), *range(127, 160)], " ") | dict.fromkeys(_TURNING, "")
 _RESERVED = str.maketrans({"&": "+", "=": ":"})
 
-ValueMap = Mapping[str, Mapping[str, str]]
-
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that was done to the values, and to how many of them."""
+    """A change that was made to values, and how many it concerns."""
 
     id: str
     message: str
@@ -170,12 +168,12 @@ class Levels:
         self._labels = bin_labels(self.edges) if self.edges else ()
 
     def look(self, values: Iterable[str | None]) -> None:
-        """Learn from the whole column whether the numbers to be binned have a decimal comma, and whether all are whole.
+        """Find out from the whole column whether its numbers have a decimal comma, and whether all are whole.
 
         Raises
         ------
         InputError
-            Where that cannot be told.
+            Where that is not clear.
         """
         if self._labels:
             texts = {clean(value) for value in values}
@@ -194,7 +192,7 @@ class Levels:
         Raises
         ------
         InputError
-            Where two values that the file tells apart would become one level.
+            Where two different values of the file would become one level.
         """
         text = clean(value)
         if text in self.mapping:
@@ -234,12 +232,12 @@ class Levels:
         return self._labels[sum(edge <= number for edge in self.edges) - 1]
 
     def notes(self) -> list[Note]:
-        """Return what was done to the values of this column.
+        """Return the changes that were made to the values of this column.
 
         Raises
         ------
         InputError
-            Where bins were asked for and no value is a number.
+            Where bins are given and no value is a number.
         """
         if self._labels and self._not_numeric and not self._binned and not self._outside:
             raise InputError(
@@ -284,7 +282,7 @@ class Levels:
 
 
 def level_words(rule: Levels, levels: Collection[str]) -> str:
-    """Return what a column of groups was read as, in words.
+    """Describe in words how a column of groups was read.
 
     >>> level_words(Levels("age", edges=(0, 30)), {"0-29", "30+", "unknown"})
     'a number in bins, 2 levels'

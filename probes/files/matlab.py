@@ -1,4 +1,4 @@
-"""List the arrays of a MATLAB file of version 5 to 7: headers are read here, values by scipy."""
+"""Read the arrays of a MATLAB file of version 5 to 7: headers here, values by scipy."""
 
 import math
 import struct
@@ -67,24 +67,24 @@ def _elements(path: Path) -> Iterator[tuple[bytes, str]]:
     size = path.stat().st_size
     with path.open("rb") as file:
         order = "<" if file.read(128)[126:] == b"IM" else ">"
-        place = 128
-        while place < size:
-            file.seek(place)
+        offset = 128
+        while offset < size:
+            file.seek(offset)
             tag = file.read(8)
             kind, length = struct.unpack(f"{order}II", tag) if len(tag) == 8 else (0, 0)
             # miMATRIX, or miCOMPRESSED around one.
-            if kind not in (14, 15) or place + 8 + length > size:
-                raise ValueError(f"the variable at byte {place} is cut off or damaged")
+            if kind not in (14, 15) or offset + 8 + length > size:
+                raise ValueError(f"the variable at byte {offset} is cut off or damaged")
             head = file.read(min(length, _HEAD))
             yield (zlib.decompressobj().decompress(head, _HEAD)[8:] if kind == 15 else head), order
-            place += 8 + length
+            offset += 8 + length
 
 
 def _header(head: bytes, order: str) -> tuple[str, tuple[int, ...], np.dtype[Any] | Refusal]:
     """Return name, shape and stored type of a variable whose parts, after the outer tag, begin with `head`."""
-    flags, place = _part(head, 0, order)
-    sizes, place = _part(head, place, order)
-    label, place = _part(head, place, order)
+    flags, offset = _part(head, 0, order)
+    sizes, offset = _part(head, offset, order)
+    label, offset = _part(head, offset, order)
     name = label.decode("latin-1") or "(no name)"
     shape = tuple(int(size) for size in np.frombuffer(sizes, dtype=f"{order}i4"))
     flag = struct.unpack(f"{order}I", flags[:4])[0]
@@ -93,21 +93,21 @@ def _header(head: bytes, order: str) -> tuple[str, tuple[int, ...], np.dtype[Any
         return name, shape, Refusal("is no numeric array", "Save plain arrays.")
     if flag & _COMPLEX:
         return name, shape, Refusal("holds complex numbers", "Save real numbers.")
-    first = struct.unpack(f"{order}I", head[place : place + 4])[0]
+    first = struct.unpack(f"{order}I", head[offset : offset + 4])[0]
     # A few bytes stand in the tag itself, whose upper half then is their number.
-    number, length = (first & 0xFFFF, first >> 16) if first >> 16 else struct.unpack_from(f"{order}II", head, place)
+    number, length = (first & 0xFFFF, first >> 16) if first >> 16 else struct.unpack_from(f"{order}II", head, offset)
     kind = np.dtype(_NUMBERS.get(number, "V1"))
     if min(shape, default=-1) < 0 or math.prod(shape) * kind.itemsize != length:
         return name, shape, Refusal(f"promises the shape {shape} and holds {length} bytes", "Fetch or save it again.")
     return name, shape, kind
 
 
-def _part(head: bytes, place: int, order: str) -> tuple[bytes, int]:
-    """Return the content of a part and where the next one begins."""
-    first, length = struct.unpack_from(f"{order}II", head, place)
+def _part(head: bytes, offset: int, order: str) -> tuple[bytes, int]:
+    """Return the content of a data element and the offset of the next one."""
+    first, length = struct.unpack_from(f"{order}II", head, offset)
     if first >> 16:
-        return head[place + 4 : place + 4 + (first >> 16)], place + 8
-    if place + 8 + length > len(head):
+        return head[offset + 4 : offset + 4 + (first >> 16)], offset + 8
+    if offset + 8 + length > len(head):
         raise ValueError("the header of a variable is too long")
     # Parts are padded to eight bytes.
-    return head[place + 8 : place + 8 + length], place + 8 + -(-length // 8) * 8
+    return head[offset + 8 : offset + 8 + length], offset + 8 + -(-length // 8) * 8

@@ -1,4 +1,4 @@
-"""Names that are near to one that is not there: of files beside it, of columns, of options."""
+"""Suggest existing names of files, columns and options that are similar to a missing one."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def nearest_name(path: Path) -> str | None:
-    """Return the name beside a missing path that is most like it: the same stem first, then by spelling."""
+    """Return the name beside a missing path that is most similar: the same stem first, then by spelling."""
     try:
         names = sorted(item.name for item in path.parent.iterdir())
     except OSError:
@@ -20,7 +20,7 @@ def nearest_name(path: Path) -> str | None:
 
 
 def suggest(name: str, names: Sequence[str]) -> str:
-    """Return a hint that lists the names that are there, the nearest one first if there is one.
+    """Return a hint that lists the existing names, the most similar one first if there is one.
 
     >>> suggest("gendre", ["path", "gender"])
     "Did you mean 'gender'? There are: path, gender."

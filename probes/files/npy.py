@@ -18,7 +18,7 @@ _BLOCK = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands before the values of an array.
+    """The header of an array, which precedes its values.
 
     Parameters
     ----------
@@ -50,18 +50,18 @@ def read_header(file: IO[bytes], size: int) -> Header:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read(file)
-    # On one axis both orders are the same, and numpy may note either.
+    # With one axis both orders are the same, and numpy may write either.
     header = Header(shape, fortran and len(shape) > 1, dtype, file.tell())
     if dtype.hasobject:
         raise Refusal("holds Python objects, which are not unpickled here", "Save plain numbers.")
     if header.size != size - header.start or min(shape, default=0) < 0:
-        said = f"promises {header.size} bytes in its header and holds {size - header.start}"
-        raise Refusal(said, "Fetch or save it again.")
+        message = f"promises {header.size} bytes in its header and holds {size - header.start}"
+        raise Refusal(message, "Fetch or save it again.")
     return header
 
 
 class _Headed:
-    """An array that stands behind a header."""
+    """An array that follows a header."""
 
     __slots__ = ()
     header: Header
@@ -79,7 +79,7 @@ class _Headed:
 
 @dataclass(frozen=True, slots=True)
 class Plain(_Headed):
-    """An array whose values stand as they are in a file, from its byte `start` on; each call opens the file."""
+    """An array whose values are stored uncompressed in a file, from its byte `start` on; each call opens the file."""
 
     path: Path
     header: Header
@@ -96,7 +96,7 @@ class Plain(_Headed):
         return cut(self.values(start * width, stop * width).reshape(stop - start, *self.shape[1:]), window)
 
     def values(self, start: int, stop: int) -> NDArray[Any]:
-        """Return values by their places in the file."""
+        """Return values by their indices in the order of the file."""
         data = np.empty((stop - start) * self.dtype.itemsize, dtype=np.uint8)
         with self.path.open("rb", buffering=0) as file:
             file.seek(self.start + start * self.dtype.itemsize)
@@ -113,7 +113,7 @@ class Bytes(Protocol):
     """What is read forwards."""
 
     def read(self, size: int, /) -> bytes:
-        """Return the next bytes, none at the end."""
+        """Return the next bytes; b"" at the end."""
 
     def close(self) -> None:
         """End the reading."""
@@ -121,7 +121,7 @@ class Bytes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a file that holds a member as it is, and the check sum that it has."""
+    """The range of a file that holds a member uncompressed, and its check sum."""
 
     path: Path
     start: int
@@ -156,21 +156,21 @@ class _OpenPart:
 
 @dataclass(slots=True)
 class Stream(_Headed):
-    """An array that is read forwards; going back opens it again.
+    """An array that can only be read forwards; going back opens it again.
 
     Parameters
     ----------
     opener
         Opens it at its header.
     part
-        Where it stands in a file as it is, if it does.
+        Its range in the file, if it is stored uncompressed.
     """
 
     opener: Callable[[], Bytes]
     header: Header
     part: Part | None = None
     _file: Bytes | None = field(default=None, init=False)
-    _place: int = field(default=0, init=False)
+    _position: int = field(default=0, init=False)
     _whole: NDArray[Any] | None = field(default=None, init=False)
 
     def __del__(self) -> None:
@@ -187,35 +187,35 @@ class Stream(_Headed):
         return cut(self.values(start * width, stop * width).reshape(stop - start, *self.shape[1:]), window)
 
     def values(self, start: int, stop: int) -> NDArray[Any]:
-        """Return values by their places in the file."""
+        """Return values by their indices in the order of the file."""
         width = self.dtype.itemsize
-        if self._file is None or start < self._place:
+        if self._file is None or start < self._position:
             self._close()
-            self._file, self._place = self.opener(), 0
+            self._file, self._position = self.opener(), 0
             _skip(self._file, self.header.start)
         try:
-            # Read and dropped: seeking in what is packed would unpack it all the same.
-            _skip(self._file, (start - self._place) * width)
+            # Read and discarded: seeking in compressed data would unpack it as well.
+            _skip(self._file, (start - self._position) * width)
             data = np.empty((stop - start) * width, dtype=np.uint8)
             filled = 0
             for block in _blocks(self._file, len(data)):
                 data[filled : filled + len(block)] = np.frombuffer(block, dtype=np.uint8)
                 filled += len(block)
         except BaseException:
-            # What failed half-way stands nowhere known.
+            # After a failure the position in the stream is unknown.
             self._close()
             raise
-        self._place = stop
+        self._position = stop
         return data.view(self.dtype)
 
     def straight(self, start: int, stop: int) -> NDArray[Any]:
-        """Return the same without a check of sums, and without what stands before them, where that can be done."""
+        """Return what `values` does, where possible without the check sum and without reading what precedes them."""
         if self.part is None:
             return self.values(start, stop)
         return Plain(self.part.path, self.header, self.part.start + self.header.start).values(start, stop)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An open file stays where it was opened.
+        # An open file is not sent to another process.
         return type(self), (self.opener, self.header, self.part)
 
     def _close(self) -> None:
@@ -245,5 +245,5 @@ def read_npy(path: Path, most: int) -> tuple[dict[str, Plain], dict[str, Refusal
         try:
             header = read_header(file, path.stat().st_size)
         except Refusal as refusal:
-            return {}, {"array": refusal.kept()}, "NPY"
+            return {}, {"array": refusal.without_traceback()}, "NPY"
     return {"array": Plain(path, header, header.start)}, {}, "NPY"

@@ -13,7 +13,7 @@ from probes.files.zips import entries
 MOST_ARRAYS = 2**12
 """Members that an NPZ may have."""
 TORCH = "torch"
-"""The form of a zip that torch wrote, whose arrays are not read here."""
+"""The form of a zip of torch.save, whose arrays are not read here."""
 _FIXED = 30
 
 
@@ -35,8 +35,8 @@ def read_npz(path: Path, most: int) -> tuple[dict[str, Stream], dict[str, Refusa
     if any(info.filename.endswith(("/data.pkl", "/constants.pkl")) for info in infos):
         return {}, {}, TORCH
     if len(infos) > MOST_ARRAYS:
-        said = f"The archive has {len(infos)} members; {MOST_ARRAYS} can be read."
-        raise InputError(said, where=str(path), hint="Save fewer and larger arrays.")
+        message = f"The archive has {len(infos)} members; {MOST_ARRAYS} can be read."
+        raise InputError(message, where=str(path), hint="Save fewer and larger arrays.")
     arrays: dict[str, Stream] = {}
     refused: dict[str, Refusal] = {}
     # It stays open as long as its arrays are read.
@@ -47,7 +47,7 @@ def read_npz(path: Path, most: int) -> tuple[dict[str, Stream], dict[str, Refusa
             try:
                 arrays[name] = _member(archive, path, info, most)
             except Refusal as refusal:
-                refused[name] = refusal.kept()
+                refused[name] = refusal.without_traceback()
     return arrays, refused, "NPZ"
 
 
@@ -63,7 +63,7 @@ def _member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo, most: i
 
 
 def _content_start(path: Path, info: zipfile.ZipInfo) -> int:
-    """Return where the content of a member begins: its own header may be longer than the list of members says."""
+    """Return the offset of a member's content: its local header may be longer than the central directory says."""
     with path.open("rb") as file:
         file.seek(info.header_offset)
         # The fixed part ends with the lengths of the name and the extra field.

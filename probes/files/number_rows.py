@@ -36,7 +36,7 @@ def is_plain_number(text: str) -> bool:
 
 def counts_up(names: Sequence[str], start: int = 0) -> bool:
     """Tell whether names are numbers that count up, as a data frame writes them above columns without names."""
-    return list(names) == [str(place + start) for place in range(len(names))]
+    return list(names) == [str(number + start) for number in range(len(names))]
 
 
 class NumberRows:
@@ -45,7 +45,7 @@ class NumberRows:
     Parameters
     ----------
     is_header
-        Tells of the fields of the first row, and where it stands, whether it names the columns.
+        Says whether the first row, given its fields and its location, names the columns.
     largest
         What a number may be at most, without its sign.
     row
@@ -95,11 +95,11 @@ class NumberRows:
             values = self._parsed(text)
             # A short row is filled with NaN, which a file can also hold in words.
             if values.dtype.kind not in "iuf" or values.shape[1] != len(self.first) or np.isnan(values[:, -1]).any():
-                raise self.fault()
+                raise self.refusal()
             found = True
             yield values
         if not found or (self.decimal_comma and not self._clear):
-            raise self.fault()
+            raise self.refusal()
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the fields of each row of numbers."""
@@ -107,33 +107,35 @@ class NumberRows:
         first = [] if self.header else [(file.header_line, file.header)]
         return ((line, [field.strip() for field in fields]) for line, fields in chain(first, file.rows()))
 
-    def fault(self) -> InputError:
-        """Return the first thing in the file that is wrong."""
+    def refusal(self) -> InputError:
+        """Return the refusal of the first wrong field or row of the file."""
         comma: tuple[str, str] | None = None
         point, line = False, 0
         for line, fields in self.rows():
-            for place, content in enumerate(fields, start=1):
-                where = f"{self.path}:{line}, column {place}"
+            for number, content in enumerate(fields, start=1):
+                where = f"{self.path}:{line}, column {number}"
                 plain = content.replace(",", ".") if self.semicolons else content
                 if not is_plain_number(plain) or abs(float(plain)) > self._largest:
                     wrong = "is too large" if is_plain_number(plain) else "is not a finite number"
-                    said = f"{content[:40]!r} {wrong}." if content else "The field is empty."
-                    return InputError(said, where=where, hint=f"Give numbers only: every row is {self._row}.")
+                    message = f"{content[:40]!r} {wrong}." if content else "The field is empty."
+                    return InputError(message, where=where, hint=f"Give numbers only: every row is {self._row}.")
                 point |= "." in content
                 if "," in content:
                     comma = comma or (content, where)
                 if comma and point:
                     mark, other = ("comma", "point") if "," in content else ("point", "comma")
-                    said = f"{content[:40]!r} has a decimal {mark}, and other numbers of the file have a {other}."
-                    return InputError(said, where=where, hint="Write all numbers of the file in one way.")
+                    message = f"{content[:40]!r} has a decimal {mark}, and other numbers of the file have a {other}."
+                    return InputError(message, where=where, hint="Write all numbers of the file in one way.")
         if not line:
             hint = f"Give rows below it, each of which is {self._row}."
             return InputError("The file has a header but no rows.", where=str(self.path), hint=hint)
         if comma and not self._clear:
             content, where = comma
-            said = f"{content!r} may be {content.replace(',', '')} or {content.replace(',', '.')}: every comma in this "
+            message = (
+                f"{content!r} may be {content.replace(',', '')} or {content.replace(',', '.')}: every comma in this "
+            )
             hint = "Write numbers with a decimal point, and without commas between thousands."
-            return InputError(f"{said}file has three digits behind it.", where=where, hint=hint)
+            return InputError(f"{message}file has three digits behind it.", where=where, hint=hint)
         hint = "Write plain numbers and commas."
         return InputError("The rows cannot be read as numbers.", where=str(self.path), hint=hint)
 
@@ -151,12 +153,15 @@ class NumberRows:
     def _parsed(self, text: str) -> NDArray[Any]:
         import pandas as pd
 
+        # pandas takes "true" and "FALSE" for 1 and 0; one of these letters is in each, and in no number.
+        if any(letter in text for letter in "uUsS"):
+            raise self.refusal()
         if self.semicolons:
             self._point |= "." in text
             self.decimal_comma |= "," in text
             self._clear = self._clear or bool(self.decimal_comma and _DECIMAL.search(text))
             if self._point and self.decimal_comma:
-                raise self.fault()
+                raise self.refusal()
         try:
             frame = pd.read_csv(
                 io.StringIO(text, newline=""),
@@ -164,7 +169,7 @@ class NumberRows:
                 sep=self.separator,
                 decimal="," if self.decimal_comma else ".",
                 dtype=self._dtype,
-                # NA is a fault here, not a number that is missing.
+                # NA is an error here, not a missing number.
                 keep_default_na=False,
                 skipinitialspace=True,
                 # Read in pieces, one column could get several types.
@@ -172,4 +177,4 @@ class NumberRows:
             )
             return np.asarray(frame.to_numpy())
         except (ValueError, OverflowError):
-            raise self.fault() from None
+            raise self.refusal() from None

@@ -1,12 +1,12 @@
-"""Open a file of somebody else: it must be there, ordinary, readable, hold something, and be what its name says."""
+"""Check an untrusted file before it is opened: it exists, is ordinary, readable, not empty, and what its name says."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from probes.core.errors import InputError
+from probes.files.file_kinds import unexpected_kind
 from probes.files.names import nearest_name
-from probes.files.sniffing import impostor
 
 HEAD = 512
 """Bytes at the beginning by which a web page or a pointer without content is known."""
@@ -48,7 +48,7 @@ def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD, where: st
     wanted
         What should be there, in words, such as "weights".
     hint
-        The mend where it is something else.
+        The hint where it is something else.
     where
         What names the file, such as a line of a manifest, where that is not its path.
 
@@ -65,17 +65,17 @@ def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD, where: st
         raise unreadable(path, error, where) from error
     if not head:
         raise InputError("The file is empty.", where=where or str(path), hint=hint)
-    disguise = impostor(head)
+    disguise = unexpected_kind(head)
     if disguise:
         raise InputError(f"This is {disguise.what}, not {wanted}.", where=where or str(path), hint=disguise.hint)
     return head
 
 
 def advise(error: InputError, path: Path, hint: str) -> None:
-    """Give a refusal of a text another mend, unless a web page or a pointer stands where the file should be."""
+    """Give the refusal of a text another hint, unless the file is a web page or a pointer."""
     try:
         with path.open("rb") as file:
-            disguise = impostor(file.read(HEAD))
+            disguise = unexpected_kind(file.read(HEAD))
     except (OSError, ValueError):
         disguise = None
     if not disguise:
@@ -84,12 +84,12 @@ def advise(error: InputError, path: Path, hint: str) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Refuse a file that the system gives only in part, whose error names no file.
+    """Turn an error of the system while a file is read into a refusal that names the file.
 
     Raises
     ------
     InputError
-        In the place of an error of the system.
+        Instead of an error of the system.
     """
     try:
         yield
@@ -98,8 +98,8 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def unreadable(path: Path, error: Exception, where: str = "") -> InputError:
-    """Return what is said of a file that the system does not give."""
-    # The text of an error of the system ends with the path, which stands in `where`.
+    """Return the refusal of a file that the system cannot read."""
+    # The message of a system error ends with the path, which `where` already names.
     why = getattr(error, "strerror", None) or error
     hint = "Check the path and its permissions."
     return InputError(f"The file cannot be read: {why}.", where=where or str(path), hint=hint)

@@ -1,9 +1,9 @@
-"""Read files written by torch.save: in a child that can neither harm the machine nor exhaust it."""
+"""Read files written by torch.save, in a child that can neither harm the machine nor exhaust it."""
 
 import struct
 import zipfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,12 @@ _HEAD = 30
 _MEMORY, _SECONDS, _SPEED = 2**29, 5, 2**25
 """Of a file, besides twice its size; seconds besides those that so many bytes take each."""
 _AHEAD = 2**30
-"""Bytes of a file whose numbers are read while the child looks at what they are."""
-_ODD = "it is cut off, or not a file written by torch.save"
+"""Bytes of the largest file whose numbers are read here while the child checks it."""
+_NOT_TORCH = "it is cut off, or not a file written by torch.save"
 
 
 class Other:
-    """An object in a file that is no plain value."""
+    """An object in a file that is not a plain value."""
 
 
 def is_torchscript(path: Path) -> bool:
@@ -36,7 +36,7 @@ def is_torchscript(path: Path) -> bool:
 
 
 def entries_of(path: Path) -> list[zipfile.ZipInfo]:
-    """Return what a zip lists; nothing for a file that is none, or could be read in two ways."""
+    """Return the entries of a zip; [] for a file that is not one, or could be read in two ways."""
     try:
         return zips.entries(path)
     except InputError:
@@ -52,15 +52,21 @@ def read_pickle(path: Path, *, standins: Sequence[tuple[type, str]] = (), held: 
     Parameters
     ----------
     standins
-        What to put in the place of further dotted names that the file holds.
+        Replacements for further dotted names in the file.
     held
         False leaves the numbers of all tensors out.
 
     Raises
     ------
     InputError
-        Where the file is damaged, makes too much of its bytes, or holds more than tensors, numbers and containers.
+        Where the file is damaged, makes too much of its bytes, or holds more than tensors, numbers and containers, or
+        where it was changed while it was read.
     """
+    with _unchanged(path):
+        return _read(path, standins, held)
+
+
+def _read(path: Path, standins: Sequence[tuple[type, str]], held: bool) -> object:
     where = str(path)
     records = _records(path)
     names = {name: one for one, name in standins}
@@ -93,12 +99,36 @@ def read_pickle(path: Path, *, standins: Sequence[tuple[type, str]] = (), held: 
             storages.append(one)
         return _Rebuilt(names, storages).value(found["tree"])
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError):
-        # Whoever answered has read the file, which may have taken it over.
-        raise damaged(_ODD, where) from None
+        # The child has read the file, which may have taken it over, so its answer is checked.
+        raise damaged(_NOT_TORCH, where) from None
+
+
+@contextmanager
+def _unchanged(path: Path) -> Iterator[None]:
+    """Refuse a file that is written or replaced meanwhile: a child reads its form, this process its numbers."""
+    before = _stamp(path)
+    try:
+        yield
+    except InputError:
+        # What it was refused for may be that it was changed.
+        _check_unchanged(path, before)
+        raise
+    _check_unchanged(path, before)
+
+
+def _check_unchanged(path: Path, before: tuple[int, ...]) -> None:
+    if _stamp(path) != before:
+        raise InputError("The file changed while it was read.", where=str(path), hint="Run it again.")
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    with reading(path):
+        found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
-    """Return the entries of a zip by the place of their bytes; None for a file whose numbers are not read there.
+    """Return the entries of a zip by the offset of their bytes; None where the numbers are not read from offsets.
 
     Raises
     ------
@@ -113,7 +143,7 @@ def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
     try:
         entries = zips.entries(path)
     except InputError:
-        raise damaged(_ODD, where) from None
+        raise damaged(_NOT_TORCH, where) from None
     if any(entry.filename.endswith(".npy") for entry in entries):
         raise InputError(
             "This is an NPZ of arrays, not a checkpoint.",
@@ -126,62 +156,62 @@ def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:
     size, held = sum(entry.file_size for entry in entries), path.stat().st_size
     if size > held:
         raise damaged(f"its entries would be {size} bytes long in a file of {held}", where)
-    if any(entry.filename.endswith("/byteorder") and entry.file_size != len("little") for entry in entries):
+    if any(entry.filename.lower().endswith("/byteorder") and entry.file_size != len("little") for entry in entries):
         # Numbers of another machine have to be turned around, which torch does where it does not map the file.
         return None
-    return _places(path, entries)
+    return _by_offset(path, entries)
 
 
-def _places(path: Path, entries: Sequence[zipfile.ZipInfo]) -> dict[int, zipfile.ZipInfo]:
-    places: dict[int, zipfile.ZipInfo] = {}
+def _by_offset(path: Path, entries: Sequence[zipfile.ZipInfo]) -> dict[int, zipfile.ZipInfo]:
+    found: dict[int, zipfile.ZipInfo] = {}
     with reading(path), path.open("rb") as file:
         for entry in entries:
             file.seek(entry.header_offset)
             head = file.read(_HEAD)
             if len(head) == _HEAD and head.startswith(_ZIP) and entry.compress_type == zipfile.ZIP_STORED:
-                places[entry.header_offset + _HEAD + sum(struct.unpack("<HH", head[26:]))] = entry
-    return places
+                found[entry.header_offset + _HEAD + sum(struct.unpack("<HH", head[26:]))] = entry
+    return found
 
 
 def _storages(path: Path, records: Mapping[int, zipfile.ZipInfo]) -> "dict[int, Tensor]":
-    """Return the bytes of all storages by their places, where torch.save puts them."""
+    """Return the bytes of all storages by their offsets in a file of torch.save."""
     return {
-        place: _stored(path, records, place, entry.file_size)
-        for place, entry in records.items()
+        offset: _stored(path, records, offset, entry.file_size)
+        for offset, entry in records.items()
         if "/data/" in entry.filename
     }
 
 
-def _stored(path: Path, records: Mapping[int, zipfile.ZipInfo] | None, place: int, size: int) -> "Tensor":
-    """Return the bytes of a storage: those of one entry of a zip, or so many of a file of the form before."""
+def _stored(path: Path, records: Mapping[int, zipfile.ZipInfo] | None, offset: int, size: int) -> "Tensor":
+    """Return the bytes of a storage: those of one entry of a zip, or of a range of a file of the older format."""
     import torch
 
-    room = path.stat().st_size - place
+    room = path.stat().st_size - offset
     if records is not None:
-        room = records[place].file_size if place in records else 0
+        room = records[offset].file_size if offset in records else 0
     if not 0 <= size <= room:
-        raise damaged(_ODD, str(path))
+        raise damaged(_NOT_TORCH, str(path))
     data = torch.empty(size, dtype=torch.uint8)
     view = data.numpy().data
     with reading(path), path.open("rb", buffering=0) as file:
-        file.seek(place)
+        file.seek(offset)
         filled = 0
         while filled < len(view) and (count := file.readinto(view[filled:])):
             filled += count
-    # Checksums are not compared, as torch does not: it can be told not to write any.
+    # Like torch, do not compare check sums: it may have written none.
     if filled < len(view):
-        raise damaged(_ODD, str(path))
+        raise damaged(_NOT_TORCH, str(path))
     return data
 
 
 class _Rebuilt:
-    """Values from the tree of a child."""
+    """Rebuild values from the tree that a child sends."""
 
     def __init__(self, names: Mapping[str, type], storages: Sequence["Tensor"]) -> None:
         self._names, self._storages = names, storages
 
     def value(self, tree: Any) -> Any:
-        """Return the value that a tree stands for."""
+        """Return the value that a tree represents."""
         if not isinstance(tree, tuple):
             return tree
         kind, *parts = tree

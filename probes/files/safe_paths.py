@@ -1,7 +1,7 @@
-"""Paths of somebody else's files: none leads out of its folder.
+"""Resolve the paths in untrusted files and folders, so that none leads out of its folder.
 
-A relative path must stay below its root, also through `..` and symbolic links; an absolute one is the writer's
-own word and is taken as it stands. What a folder itself holds may not be a link out of it.
+A relative path must stay below its root, also through `..` and symbolic links; an absolute one is the
+writer's choice and is taken as it is. What a folder itself holds may not be a link out of it.
 """
 
 import os
@@ -26,7 +26,7 @@ _NOT_FOLLOWED = "Links out of a corpus are not followed: put what it leads to in
 
 
 def check_link(path: Path, folder: Path, *, hint: str = _NOT_FOLLOWED) -> None:
-    """Refuse a path of a folder that a link leads out of it; what the link leads to is not opened.
+    """Refuse a path in a folder that leads out of it by a link; the target is not opened.
 
     The hub's cache, which links from snapshots/<revision> to its own blobs, is one folder.
 
@@ -41,7 +41,7 @@ def check_link(path: Path, folder: Path, *, hint: str = _NOT_FOLLOWED) -> None:
     homes = (Path(root), *Path(root).parents)
     if any(home.name == "snapshots" and Path(target).parent == home.parent / "blobs" for home in homes):
         return
-    # The first link on the way is what a person has to put right.
+    # Name the first link on the way: it is the one to repair.
     links = [step for step in (path, *path.parents) if step.is_symlink() and folder in step.parents]
     link = links[-1] if links else path
     raise InputError(
@@ -52,12 +52,12 @@ def check_link(path: Path, folder: Path, *, hint: str = _NOT_FOLLOWED) -> None:
 
 
 def is_name_of_file(name: str) -> bool:
-    """Tell whether a name may be one of a file: no address on the network, and no folder by its name alone."""
+    """Tell whether a name may be that of a file, and not a URL or a folder."""
     return "://" not in name and os.path.normpath(name) != "."
 
 
 def check_name(name: str, where: str) -> None:
-    """Refuse what `is_name_of_file` is false of.
+    """Refuse a name for which `is_name_of_file` is false.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def check_name(name: str, where: str) -> None:
         raise InputError(f"{name!r} is a folder, not a recording.", where=where, hint="Name the file of the recording.")
 
 
-class Places:
+class RootedPaths:
     """Paths below one root; each folder is resolved once, since that costs many calls of the system."""
 
     def __init__(self, root: Path) -> None:

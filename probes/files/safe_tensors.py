@@ -63,17 +63,17 @@ def check_safetensors(path: Path) -> None:
     if not isinstance(header, dict):
         raise damaged("its header is not an object", where)
     spans = sorted(_span(name, entry, where) for name, entry in header.items() if name != "__metadata__")
-    place = 0
+    expected = 0
     for begin, end in spans:
-        if begin != place:
+        if begin != expected:
             raise damaged("its tensors overlap or leave gaps", where)
-        place = end
-    if 8 + length + place != size:
-        raise damaged(f"its tensors need {8 + length + place} bytes, the file has {size}", where)
+        expected = end
+    if 8 + length + expected != size:
+        raise damaged(f"its tensors need {8 + length + expected} bytes, the file has {size}", where)
 
 
 def _span(name: str, entry: object, where: str) -> tuple[int, int]:
-    """Return the bytes that a tensor takes, after checking that they are as many as its shape needs."""
+    """Return where the bytes of a tensor begin and end, after checking their number against its shape."""
     match entry:
         case {"dtype": str(kind), "shape": list(shape), "data_offsets": [int(begin), int(end)]}:
             count = _count(shape)
@@ -86,7 +86,7 @@ def _span(name: str, entry: object, where: str) -> tuple[int, int]:
 
 
 def _count(shape: list[object]) -> int | None:
-    """Return how many numbers a shape has; None where it is none of a tensor that a file could hold."""
+    """Return how many numbers a shape has; None where it is not the shape of a tensor that a file could hold."""
     if len(shape) > _MOST_AXES:
         return None
     count = 1

@@ -50,7 +50,7 @@ class Column:
     missing
         A number may be empty, NaN or infinite; else it lies between `least` and `most`.
     refusal, hint
-        What is said behind a cell that cannot be read, such as "is no loss", and the mend.
+        The message after a cell that cannot be read, such as "is no loss", and the hint.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Schema:
     Parameters
     ----------
     one_of
-        Groups of columns that stand for one another.
+        Groups of alternative columns.
     most_rows
         Rows after which nothing more is read.
     hint, fewer
@@ -165,8 +165,8 @@ class SchemaReader:
         for lines, cells in self._blocks:
             count += len(lines)
             if count > self._schema.most_rows:
-                said = f"There are more than {self._schema.most_rows} rows."
-                raise InputError(said, where=f"{self.path}:{lines[-1]}", hint=self._schema.fewer)
+                message = f"There are more than {self._schema.most_rows} rows."
+                raise InputError(message, where=f"{self.path}:{lines[-1]}", hint=self._schema.fewer)
             block = dict(zip(self.names, cells, strict=True))
             for name, number in numbers.items():
                 number.look(block[name], lines)
@@ -180,8 +180,8 @@ class SchemaReader:
     def _resolved(self) -> dict[str, Column]:
         twice = next((name for name, times in Counter(self.names).items() if times > 1), None)
         if twice is not None:
-            said = f"The column {twice!r} stands twice in the header."
-            raise InputError(said, where=self._where, hint="Give every column a name of its own.")
+            message = f"The column {twice!r} stands twice in the header."
+            raise InputError(message, where=self._where, hint="Give every column a name of its own.")
         found = {}
         for name in self.names:
             column = next((column for column in self._schema.columns if column.means(name)), None)
@@ -195,17 +195,17 @@ class SchemaReader:
         for group, names in zip(self._schema.one_of, own, strict=True):
             if not names or (len(names) > 1 and not group.several):
                 parts = zip(self._schema.one_of, own, strict=True)
-                said = "; of ".join(f"{each.what}: {', '.join(names) or 'none'}" for each, names in parts)
-                raise self._missing(f"Columns of {said}.", self._schema.one_of[0].names[0])
+                message = "; of ".join(f"{each.what}: {', '.join(names) or 'none'}" for each, names in parts)
+                raise self._missing(f"Columns of {message}.", self._schema.one_of[0].names[0])
         return found
 
-    def _missing(self, said: str, name: str) -> InputError:
-        return InputError(said, where=self._where, hint=f"{self._schema.hint} {suggest(name, self.names)}")
+    def _missing(self, message: str, name: str) -> InputError:
+        return InputError(message, where=self._where, hint=f"{self._schema.hint} {suggest(name, self.names)}")
 
 
 @dataclass(frozen=True, slots=True)
 class CellBlock:
-    """Rows of a file, column by column, which become numbers when they are asked for."""
+    """Rows of a file, column by column, converted to numbers on demand."""
 
     path: Path
     lines: Sequence[int]
@@ -221,7 +221,7 @@ class CellBlock:
         return [cell or "" for cell in self.cells[name]]
 
     def numbers(self, name: str, *, only: Flags | None = None) -> Floats:
-        """Return numbers; where `only` is false the cell is not read, and counts 0."""
+        """Return numbers; 0 where `only` is false, and the cell is not read."""
         column, texts = self._column(name, "number"), self.texts(name)
         if only is not None:
             texts = [text if wanted else "0" for text, wanted in zip(texts, only, strict=True)]
@@ -244,10 +244,10 @@ class CellBlock:
         self._column(name, "whole")
         return np.array(self._each(name, _whole), dtype=np.int64)
 
-    def refusal(self, name: str, place: int) -> InputError:
-        """Return what is said of a cell that cannot be read."""
-        column, where = self.columns[name], f"{self.path}:{self.lines[place]}, {name}"
-        return InputError(f"{self.texts(name)[place][:60]!r} {column.refusal}.", where=where, hint=column.hint)
+    def refusal(self, name: str, index: int) -> InputError:
+        """Return the refusal of a cell that cannot be read."""
+        column, where = self.columns[name], f"{self.path}:{self.lines[index]}, {name}"
+        return InputError(f"{self.texts(name)[index][:60]!r} {column.refusal}.", where=where, hint=column.hint)
 
     def _column(self, name: str, kind: str) -> Column:
         column = self.columns[name]
@@ -260,14 +260,14 @@ class CellBlock:
             if "_" not in (plain := "".join(texts)) and plain.isascii():
                 return np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
         except ValueError:
-            # An empty cell, or a wrong one: each is looked at.
+            # There is an empty or a wrong cell: check each.
             pass
         values = [text.strip() for text in texts]
-        for place, text in enumerate(values):
+        for index, text in enumerate(values):
             if self.columns[name].missing and text.casefold() in _MISSING:
-                values[place] = "nan"
+                values[index] = "nan"
             elif not _NUMBER.fullmatch(text):
-                raise self.refusal(name, place)
+                raise self.refusal(name, index)
         return np.fromiter(map(float, values), dtype=np.float64, count=len(values))
 
     def _each(self, name: str, read: Callable[[str], _Value | None]) -> list[_Value]:
@@ -275,10 +275,10 @@ class CellBlock:
         cells: list[str] = self.texts(name)
         known = {cell: read(cell.strip()) for cell in {*cells}}
         found = []
-        for place, cell in enumerate(cells):
+        for index, cell in enumerate(cells):
             value = known[cell]
             if value is None:
-                raise self.refusal(name, place)
+                raise self.refusal(name, index)
             found.append(value)
         return found
 

@@ -1,4 +1,4 @@
-"""Several refusals as one, which counts them and names the first ten."""
+"""Join several refusals into one that counts them and names the first ten."""
 
 from collections.abc import Iterable, Sequence
 
@@ -48,16 +48,16 @@ def several(
         return InputError(error.message, where=error.where, hint=f"{error.hint} {advice}".rstrip())
     lines = counted((one_line(name, error.message) for name, error in shown), count)
     hints = list(dict.fromkeys(error.hint for _, error in shown))
-    mend = hints[0] if len(hints) == 1 else f"Of the first: {hints[0]}"
-    if skip and count < given and skip not in mend:
-        mend += f" All of them are left out with {skip}."
-    said = f"{count:,} of {given:,} {what} cannot be used:\n" + "\n".join(lines)
-    return InputError(said, where=where, hint=f"{mend} {advice}".rstrip())
+    hint = hints[0] if len(hints) == 1 else f"Of the first: {hints[0]}"
+    if skip and count < given and skip not in hint:
+        hint += f" All of them are left out with {skip}."
+    message = f"{count:,} of {given:,} {what} cannot be used:\n" + "\n".join(lines)
+    return InputError(message, where=where, hint=f"{hint} {advice}".rstrip())
 
 
-def one_line(name: str, said: str) -> str:
-    """Return a name and what is said of it; the end of a line in either cannot pretend to begin another one."""
-    return " ".join(f"{name}: {said}".split())
+def one_line(name: str, message: str) -> str:
+    """Return a name and its message on one line, so that line ends in them cannot fake another line."""
+    return " ".join(f"{name}: {message}".split())
 
 
 def counted(lines: Iterable[str], count: int) -> list[str]:

@@ -24,7 +24,7 @@ LARGE = 2**26
 LONG = 2**27
 """Frames that a header promises from which on a file is decoded in a contained process: 2.3 hours at 16 kHz."""
 UNKNOWN_LENGTH = 2**62
-"""libsndfile gives a stream that does not tell its length 2**63 - 1 frames."""
+"""Frames from which on the length is unknown: for such a stream libsndfile reports 2**63 - 1."""
 _MEMORY, _SECONDS = 2**28, 60
 _BLOCK = 2**18
 _VALUES = 2**20
@@ -62,7 +62,7 @@ class Recording:
                 hint="Give WAV, FLAC, OGG, MP3 or NIST SPHERE; convert others first.",
             ) from None
         except TypeError:
-            # What soundfile raises for a suffix that means samples without a header.
+            # soundfile raises it for a suffix that means samples without a header.
             raise InputError(
                 "The file has no header that says rate and channels.", where=where, hint="Convert it to WAV."
             ) from None
@@ -73,7 +73,7 @@ class Recording:
         return astuple(SoundHeader(int(file.frames), file.samplerate, file.channels, file.format, file.subtype))
 
     def seek(self, frame: int) -> None:
-        """Go on at a frame."""
+        """Continue reading at a frame."""
         self._decoded(lambda: self._file.seek(frame))
 
     def block(self, most: int) -> "NDArray[np.float32]":
@@ -144,7 +144,7 @@ def check_sound(path: Path, where: str) -> os.stat_result:
     try:
         head = read_head(path, wanted="a recording", hint="Name a file of sound, or drop the row.", where=where)
     except InputError as error:
-        # os.path takes a path that may not be looked at for no folder.
+        # For a path without permission os.path says that it is no folder.
         if os.path.isdir(path.parent):  # noqa: PTH112
             raise
         missing = f"Its folder {path.parent} is missing too; is --audio-root right?"
@@ -160,7 +160,7 @@ def check_sound(path: Path, where: str) -> os.stat_result:
 
 
 def _check_wave(file: BinaryIO, size: int, where: str) -> None:
-    """Refuse a WAV file whose sound is shorter than its header promises, which libsndfile reads without a word."""
+    """Refuse a WAV file with less sound than its header promises, which libsndfile reads without an error."""
     if file.read(12)[8:] != b"WAVE":
         return
     begin = 12
@@ -180,7 +180,7 @@ def _check_wave(file: BinaryIO, size: int, where: str) -> None:
                     hint="The file was cut off: fetch or export it again.",
                 )
             return
-        # Chunks of a RIFF file begin at even places.
+        # Chunks of a RIFF file begin at even offsets.
         begin += 8 + length + length % 2
     raise InputError(
         f"The file has more than {_MOST_CHUNKS} chunks before its sound.", where=where, hint="Export it again as WAV."
@@ -189,7 +189,7 @@ def _check_wave(file: BinaryIO, size: int, where: str) -> None:
 
 @contextmanager
 def opened_sound(path: Path, where: str, *, size: int, data: bytes | None = None) -> Iterator[Sound]:
-    """Open a recording that was checked; one that is small and short here, every other in a contained process.
+    """Open a recording that was checked: a small and short one here, any other in a contained process.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def opened_sound(path: Path, where: str, *, size: int, data: bytes | None = None
 
 
 def _contained(path: Path, where: str) -> Callable[..., Any]:
-    """Return what asks a recording in a contained process."""
+    """Return a function that calls methods of a recording in a contained process."""
     from probes.contained import LimitError, Limits, Session
 
     limits = Limits(memory=_MEMORY, seconds=_SECONDS)

@@ -1,4 +1,4 @@
-"""What every reader of arrays gives: arrays whose samples stand on the first axis, and why others are not read."""
+"""What every reader of arrays returns: arrays with samples on the first axis, and why others are not read."""
 
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,14 +13,14 @@ Window = tuple[int, int, int]
 
 
 class Refusal(Exception):
-    """Why an array is not read, in a clause; and the mend."""
+    """Why an array is not read, in a clause, with the hint."""
 
     def __init__(self, reason: str, hint: str = "") -> None:
         super().__init__(reason)
         self.reason, self.hint = reason, hint
 
-    def kept(self) -> "Refusal":
-        """Return the same without the frames in which it was raised: they would keep files open."""
+    def without_traceback(self) -> "Refusal":
+        """Return a copy without the traceback, whose frames would keep files open."""
         return Refusal(self.reason, self.hint)
 
 
@@ -40,12 +40,12 @@ class Stored(Protocol):
 
 
 def cut(values: NDArray[Any], window: Window | None) -> NDArray[Any]:
-    """Return the part of an array that a window shows."""
+    """Return the part of an array that lies in a window."""
     return values if window is None else values[(slice(None),) * window[0] + (slice(*window[1:]),)]
 
 
 def damaged(path: Path | str, error: Exception, key: str = "") -> InputError:
-    """Return what is said of a file whose reader failed."""
-    said = f"{error}".strip().split("\n")[0].rstrip(".") or type(error).__name__
+    """Return the refusal of a file whose reader failed."""
+    message = f"{error}".strip().split("\n")[0].rstrip(".") or type(error).__name__
     where = f"{path}, {key}" if key else str(path)
-    return InputError(f"The file cannot be read: {said}.", where=where, hint="Fetch or save it again.")
+    return InputError(f"The file cannot be read: {message}.", where=where, hint="Fetch or save it again.")

@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a file holds; `sources` are all files that it was made of, `notes` how it was read where that is unusual.
+    """A table; `sources` are the files that it was made of, `notes` say how it was read where that is unusual.
 
     Cells are as in the file; numbers `with_points` may have decimal commas where `decimal_comma` is true, and have them
     or points where the user names the mark, `decimal`.
@@ -95,7 +95,7 @@ def _has_commas(name: str, rows: Sequence[Row], lines: Sequence[int], column: Nu
 def read_table(path: Path, decimal: str | None = None) -> Table:
     """Read a table; its form follows from its suffix, or from its first line where the suffix says nothing.
 
-    Cells are given as they stand: `Table.with_points` reads decimal commas, in a file with semicolons or where the user
+    Cells are given as they are: `Table.with_points` reads decimal commas, in a file with semicolons or where the user
     names the mark, `decimal`.
 
     Raises
@@ -118,8 +118,8 @@ def read_table(path: Path, decimal: str | None = None) -> Table:
         rows = _limited(path, _delimited_rows(table))
         semicolons = table.dialect.decimal_comma
     if not rows:
-        said = "The file has a header but no rows." if columns else "The file holds no rows."
-        raise InputError(said, where=str(path), hint=HINT)
+        message = "The file has a header but no rows." if columns else "The file holds no rows."
+        raise InputError(message, where=str(path), hint=HINT)
     return Table(
         path,
         columns,
@@ -146,8 +146,8 @@ def decimal_notes(semicolons: bool, decimal: str | None) -> tuple[str, ...]:
 def check_decimal(path: Path, decimal: str | None) -> None:
     """Refuse a decimal comma of a file that is neither CSV nor TSV."""
     if decimal == ",":
-        said = "The file is neither CSV nor TSV: its numbers have no decimal commas."
-        raise InputError(said, where=f"{path}, --decimal", hint="Leave out --decimal.")
+        message = "The file is neither CSV nor TSV: its numbers have no decimal commas."
+        raise InputError(message, where=f"{path}, --decimal", hint="Leave out --decimal.")
 
 
 def is_json(path: Path) -> bool:
@@ -157,15 +157,15 @@ def is_json(path: Path) -> bool:
 
 
 def _limited(path: Path, blocks: Iterator[list[Row]]) -> list[Row]:
-    """Return all rows; what takes too much memory is refused while it is read."""
+    """Return all rows; a table that takes too much memory is refused while it is read."""
     found: list[Row] = []
     cells = 0
     for block in blocks:
         found += block
         cells += sum(map(len, map(_VALUES, block)))
         if len(found) > MOST_ROWS or cells > MOST_CELLS:
-            said = f"There are more than {MOST_ROWS:,} rows or {MOST_CELLS:,} cells."
-            raise InputError(said, where=f"{path}:{found[-1].line}", hint=FEWER)
+            message = f"There are more than {MOST_ROWS:,} rows or {MOST_CELLS:,} cells."
+            raise InputError(message, where=f"{path}:{found[-1].line}", hint=FEWER)
     return found
 
 
@@ -179,7 +179,7 @@ def _json_rows(path: Path) -> Iterator[list[Row]]:
     head = read_head(path, wanted="text", hint=HINT).removeprefix(MARK)
     if head.lstrip()[:1] == b"[":
         values = enumerate(_listed(path), start=1)
-        yield [Row(place, _object(value, f"{path}, entry {place}")) for place, value in values]
+        yield [Row(number, _object(value, f"{path}, entry {number}")) for number, value in values]
         return
     lines = ((line, content) for line, content in numbered_lines(path, hint=HINT) if content.strip())
     while block := list(islice(lines, _BLOCK)):

@@ -1,4 +1,4 @@
-"""Text files of strangers, read in blocks of whole lines and decoded from UTF-8.
+"""Read untrusted text files in blocks of whole lines, decoded from UTF-8.
 
 What is no text is refused with what it is instead, and with the line that shows it.
 """
@@ -10,8 +10,8 @@ from pathlib import Path
 from string import ascii_letters
 
 from probes.core.errors import InputError
+from probes.files.file_kinds import IN_EXCEL, binary_kind, wide_encoding
 from probes.files.opening import read_head, unreadable
-from probes.files.sniffing import IN_EXCEL, magic, wide_encoding
 
 LONGEST_LINE = 2**26
 """Bytes of the longest line that is read, where a reader sets no other limit."""
@@ -59,8 +59,8 @@ def _from_utf16(path: Path) -> str:
     except OSError as error:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
-        said = f"The byte 0x{error.object[error.start]:02x} at offset {error.start} is not UTF-16 text."
-        raise InputError(said, where=str(path), hint="Save it as UTF-8.") from None
+        message = f"The byte 0x{error.object[error.start]:02x} at offset {error.start} is not UTF-16 text."
+        raise InputError(message, where=str(path), hint="Save it as UTF-8.") from None
     if "\0" in text:
         where = f"{path}:{text.count(chr(10), 0, text.index(chr(0))) + 1}"
         raise InputError("The file holds a NUL byte: it is not text.", where=where, hint="Save it as UTF-8.")
@@ -68,7 +68,7 @@ def _from_utf16(path: Path) -> str:
 
 
 def check_size(path: Path, most: int, *, hint: str = "Split it, or leave out what is not needed.") -> None:
-    """Refuse a file of more bytes than are read; one that is not there is left to its reader."""
+    """Refuse a file of more than `most` bytes; a missing file is left to its reader."""
     size = path.stat().st_size if path.is_file() else 0
     if size > most:
         raise InputError(f"The file has {size} bytes; at most {most} are read.", where=str(path), hint=hint)
@@ -103,7 +103,7 @@ def byte_blocks(
     longest
         Bytes of a line after which nothing more is read.
     seen
-        Called with all bytes as they stand in the file.
+        Called with all bytes as they are in the file.
 
     Raises
     ------
@@ -136,27 +136,27 @@ def byte_blocks(
 
 
 def too_long(line: bytes, where: str, longest: int) -> InputError:
-    """Return what is said of a line that is longer than the limit."""
-    said = f"The line is longer than {longest:,} bytes."
-    return InputError(said, where=where, hint="Write one sentence or one row a line." + OLD_ENDS * (b"\r" in line))
+    """Return the refusal of a line that is longer than the limit."""
+    message = f"The line is longer than {longest:,} bytes."
+    return InputError(message, where=where, hint="Write one sentence or one row a line." + OLD_ENDS * (b"\r" in line))
 
 
 def _check_head(path: Path, hint: str) -> None:
     head = read_head(path, wanted="text", hint=hint)
-    found = magic(head)
+    found = binary_kind(head)
     if found:
-        said = f"This is {found.what}, not text."
-        raise InputError(said, where=str(path), hint=f"{found.hint} {hint}".lstrip())
+        message = f"This is {found.what}, not text."
+        raise InputError(message, where=str(path), hint=f"{found.hint} {hint}".lstrip())
     wide = wide_encoding(head)
     if wide:
         raise InputError(f"The text is in {wide}.", where=f"{path}:1", hint=f"Save it as UTF-8. {IN_EXCEL}.")
 
 
 def _checked(data: bytes, path: Path, lines: int) -> bytes:
-    """Return the bytes if they are text; `lines` stand before them in the file."""
+    """Return the bytes if they are text; `lines` is the number of lines before them."""
     zero = data.find(b"\0")
     if zero >= 0:
-        said, at = "The file holds a NUL byte: it is not text, or not in UTF-8.", zero
+        message, at = "The file holds a NUL byte: it is not text, or not in UTF-8.", zero
     else:
         try:
             if not data.isascii():
@@ -165,13 +165,13 @@ def _checked(data: bytes, path: Path, lines: int) -> bytes:
         except UnicodeDecodeError as error:
             at = error.start
             near = data[max(0, at - _AROUND) : at + _AROUND]
-            said = f"The byte 0x{data[at]:02x} is not UTF-8 text: {_likely(near)}."
+            message = f"The byte 0x{data[at]:02x} is not UTF-8 text: {_likely(near)}."
     line = lines + data.count(b"\n", 0, at) + 1
-    raise InputError(said, where=f"{path}:{line}", hint="Save it as UTF-8.")
+    raise InputError(message, where=f"{path}:{line}", hint="Save it as UTF-8.")
 
 
 def _likely(data: bytes) -> str:
-    """Return what a text that is not UTF-8 may be."""
+    """Name the likely encoding of text that is not UTF-8."""
     text = data.decode(errors="replace")
     bad, latin = text.count("\ufffd"), sum(letter in ascii_letters for letter in text)
     if sum(not letter.isascii() for letter in text) > 2 * bad:

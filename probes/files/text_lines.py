@@ -1,4 +1,4 @@
-"""Lines of a large text file, counted block by block, so that its size does not matter to memory."""
+"""Lines of a large text file, read and counted block by block, in constant memory."""
 
 import hashlib
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from probes.files.text import MARK, OLD_ENDS, byte_blocks, too_long
 LONGEST_LINE = 2**20
 """Bytes of the longest line that is read."""
 HINT = "Give UTF-8 text with one sentence a line."
-"""The mend for most of what a text file can have wrong."""
+"""The hint for most errors of a text file."""
 
 _BLOCK = 2**22
 _NEWLINE, _RETURN = b"\n", b"\r"
@@ -31,14 +31,14 @@ class Block(NamedTuple):
 
     def texts(self, lines: NDArray[np.int64]) -> list[str]:
         """Return some of the lines without surrounding white space."""
-        places = zip(self.starts[lines].tolist(), self.ends[lines].tolist(), strict=True)
-        return [self.data[start:end].decode().strip() for start, end in places]
+        spans = zip(self.starts[lines].tolist(), self.ends[lines].tolist(), strict=True)
+        return [self.data[start:end].decode().strip() for start, end in spans]
 
     def blank(self) -> NDArray[np.int64]:
         """Return the lines that hold nothing but white space."""
         values = np.frombuffer(self.data, np.uint8)
-        first, second, third = (values.take(self.starts + place, mode="clip").astype(np.int32) for place in range(3))
-        # Only lines that begin as white space does need be looked at one by one.
+        first, second, third = (values.take(self.starts + offset, mode="clip").astype(np.int32) for offset in range(3))
+        # Only lines whose first byte may be white space are checked one by one.
         pair = (first << 16) + (second << 8)
         doubtful = np.flatnonzero(
             (first <= ord(" ")) | np.isin(np.where(first < 0xE0, pair, pair + third), _SPACE_CODES)
@@ -52,7 +52,7 @@ class TextLines:
     Parameters
     ----------
     count, size, characters
-        Lines, bytes as they stand in the file, and characters without the ends of lines.
+        Lines, bytes as they are in the file, and characters without the ends of lines.
     digest
         SHA-256 of the bytes.
     """
@@ -75,15 +75,15 @@ class TextLines:
             yield self._counted(data if data.endswith(_NEWLINE) else data + _NEWLINE)
 
     def notes(self) -> Iterator[str]:
-        """Yield what was mended on the way, in sentences."""
+        """Yield sentences about what was repaired while reading."""
         if self._marked:
             yield "The file begins with a byte order mark, which was skipped."
         if self._returns:
             yield f"{self._returns} of {self.count} lines end in CR LF; the CR was taken off."
 
-    def refusal(self, said: str, hint: str) -> InputError:
+    def refusal(self, message: str, hint: str) -> InputError:
         """Return the error that says what is wrong with the lines of the file as a whole."""
-        return InputError(said, where=str(self.path), hint=hint + OLD_ENDS * self._lone_returns)
+        return InputError(message, where=str(self.path), hint=hint + OLD_ENDS * self._lone_returns)
 
     def _see(self, data: bytes) -> None:
         if not self.size:

@@ -1,4 +1,4 @@
-"""TOML of strangers: of a size and a depth that the standard reader, which is quadratic in the depth, can bear."""
+"""Read untrusted TOML, within limits of size and depth: the standard reader is quadratic in the depth."""
 
 import re
 import tomllib
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from probes.core.errors import InputError
+from probes.files.file_kinds import unexpected_kind
 from probes.files.opening import check_ordinary, unreadable
-from probes.files.sniffing import impostor
 
 MOST_BYTES = 1_000_000
 """Bytes of a file that is read."""
@@ -19,7 +19,7 @@ _DEEP = re.compile(rf"(?<![A-Za-z0-9_-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOS
 
 
 def read_toml(path: Path, *, hint: str) -> dict[str, Any]:
-    """Return what stands in a TOML file; an empty one is an empty dictionary.
+    """Return the content of a TOML file; an empty one is an empty dictionary.
 
     Parameters
     ----------
@@ -39,22 +39,22 @@ def read_toml(path: Path, *, hint: str) -> dict[str, Any]:
     except OSError as error:
         raise unreadable(path, error) from error
     if len(data) > MOST_BYTES:
-        said = f"The file has more than {MOST_BYTES:,} bytes, which no file of settings needs."
-        raise InputError(said, where=where, hint=hint)
-    disguise = impostor(data[:512])
+        message = f"The file has more than {MOST_BYTES:,} bytes, which no file of settings needs."
+        raise InputError(message, where=where, hint=hint)
+    disguise = unexpected_kind(data[:512])
     if disguise:
         raise InputError(f"This is {disguise.what}, not TOML.", where=where, hint=disguise.hint)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        said = f"The byte 0x{data[error.start]:02x} is not UTF-8 text."
-        raise InputError(said, where=f"{where}:{line}", hint="Save it as UTF-8.") from None
+        message = f"The byte 0x{data[error.start]:02x} is not UTF-8 text."
+        raise InputError(message, where=f"{where}:{line}", hint="Save it as UTF-8.") from None
     deep = _DEEP.search(text)
     if deep is not None:
         line = text.count("\n", 0, deep.start()) + 1
-        said = f"A key has more than {MOST_PARTS} parts with dots between them."
-        raise InputError(said, where=f"{where}:{line}", hint=hint)
+        message = f"A key has more than {MOST_PARTS} parts with dots between them."
+        raise InputError(message, where=f"{where}:{line}", hint=hint)
     try:
         return tomllib.loads(text)
     # A number of thousands of digits is no TOMLDecodeError, but another ValueError.

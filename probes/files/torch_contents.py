@@ -1,4 +1,4 @@
-"""Read a file of torch.save where it can do no harm: this runs in a contained child.
+"""Turn a file of torch.save into a plain tree; this runs in a contained child.
 
 torch's restricted reader (`weights_only`) runs no code, but a file can make it take any time and memory, which the
 child has not. What it makes is turned into a plain tree here; objects that are none of it are named, not handed over.
@@ -8,6 +8,7 @@ import pickle
 import re
 import struct
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,13 +29,13 @@ _NUMBERS = {
     "u1": "B", "u2": "H", "u4": "I", "u8": "Q",
 }  # fmt: skip
 _MOST_LOOSE, _LARGEST_KEY = 2**13, 2**60
-"""Keys whose hashes a file can choose, so that telling them apart takes the square of their number in steps."""
+"""Keys whose hashes a file can choose: they may all collide, which takes steps by the square of their number."""
 _AGAIN = "the same parts again and again, or one in another"
 _SCALARS = (str, int, float, bool, bytes)
 
 
 class _NumberKind:
-    """Stands for numpy.dtype while a checkpoint is read: it knows plain numbers only."""
+    """Replacement of numpy.dtype while a checkpoint is read: plain numbers only."""
 
     def __init__(self, name: str, align: bool = False, copy: bool = False) -> None:
         # The text of anything else can be longer than the memory.
@@ -49,7 +50,7 @@ class _NumberKind:
 
 
 def _read_number(kind: _NumberKind, data: bytes) -> float | int | bool:
-    """Stands for the function with which numpy restores a single number."""
+    """Replacement of the function with which numpy restores a single number."""
     value: float | int | bool = struct.unpack(f"<{kind.form}", data)[0]
     return value
 
@@ -64,13 +65,13 @@ _NUMBER_READERS: list[tuple[Any, str]] = [
 def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str, Any]:
     """Return the content of a file as a tree of pairs (kind, parts), and its storages.
 
-    A storage is its bytes, or the place of its bytes in the file and their number: whoever asked reads them there,
+    A storage is its bytes, or the offset of its bytes in the file and their number: the caller reads them there,
     which is faster than handing them over.
 
     Parameters
     ----------
     names
-        Dotted names that may stand for themselves in the file.
+        Dotted names that are allowed in the file and returned as names.
     held
         Whether tensors come with their numbers.
     mapped
@@ -87,45 +88,90 @@ def read(path: str, names: Sequence[str], held: bool, mapped: bool) -> dict[str,
         with warnings.catch_warnings(), torch.serialization.safe_globals([*_NUMBER_READERS, *standins]):
             # Old files make torch warn about its own storage classes.
             warnings.simplefilter("ignore")
-            with _noted_places() as places:
+            with _recorded_ranges(path) as ranges:
                 content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-            tree = _Tree(held, _MOST_VALUES + size, _MOST_VALUES + size // 8, places)
+            tree = _Tree(held, _MOST_VALUES + size, _MOST_VALUES + size // 8, ranges)
             found = tree.plain(content)
     except InputError:
         raise
     except Exception as error:
         raise _refusal(error, path) from None
-    asked = sum(tree.asked.values())
-    if asked > size:
-        raise damaged(f"its tensors would be {asked} bytes long in a file of {size}", path)
+    claimed = sum(tree.claimed.values())
+    if claimed > size:
+        raise damaged(f"its tensors would be {claimed} bytes long in a file of {size}", path)
     return {"tree": found, "storages": tree.storages}
 
 
+@dataclass(slots=True)
+class _Ranges:
+    """Where in the file the numbers stand that a reader has mapped or read: none of them twice."""
+
+    path: str
+    starts: list[int] = field(default_factory=list)
+    noted: list[tuple[Any, int, int]] = field(default_factory=list)
+    changed: bool = False
+
+    def note(self, storage: Any, place: int) -> None:
+        """Note a storage by its address; it is kept, so that nothing else comes to stand there.
+
+        Raises
+        ------
+        InputError
+            Where it was read before: which of its numbers count is for each reader to say.
+        """
+        start, size = storage.data_ptr(), storage.nbytes()
+        if not size:
+            return
+        index = bisect_right(self.starts, start)
+        runs_into = index < len(self.starts) and self.starts[index] < start + size
+        if runs_into or (index and self.starts[index - 1] + self.noted[index - 1][1] > start):
+            raise damaged("it fills the same tensor twice", self.path)
+        self.starts.insert(index, start)
+        self.noted.insert(index, (storage, size, place))
+
+    def find(self, start: int, size: int) -> int | None:
+        """Return the place of bytes in the file; None where it holds others, or they stand elsewhere."""
+        index = bisect_right(self.starts, start) - 1
+        if self.changed or not size or index < 0:
+            return None
+        _, length, place = self.noted[index]
+        inside = start - self.starts[index]
+        return place + inside if inside + size <= length else None
+
+
 @contextmanager
-def _noted_places() -> Iterator[list[tuple[int, int, int]]]:
-    """Give the list of what is mapped or read meanwhile: its address, its length, and its place in the file."""
-    places: list[tuple[int, int, int]] = []
-    from_file, set_from_file = torch.UntypedStorage.from_file, torch.UntypedStorage._set_from_file
+def _recorded_ranges(path: str) -> Iterator[_Ranges]:
+    """Give what is mapped or read meanwhile, by its place in the file."""
+    places = _Ranges(path)
+    storages = torch.UntypedStorage
+    from_file, set_from_file, swap = storages.from_file, storages._set_from_file, storages.byteswap
 
     def mapped(*args: Any, **options: Any) -> Any:
         made = from_file(*args, **options)
-        places.append((made.data_ptr(), made.nbytes(), 0))
+        places.note(made, 0)
         return made
 
     def filled(storage: Any, file: Any, offset: int | None, *args: Any) -> Any:
-        # Before the numbers stands how many there are.
+        # The count of the numbers precedes them.
         start = (file.tell() if offset is None else offset) + 8
         made = set_from_file(storage, file, offset, *args)  # type: ignore[no-untyped-call]
-        places.append((storage.data_ptr(), storage.nbytes(), start))
+        places.note(storage, start)
         return made
 
-    storages = torch.UntypedStorage
-    with patch.object(storages, "from_file", mapped), patch.object(storages, "_set_from_file", filled):
+    def swapped(storage: Any, *args: Any) -> Any:
+        places.changed = True
+        return swap(storage, *args)  # type: ignore[no-untyped-call]
+
+    with (
+        patch.object(storages, "from_file", mapped),
+        patch.object(storages, "_set_from_file", filled),
+        patch.object(storages, "byteswap", swapped),
+    ):
         yield places
 
 
 class _Standin:
-    """What a name in a file becomes, which can be neither made nor called."""
+    """Replacement of a class or function that a file names; it can be neither made nor called."""
 
     name = ""
 
@@ -138,11 +184,11 @@ class _Tree:
     held: bool
     most: int
     most_parts: int
-    places: list[tuple[int, int, int]]
+    ranges: _Ranges
     count: int = 0
     parts: int = 0
     loose: int = 0
-    asked: dict[tuple[int, int], int] = field(default_factory=dict)
+    claimed: dict[tuple[int, int], int] = field(default_factory=dict)
     storages: list[Any] = field(default_factory=list)
     known: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -153,7 +199,7 @@ class _Tree:
             return value
         if isinstance(value, Tensor):
             return self.tensor(value)
-        # By the classes themselves: a file may write methods onto objects.
+        # Methods are taken from the classes: a file may set attributes of objects.
         if isinstance(value, dict):
             keys, values = list(dict.keys(value)), list(dict.values(value))
             return ("dict", [self.key(key) for key in keys], [self.plain(one) for one in values])
@@ -170,7 +216,7 @@ class _Tree:
         return ("other", type(value).__name__)
 
     def counted(self, value: Any) -> None:
-        """Count a value; a few bytes can name the same part again and again."""
+        """Count a value against the limit: a few bytes can refer to the same part again and again."""
         self.count += 1
         self.parts += value is not None and type(value) not in _SCALARS
         if self.count > self.most:
@@ -182,7 +228,7 @@ class _Tree:
     def key(self, value: Any) -> Any:
         """Return a key as a tree; the text of a tensor can be longer than anything."""
         self.counted(value)
-        # Hashes of texts are salted, but for that of the empty one.
+        # Hashes of texts are salted, except that of the empty text.
         texts = type(value) is tuple and all(type(one) is str and one for one in value)
         self.loose += type(value) in (tuple, float) and not texts
         if self.loose > _MOST_LOOSE:
@@ -204,7 +250,7 @@ class _Tree:
         if not self.held:
             return ("odd", kind, list(value.shape))
         value = value.detach()
-        self.asked[_key(value)] = value.untyped_storage().nbytes()
+        self.claimed[_key(value)] = value.untyped_storage().nbytes()
         value = value.resolve_conj().resolve_neg()
         storage, key = value.untyped_storage(), _key(value)
         if key not in self.known:
@@ -214,9 +260,9 @@ class _Tree:
 
     def stored(self, storage: Any, address: int, size: int) -> Any:
         """Return the bytes of a storage, or their place in the file and their number."""
-        for start, length, place in self.places:
-            if size and start <= address and address + size <= start + length:
-                return (place + address - start, size)
+        place = self.ranges.find(address, size)
+        if place is not None:
+            return (place, size)
         return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 
@@ -226,14 +272,14 @@ def _key(value: Tensor) -> tuple[int, int]:
 
 
 def _refusal(error: Exception, where: str) -> Exception:
-    """Return what is said of whatever the reader raises on hostile bytes: they are no checkpoint."""
-    said = str(error)
-    if isinstance(error, MemoryError) or "allocate memory" in said:
+    """Return the refusal for any error that the reader raises on hostile bytes."""
+    message = str(error)
+    if isinstance(error, MemoryError) or "allocate memory" in message:
         return MemoryError()
-    if isinstance(error, RecursionError) or said.startswith("NEEDLESS"):
-        return needless(_shown(said.removeprefix("NEEDLESS ")) if said.startswith("NEEDLESS") else _AGAIN, where)
+    if isinstance(error, RecursionError) or message.startswith("NEEDLESS"):
+        return needless(_shown(message.removeprefix("NEEDLESS ")) if message.startswith("NEEDLESS") else _AGAIN, where)
     if isinstance(error, pickle.UnpicklingError | RuntimeError):
-        wanted = re.search(r"GLOBAL (\S+)", said)
+        wanted = re.search(r"GLOBAL (\S+)", message)
         if wanted and isinstance(error, pickle.UnpicklingError):
             return refused(f"an object of {_shown(wanted[1])}", where)
         if _is_plain_pickle(Path(where)):

@@ -1,10 +1,10 @@
-"""Refusals of files of weights, in the same words whoever finds out."""
+"""Refusals of weight files, worded once for all readers."""
 
 from probes.core.errors import InputError
 
 
 def damaged(how: str, where: str) -> InputError:
-    """Return the refusal of a file of weights that is not whole."""
+    """Return the refusal of a damaged weight file."""
     return InputError(f"The file of weights is damaged: {how}.", where=where, hint="Fetch or save it again.")
 
 
@@ -19,7 +19,7 @@ def refused(what: str, where: str) -> InputError:
 
 
 def needless(what: str, where: str) -> InputError:
-    """Return the refusal of a file that makes more of its bytes than a checkpoint does."""
+    """Return the refusal of a file that expands to far more than a checkpoint needs."""
     return InputError(
         f"The file was refused: it holds {what}, more than a checkpoint needs.",
         where=where,

@@ -1,4 +1,4 @@
-"""Take tensors by name out of what a checkpoint holds: wrappers around a state dict, and prefixes of its names.
+"""Take the state dict out of a checkpoint: open wrappers, and take prefixes off names.
 
 Training loops save a state dict bare, or below a key beside counters and optimisers. Modules around a network put a
 prefix before all of its names. Both are taken off here, for every format alike.
@@ -22,7 +22,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Unwrapped:
-    """A state dict, the keys that it was found below, and what stands beside it."""
+    """A state dict, the keys that it was found below, and the other entries beside it."""
 
     content: object
     keys: tuple[str, ...] = ()
@@ -57,13 +57,13 @@ def unwrap(content: object, *, first: Sequence[str] = (), levels: int = 1) -> Un
 
 
 def entries(content: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the entries of a state dict by name, without what torch notes beside the weights."""
+    """Return the entries of a state dict by name, without torch's own metadata."""
     named = {str(name): value for name, value in content.items() if name not in _BOOKKEEPING}
     return {name: value for name, value in named.items() if not name.endswith("_extra_state")}
 
 
 def check_held(tensors: Mapping[str, Any], where: str) -> None:
-    """Refuse tensors that claim more numbers than are stored for them; other values are passed over.
+    """Refuse tensors that claim more numbers than are stored for them; other values are ignored.
 
     One number that is spread over a large shape takes the memory of all as soon as it is copied.
 
@@ -85,7 +85,7 @@ def check_held(tensors: Mapping[str, Any], where: str) -> None:
             )
 
 
-def bare(tensors: Mapping[str, _Value], *, more: Sequence[str] = ()) -> dict[str, _Value]:
+def without_prefixes(tensors: Mapping[str, _Value], *, more: Sequence[str] = ()) -> dict[str, _Value]:
     """Return tensors without the prefixes that wrappers around a network put before all of their names.
 
     Parameters
@@ -93,19 +93,19 @@ def bare(tensors: Mapping[str, _Value], *, more: Sequence[str] = ()) -> dict[str
     more
         Further prefixes, of attributes in which a format keeps its network, such as "model.".
 
-    >>> bare({"_orig_mod.module.weight": 1, "_orig_mod.module.bias": 2})
+    >>> without_prefixes({"_orig_mod.module.weight": 1, "_orig_mod.module.bias": 2})
     {'weight': 1, 'bias': 2}
     """
     tensors = dict(tensors)
     # Bounded, since every round copies all names, and a hostile one may be megabytes of a prefix.
     for _ in range(MOST_WRAPPERS):
         known = (*_PREFIXES, *more)
-        prefix = next((head for head in known if tensors and all(_goes_on(name, head) for name in tensors)), None)
+        prefix = next((head for head in known if tensors and all(_has_prefix(name, head) for name in tensors)), None)
         if prefix is None:
             break
         tensors = {name.removeprefix(prefix): value for name, value in tensors.items()}
     return tensors
 
 
-def _goes_on(name: str, prefix: str) -> bool:
+def _has_prefix(name: str, prefix: str) -> bool:
     return len(name) > len(prefix) and name.startswith(prefix)

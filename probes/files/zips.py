@@ -1,4 +1,4 @@
-"""List the entries of a zip that every reader reads alike; any other is refused.
+"""List the entries of a zip, refusing one that two readers could read differently.
 
 Readers of zips differ in where they look for the list of entries, in how many they expect, and in how they decode
 names. A file that shows one list to whoever checks it and another to whoever loads it has not been checked.
@@ -6,7 +6,7 @@ names. A file that shows one list to whoever checks it and another to whoever lo
 
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from probes.core.errors import InputError
@@ -15,6 +15,7 @@ from probes.files.opening import unreadable
 MOST_ENTRIES = 2**16
 """Entries that a zip may list."""
 _END, _END_64, _LOCATOR_64, _ENTRY = b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07", b"PK\x01\x02"
+_HEADER = b"PK\x03\x04"
 _LONG_END, _LONG_LOCATOR, _LONG_END_64, _LONG_ENTRY, _LONG_HEADER = 22, 20, 56, 46, 30
 _UTF8, _OTHER_NAME = 0x800, 0x7075
 _HINT = "Fetch or save it again."
@@ -47,6 +48,7 @@ def entries(path: Path, *, most: int = MOST_ENTRIES, unicode: bool = False) -> l
         names = _checked_names(path, _raw_names(path, start, length, count), unicode)
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
+        misplaced = _misplaced(path, infos, start)
     except OSError as error:
         raise unreadable(path, error) from error
     except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error) as error:
@@ -54,8 +56,8 @@ def entries(path: Path, *, most: int = MOST_ENTRIES, unicode: bool = False) -> l
     # zipfile has read the same bytes in its own way.
     if names != [info.filename for info in infos] or names != [info.orig_filename for info in infos]:
         raise _damaged(path, "readers see different names in it")
-    if any(info.header_offset + _LONG_HEADER + info.compress_size > start for info in infos):
-        raise _damaged(path, "an entry in it stands outside of the file")
+    if misplaced:
+        raise _damaged(path, misplaced)
     # The reader of torch makes up bytes for a folder.
     if any(info.is_dir() and info.file_size for info in infos):
         raise _damaged(path, "a folder in it has bytes")
@@ -63,7 +65,7 @@ def entries(path: Path, *, most: int = MOST_ENTRIES, unicode: bool = False) -> l
 
 
 def _directory(path: Path) -> tuple[int, int, int] | None:
-    """Return where the list of entries begins, its bytes and its entries; None where it is not the one list."""
+    """Return offset, bytes and entries of the central directory; None where it is not the only one."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - _LONG_END - _LONG_LOCATOR - _LONG_END_64))
@@ -85,34 +87,53 @@ def _directory(path: Path) -> tuple[int, int, int] | None:
 
 
 def _raw_names(path: Path, start: int, length: int, count: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the bytes and the flags of every name, as the list alone tells: readers count its entries or its bytes."""
+    """Yield the bytes and the flags of every name in the central directory: readers count its entries or its bytes."""
     with path.open("rb") as file:
         file.seek(start)
         data = file.read(length)
-    place = 0
+    offset = 0
     for _ in range(count):
-        head = data[place : place + _LONG_ENTRY]
+        head = data[offset : offset + _LONG_ENTRY]
         if len(head) < _LONG_ENTRY or not head.startswith(_ENTRY):
             raise ValueError("its list of entries is shorter than the file says")
         (flags,) = struct.unpack("<H", head[8:10])
         name, extra, comment = struct.unpack("<HHH", head[28:34])
-        end = place + _LONG_ENTRY + name
+        end = offset + _LONG_ENTRY + name
         if _has_other_name(data[end : end + extra]):
             raise ValueError("an entry has two names")
-        yield data[place + _LONG_ENTRY : end], flags
-        place = end + extra + comment
-    if place != length:
+        yield data[offset + _LONG_ENTRY : end], flags
+        offset = end + extra + comment
+    if offset != length:
         raise ValueError("its list of entries is longer than the file says")
+
+
+def _misplaced(path: Path, infos: Sequence[zipfile.ZipInfo], start: int) -> str:
+    """Return what is wrong where entries do not stand one behind the other before the list of entries."""
+    stop = start
+    with path.open("rb") as file:
+        for info in sorted(infos, key=lambda info: info.header_offset, reverse=True):
+            data = info.header_offset + _LONG_HEADER
+            if data <= stop:
+                file.seek(info.header_offset)
+                head = file.read(_LONG_HEADER)
+                if not head.startswith(_HEADER):
+                    return "an entry in it has no header"
+                # Readers take these lengths from here, not from the list.
+                data += sum(struct.unpack("<HH", head[26:]))
+            if data + info.compress_size > stop:
+                return "two entries in it share bytes" if stop < start else "an entry in it stands outside of the file"
+            stop = info.header_offset
+    return ""
 
 
 def _has_other_name(extra: bytes) -> bool:
     """Tell whether an extra field holds a name in Unicode, which some readers prefer."""
-    place = 0
-    while place + 4 <= len(extra):
-        kind, length = struct.unpack("<HH", extra[place : place + 4])
+    offset = 0
+    while offset + 4 <= len(extra):
+        kind, length = struct.unpack("<HH", extra[offset : offset + 4])
         if kind == _OTHER_NAME:
             return True
-        place += 4 + length
+        offset += 4 + length
     return False
 
 

@@ -1,4 +1,4 @@
-"""Which epsilon does training with clipped, noisy gradients of Poisson batches spend, and which noise does one need?
+"""Privacy accounting of DP-SGD with Poisson batches: epsilon from the noise, and the noise for an epsilon.
 
 Renyi differential privacy of the sampled Gaussian mechanism (Mironov, Talwar and Zhang 2019, arXiv 1908.10530),
 added up over the steps and turned into (epsilon, delta) by proposition 12 of Canonne, Kamath and Steinke (2020,
@@ -30,7 +30,7 @@ _CLOSE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Steps of training alike: noise in units of the clipping norm, share of the points in a batch, their number.
+    """Equal training steps: noise in units of the clipping norm, expected share of points in a batch, number of steps.
 
     Raises
     ------
@@ -44,14 +44,16 @@ class Stage:
 
     def __post_init__(self) -> None:
         if not MIN_NOISE <= self.noise_multiplier < math.inf:
-            said = f"The noise multiplier is {self.noise_multiplier:g}; a budget follows from {MIN_NOISE:g} on."
-            raise InputError(said, where="--noise-multiplier", hint="Without noise there is no budget to claim.")
+            message = f"The noise multiplier is {self.noise_multiplier:g}; a budget follows from {MIN_NOISE:g} on."
+            raise InputError(message, where="--noise-multiplier", hint="Without noise there is no budget to claim.")
         if not 0 < self.sample_rate <= 1:
-            said = f"The sample rate is {self.sample_rate:g}, not above 0 and at most 1."
-            raise InputError(said, where="--sample-rate", hint="Give the size of a batch divided by that of the data.")
+            message = f"The sample rate is {self.sample_rate:g}, not above 0 and at most 1."
+            raise InputError(
+                message, where="--sample-rate", hint="Give the size of a batch divided by that of the data."
+            )
         if not 1 <= self.steps <= MAX_STEPS or self.steps != int(self.steps):
-            said = f"The number of steps is {self.steps}, not a whole number from 1 to {MAX_STEPS}."
-            raise InputError(said, where="--steps", hint="Give the number of steps of the optimiser.")
+            message = f"The number of steps is {self.steps}, not a whole number from 1 to {MAX_STEPS}."
+            raise InputError(message, where="--steps", hint="Give the number of steps of the optimiser.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +113,12 @@ def noise_for(epsilon: float, delta: float, sample_rate: float, steps: int) -> f
     while not enough(high):
         low, high = high, 2 * high
         if high > 1e9:
-            said = f"No noise reaches an epsilon of {epsilon:g} at delta {delta:g} by this accountant."
-            raise InputError(said, where="--epsilon", hint="Ask for a larger epsilon.")
+            message = f"No noise reaches an epsilon of {epsilon:g} at delta {delta:g} by this accountant."
+            raise InputError(message, where="--epsilon", hint="Ask for a larger epsilon.")
     while high - low > _CLOSE * high:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
-    # The upper end is the one at which the budget was seen to hold.
+    # The upper end is the one for which the budget was checked to hold.
     return high
 
 
@@ -133,7 +135,7 @@ def renyi(noise_multiplier: float, sample_rate: float) -> Floats:
     logs = np.empty(len(orders))
     logs[whole] = _log_whole(noise_multiplier, sample_rate, orders[whole])
     logs[~whole] = _log_integral(noise_multiplier, sample_rate, orders[~whole])
-    # Rounding can leave log A just below 0, which no divergence is.
+    # Rounding can make log A slightly negative, which a divergence cannot be.
     divergences: Floats = np.maximum(logs, 0.0) / (orders - 1)
     return divergences
 
@@ -167,5 +169,5 @@ def _log_integral(noise: float, rate: float, orders: Floats) -> Floats:
 
 def _check_delta(delta: float) -> None:
     if not 0 < delta < 1:
-        said = f"Delta is {delta:g}, not between 0 and 1."
-        raise InputError(said, where="--delta", hint="Take less than 1 / number of points, such as 1e-5.")
+        message = f"Delta is {delta:g}, not between 0 and 1."
+        raise InputError(message, where="--delta", hint="Take less than 1 / number of points, such as 1e-5.")

@@ -1,4 +1,4 @@
-"""Which diffusion model lies in a folder or a file, and can it be had without running code of strangers?
+"""Load a diffusion model from a folder or a file, without running code unless that is allowed.
 
 A folder of diffusers is read here and not by its own loader: configuration, schedule and weights are checked before
 memory is taken, nothing is fetched, no code of the folder is run. Bare weights need the name of their network, or a
@@ -18,7 +18,7 @@ from probes.files.text import read_text
 from probes.generators.diffusers_folders import read_folder
 from probes.generators.diffusion import PREDICTIONS, SCHEDULES, Denoiser, Prediction, check_answer, schedule_from
 from probes.generators.generative_networks import NETWORKS, check_plain, guess_network, network_from
-from probes.models.found_networks import Found, Schedule, hash_tensors, known_shape, load_into, read_tensors
+from probes.models.network_weights import LoadedNetwork, Schedule, hash_tensors, known_shape, load_into, read_tensors
 from probes.models.programs import call_factory
 
 
@@ -39,7 +39,7 @@ def load_denoiser(
     path
         A pipeline's folder (model_index.json), a UNet2DModel's folder, or weights (.safetensors, or of torch.save).
     arch
-        The network of bare weights, one of `NETWORKS`; not needed where their names tell it.
+        The network of bare weights, one of `NETWORKS`; not needed where their names show it.
     factory
         "module:callable", imported from the current folder too. Without arguments it returns the network that the
         weights are then loaded into; with one, the path, it returns the finished network.
@@ -50,7 +50,7 @@ def load_denoiser(
     prediction
         One of `PREDICTIONS`; by default what the folder says, or else "epsilon".
     shape
-        The shape of one point, where the model does not tell; where it does, it must be the same.
+        The shape of one point, where the model does not state it; where it does, it must be the same.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def _named_schedule(schedule: str | None, path: Path) -> Schedule:
     return schedule_from(parse_json(read_text(file), schedule), schedule)
 
 
-def _from_weights(path: Path, arch: str | None, shape: tuple[int, ...] | None) -> Found:
+def _from_weights(path: Path, arch: str | None, shape: tuple[int, ...] | None) -> LoadedNetwork:
     tensors, notes = read_tensors(path)
     check_plain(tensors, str(path))
     name = arch or guess_network(tensors)
@@ -137,10 +137,10 @@ def _from_weights(path: Path, arch: str | None, shape: tuple[int, ...] | None) -
     except InputError as error:
         raise InputError(error.message, where=f"{path}, {error.where}", hint=error.hint) from None
     own = known_shape(getattr(net, "shape", shape), path)
-    return Found(net=net, family=name, content=hash_tensors(net, str(path)), shape=own, notes=tuple(notes))
+    return LoadedNetwork(net=net, family=name, content=hash_tensors(net, str(path)), shape=own, notes=tuple(notes))
 
 
-def _from_factory(path: Path, factory: str, shape: tuple[int, ...] | None) -> Found:
+def _from_factory(path: Path, factory: str, shape: tuple[int, ...] | None) -> LoadedNetwork:
     net, complete, made_from = call_factory(factory, path)
     notes = [f"Code of {factory} was run; the hash covers its file, not what that imports."]
     if not complete:
@@ -153,4 +153,4 @@ def _from_factory(path: Path, factory: str, shape: tuple[int, ...] | None) -> Fo
     net = net.to("cpu")
     content = sha256_json([hash_tensors(net, str(path)), *made_from])
     own = known_shape(shape, path)
-    return Found(net=net, family=f"factory {factory}", content=content, shape=own, notes=tuple(notes))
+    return LoadedNetwork(net=net, family=f"factory {factory}", content=content, shape=own, notes=tuple(notes))

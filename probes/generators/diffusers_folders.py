@@ -1,4 +1,4 @@
-"""Which denoiser and schedule does a folder of diffusers hold, read without its own loader?
+"""Read the denoiser and the schedule of a folder of diffusers, without its own loader.
 
 Configuration, schedule and weights are checked before memory is taken; nothing is fetched, no code of the folder is
 run.
@@ -26,7 +26,7 @@ from probes.files.text import read_text
 from probes.generators.diffusion import PREDICTIONS, Prediction, schedule_from
 from probes.generators.generative_networks import check_plain
 from probes.models.checkpoints import SUFFIXES
-from probes.models.found_networks import Found, hash_tensors, known_shape, load_into, read_tensors
+from probes.models.network_weights import LoadedNetwork, hash_tensors, known_shape, load_into, read_tensors
 
 _NETWORK, _WEIGHTS = "UNet2DModel", "diffusion_pytorch_model"
 _SCHEDULERS = re.compile(
@@ -40,7 +40,7 @@ _MOST_WIDE, _MOST_LAYERS, _MOST_PARTS = 2**16, 64, 64
 _TOGETHER = "config.json and the weights must belong together; save the folder again with save_pretrained()."
 
 
-def read_folder(path: Path, arch: str | None, schedule: str | None, shape: tuple[int, ...] | None) -> Found:
+def read_folder(path: Path, arch: str | None, schedule: str | None, shape: tuple[int, ...] | None) -> LoadedNetwork:
     """Return the denoiser of a pipeline's folder with its schedule, or of a network's folder without.
 
     Raises
@@ -68,7 +68,7 @@ def read_folder(path: Path, arch: str | None, schedule: str | None, shape: tuple
 
 
 def _check_index(index: Mapping[str, Any], where: str) -> None:
-    """Refuse pipelines whose network sees something else than points and steps."""
+    """Refuse pipelines whose network has other inputs than points and steps."""
     used = {key: value for key, value in index.items() if isinstance(value, list) and any(value) and key[:1] != "_"}
     unet, scheduler = used.pop("unet", None), used.pop("scheduler", [None, None])
     what = ""
@@ -84,7 +84,7 @@ def _check_index(index: Mapping[str, Any], where: str) -> None:
         raise InputError(f"The pipeline cannot be used. {what}", where=where, hint=hint)
 
 
-def _from_unet(folder: Path, root: Path, shape: tuple[int, ...] | None) -> Found:
+def _from_unet(folder: Path, root: Path, shape: tuple[int, ...] | None) -> LoadedNetwork:
     where = folder / "config.json"
     config = _object(where, root)
     if config.get("_class_name") != _NETWORK:
@@ -104,10 +104,10 @@ def _from_unet(folder: Path, root: Path, shape: tuple[int, ...] | None) -> Found
     except Exception as error:
         what = f"The network cannot be built: {first_line(error)}"
         raise InputError(what, where=str(where), hint=_TOGETHER) from error
-    asked, held = sum(weight.numel() for weight in net.parameters()), weights.stat().st_size
+    wanted, held = sum(weight.numel() for weight in net.parameters()), weights.stat().st_size
     # No parameter is stored in less than a byte.
-    if asked > held:
-        what = f"config.json describes {asked} parameters; the weights have {held} bytes in all."
+    if wanted > held:
+        what = f"config.json describes {wanted} parameters; the weights have {held} bytes in all."
         raise InputError(what, where=str(where), hint=_TOGETHER)
     tensors, _ = read_tensors(weights)
     check_plain(tensors, str(weights))
@@ -115,7 +115,7 @@ def _from_unet(folder: Path, root: Path, shape: tuple[int, ...] | None) -> Found
     made_from = sorted((key, str(value)) for key, value in settings.items())
     content = sha256_json([hash_tensors(net, str(weights)), made_from])
     notes = (f"Not used of config.json: {unused}.",) if unused else ()
-    return Found(net=net, family=_NETWORK, content=content, shape=points, notes=notes)
+    return LoadedNetwork(net=net, family=_NETWORK, content=content, shape=points, notes=notes)
 
 
 def _unet_class() -> Any:
@@ -134,7 +134,7 @@ def _unet_class() -> Any:
 
 
 def _setting(key: str, value: object, where: Path) -> object:
-    """Return a setting of the network, after checking that no size in it is beyond belief."""
+    """Return a setting of the network, after checking its sizes against limits."""
     parts = value if isinstance(value, list) else [value]
     most = _MOST_LAYERS if "layers" in key else _MOST_WIDE
     large = any(isinstance(part, int | float) and not abs(part) <= most for part in parts)
@@ -154,18 +154,18 @@ def _unet_shape(settings: Mapping[str, object], shape: tuple[int, ...] | None, w
         hint = "Supported are models that predict as many channels as a point has (no learned variances)."
         raise InputError(what, where=f"{where}, keys in_channels, out_channels", hint=hint)
     sides = size if isinstance(size, tuple) else (size, size)
-    told = len(sides) == 2 and all(type(side) is int and side > 0 for side in sides)
-    asked = known_shape(shape, where) if shape is not None or not told else (channels, *sides)
-    if len(asked) != 3 or asked[0] != channels or (told and asked[1:] != sides):
-        shown = ["x".join(map(str, one)) for one in (asked, (channels, *(sides if told else ("?", "?"))))]
+    known = len(sides) == 2 and all(type(side) is int and side > 0 for side in sides)
+    wanted = known_shape(shape, where) if shape is not None or not known else (channels, *sides)
+    if len(wanted) != 3 or wanted[0] != channels or (known and wanted[1:] != sides):
+        shown = ["x".join(map(str, one)) for one in (wanted, (channels, *(sides if known else ("?", "?"))))]
         what = f"The points are {shown[0]}; the model was made for {shown[1]} (channels, height, width)."
         hint = "Give points as the model was trained on them."
         raise InputError(what, where=f"{where}, keys in_channels, sample_size", hint=hint)
-    return asked
+    return wanted
 
 
 def _today(name: str) -> str:
-    """Return the present name of a weight; older releases of diffusers named those of attention otherwise."""
+    """Return the present name of a weight: older releases of diffusers had other names for those of attention."""
     old = _RENAMED_PART.fullmatch(name)
     return f"{old[1]}.{_RENAMED[old[2]]}.{old[3]}" if old else name
 
@@ -186,7 +186,7 @@ def _weights_file(folder: Path, root: Path) -> Path:
 def _check_inside(path: Path, root: Path) -> None:
     """Refuse a link out of the model's folder; the hub's cache links from snapshots/<revision> to blobs."""
     target = Path(os.path.realpath(path))
-    cached = any(place.name == "snapshots" and target.parent == place.parent / "blobs" for place in path.parents)
+    cached = any(parent.name == "snapshots" and target.parent == parent.parent / "blobs" for parent in path.parents)
     if not target.is_relative_to(root.resolve()) and not cached:
         what = f"{path.name} is a link that leaves the model's folder."
         raise InputError(what, where=str(path), hint="Copy the file itself into the folder.")

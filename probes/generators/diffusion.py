@@ -1,4 +1,4 @@
-"""What noise does a diffusion model see in a point, and what does it make of noise alone?
+"""A diffusion model: its schedule, the noise that it predicts, and samples drawn from it.
 
 Time runs over the steps 0 to T - 1 of training. At step t a point x has become
 sqrt(abar_t) x + sqrt(1 - abar_t) e with Gaussian e (Ho et al. 2020, equation 4), and a network predicts e, x, or
@@ -55,18 +55,18 @@ class Denoiser:
 
     def levels(self, t: Tensor, dimensions: int) -> tuple[Tensor, Tensor]:
         """Return sqrt(abar_t) and sqrt(1 - abar_t), float32, with as many axes behind the first as points have."""
-        kept = torch.from_numpy(self.alphas_bar)[t.cpu()]
+        abar = torch.from_numpy(self.alphas_bar)[t.cpu()]
         form = (-1, *[1] * dimensions)
-        signal, spread = (root.float().to(t.device).view(form) for root in (kept.sqrt(), (1 - kept).sqrt()))
+        signal, spread = (root.float().to(t.device).view(form) for root in (abar.sqrt(), (1 - abar).sqrt()))
         return signal, spread
 
     def q_sample(self, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """Return points (b, *shape) as they are at steps t (b,) under given noise."""
+        """Return points (b, *shape) after the forward process up to steps t (b,), with given noise."""
         signal, spread = self.levels(t, x.ndim - 1)
         return signal * x + spread * noise
 
     def epsilon(self, x_t: Tensor, t: Tensor) -> Tensor:
-        """Return the predicted noise, float32, whatever it is that the network predicts.
+        """Return the predicted noise, float32, whether the network predicts noise, v or clean data.
 
         Raises
         ------
@@ -160,7 +160,7 @@ SCHEDULES: Mapping[str, Callable[[], NDArray[np.float64]]] = {
 
 
 def schedule_from(settings: object, where: str) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Return abar of every step as settings of a scheduler describe it, and what a user should know of it.
+    """Return abar of every step by the settings of a scheduler, and notes for the user.
 
     Parameters
     ----------
@@ -222,10 +222,10 @@ def _shaped(settings: Mapping[str, object], where: str) -> NDArray[np.float64]:
 def _shares(values: object, where: str) -> NDArray[np.float64]:
     if not isinstance(values, list) or not 2 <= len(values) <= _MOST_STEPS:
         raise InputError(f"This is no list of 2 to {_MOST_STEPS} numbers.", where=where, hint=_AS_TRAINED)
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         # By exact type, for true is an int too; NaN fails the comparison.
         if type(value) not in (int, float) or not 0 <= value <= 1:
-            what = f"Number {place} is {ascii(value)[:40]}, not one between 0 and 1."
+            what = f"Number {index} is {ascii(value)[:40]}, not one between 0 and 1."
             raise InputError(what, where=where, hint=_AS_TRAINED)
     return np.array(values, dtype=np.float64)
 
@@ -242,7 +242,7 @@ def _check_falling(alphas_bar: NDArray[np.float64], where: str) -> None:
 
 
 def check_answer(denoiser: Denoiser) -> None:
-    """Ask a network once: a wrong shape or a damaged weight should show before hours of work.
+    """Run a network once, so that a wrong shape or a damaged weight shows before hours of work.
 
     Raises
     ------

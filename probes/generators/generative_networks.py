@@ -1,4 +1,4 @@
-"""Which small diffusion models and GANs can be trained within a minute, and rebuilt from their weights alone?
+"""Small diffusion models and GANs that train within a minute and are rebuilt from their weights alone.
 
 Fully connected networks over flattened points. None of them mixes the points of a batch (no batch normalisation), so
 that every point has a gradient of its own. The shape of a point is kept with the weights, every other size is theirs.
@@ -36,7 +36,7 @@ def encode_times(t: Tensor, width: int) -> Tensor:
 
 
 class PointNetwork(nn.Module):
-    """A network over points of one shape, which stands among the weights as `point_shape`."""
+    """A network over points of one shape, which is saved with the weights as `point_shape`."""
 
     point_shape: Tensor
 
@@ -168,12 +168,12 @@ def guess_network(state: Mapping[str, Tensor]) -> str | None:
 
 
 def network_from(name: str, state: Mapping[str, Tensor], shape: tuple[int, ...] | None = None) -> nn.Module:
-    """Return the network of a name with these weights, in the sizes that they have, float32 and in eval mode.
+    """Build the named network in the sizes of these weights, float32 and in eval mode.
 
     Parameters
     ----------
     shape
-        The shape of one point; None takes the one that stands among the weights, or else flat points.
+        The shape of one point; None takes the one saved with the weights, or else flat points.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def network_from(name: str, state: Mapping[str, Tensor], shape: tuple[int, ...] 
 
 
 def check_plain(state: Mapping[str, Tensor], where: str) -> None:
-    """Refuse tensors that are no plain arrays of finite real numbers, or claim more of them than are stored.
+    """Refuse tensors that are not plain arrays of finite real numbers, or claim more numbers than are stored.
 
     Raises
     ------
@@ -240,28 +240,28 @@ def _layers(state: Mapping[str, Tensor]) -> int:
     return sum(name.startswith("blocks.") and name.endswith(".weight") for name in state)
 
 
-def _shape(kept: Tensor | None, asked: tuple[int, ...] | None, size: int, name: str) -> tuple[int, ...]:
+def _shape(stored: Tensor | None, wanted: tuple[int, ...] | None, size: int, name: str) -> tuple[int, ...]:
     saved = None
-    if kept is not None:
-        saved = tuple(kept.tolist()) if kept.ndim == 1 and kept.dtype == torch.int64 else ()
+    if stored is not None:
+        saved = tuple(stored.tolist()) if stored.ndim == 1 and stored.dtype == torch.int64 else ()
         if not 1 <= len(saved) <= _MOST_AXES or min(saved) < 1 or math.prod(saved) != size:
             raise InputError(
                 f"point_shape in the weights is not the shape of {size} numbers.",
                 where=f"--arch {name}",
                 hint="Save the weights of the network again.",
             )
-    if asked is None:
+    if wanted is None:
         return saved or (size,)
-    if math.prod(asked) != size or not (saved is None or _same(asked, saved)):
+    if math.prod(wanted) != size or not (saved is None or _same(wanted, saved)):
         raise InputError(
-            f"The points have the shape {asked}, the network is for {saved or f'{size} numbers'}.",
+            f"The points have the shape {wanted}, the network is for {saved or f'{size} numbers'}.",
             where=f"--arch {name}",
             hint="Give the points that the network was trained on, in their shape.",
         )
-    return asked
+    return wanted
 
 
-def _same(asked: tuple[int, ...], saved: tuple[int, ...]) -> bool:
-    """Tell whether two shapes of one size put the numbers of a point in the same order, as far as can be known."""
-    one, two = (tuple(side for side in shape if side > 1) for shape in (asked, saved))
+def _same(wanted: tuple[int, ...], saved: tuple[int, ...]) -> bool:
+    """Tell whether two shapes of one size are known to put the numbers of a point in the same order."""
+    one, two = (tuple(side for side in shape if side > 1) for shape in (wanted, saved))
     return one == two or min(len(one), len(two)) <= 1

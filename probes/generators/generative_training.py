@@ -1,7 +1,7 @@
-"""How is a small diffusion model or GAN trained on given points, the same way every time?
+"""Train a small diffusion model or GAN on given points, reproducibly.
 
-Every random number comes from the seed: initial weights, order of points, timesteps and noise; the state that the
-process shares is neither read nor changed.
+Every random number comes from the seed: initial weights, order of points, timesteps and noise; the global
+random state is neither read nor changed.
 """
 
 from collections.abc import Iterator
@@ -114,7 +114,7 @@ def fit_denoiser(
 def _noised(
     clean: Tensor, times: Tensor, scales: list[Tensor], draws: torch.Generator, prediction: Prediction
 ) -> tuple[Tensor, Tensor]:
-    """Return the points after the forward process, and what the network is to make of them."""
+    """Return the points after the forward process, and the prediction that the network is to learn."""
     noise = torch.randn(clean.shape, generator=draws)
     signal, spread = (scale[times].reshape(times.shape + (1,) * (clean.ndim - times.ndim)) for scale in scales)
     noised = signal * clean + spread * noise
@@ -166,7 +166,7 @@ def train_gan(
 
 
 def step_with(optimiser: torch.optim.Optimizer, network: nn.Module, loss: Tensor) -> None:
-    """Make one step of one network; no gradient of any other is computed."""
+    """Make one optimiser step of one network, without gradients of any other."""
     weights = list(network.parameters())
     for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
         weight.grad = gradient

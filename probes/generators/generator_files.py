@@ -1,4 +1,4 @@
-"""Which generator or discriminator does a file hold, and can it be had without running its code?
+"""Load a generator or a discriminator from a file, without running its code unless that is allowed.
 
 Weights are read by readers that run nothing. A network of `NETWORKS` is built in the sizes that its weights have; any
 other is built by a factory of the user, which is run only where that was allowed.
@@ -13,15 +13,15 @@ from torch import Tensor, nn
 
 from probes.core.errors import InputError, first_line
 from probes.core.hashing import sha256_json
+from probes.files.file_kinds import unexpected_kind
 from probes.files.names import nearest_name
 from probes.files.pickles import read_pickle
-from probes.files.sniffing import impostor
-from probes.files.weights import MOST_WRAPPERS, bare, entries, unwrap
+from probes.files.weights import MOST_WRAPPERS, entries, unwrap, without_prefixes
 from probes.generators.accountants import ACCOUNT
 from probes.generators.generative_networks import MlpGenerator, check_plain, guess_network, network_from
 from probes.models.architectures import fit
 from probes.models.checkpoints import SUFFIXES, load_state_dict
-from probes.models.found_networks import hash_tensors
+from probes.models.network_weights import hash_tensors
 from probes.models.programs import call_factory
 
 _GENERATORS = ("generator", "netG", "G_ema", "g_ema", "G", "generator_state_dict", "g")
@@ -62,7 +62,7 @@ class LoadedDiscriminator:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Loaded:
     net: nn.Module
     family: str
     content: str
@@ -114,20 +114,20 @@ def load_generator(
     """
     found = _find(path, "mlp-generator", arch, factory, allow_code, shape)
     latent = _latent(found.net, latent, path)
-    net, given, notes = _probe(found.net, latent, path)
-    if shape is not None and shape != given:
+    net, made, notes = _probe(found.net, latent, path)
+    if shape is not None and shape != made:
         raise InputError(
-            f"The generator gives points of shape {given}, the points to score have {shape}.",
+            f"The generator gives points of shape {made}, the points to score have {shape}.",
             where=str(path),
             hint="Give the points that the network was trained on.",
         )
     return LoadedGenerator(
         module=net,
         latent=latent,
-        shape=given,
+        shape=made,
         path=str(path),
         family=found.family,
-        sha256=sha256_json([found.family, found.content, latent, list(given)]),
+        sha256=sha256_json([found.family, found.content, latent, list(made)]),
         parameters=sum(weight.numel() for weight in net.parameters()),
         notes=(*found.notes, *notes),
     )
@@ -149,10 +149,10 @@ def load_discriminator(
         Where the file is missing, damaged, would run code, or does not fit.
     """
     found = _find(path, "mlp-discriminator", arch, factory, allow_code, shape)
-    given = _apply(found.net, torch.zeros(2, *shape), path)
-    if given.numel() != 2:
+    logits = _apply(found.net, torch.zeros(2, *shape), path)
+    if logits.numel() != 2:
         raise InputError(
-            f"The discriminator gives {tuple(given.shape)} for two points of shape {shape}, not one number each.",
+            f"The discriminator gives {tuple(logits.shape)} for two points of shape {shape}, not one number each.",
             where=str(path),
             hint="Is this the file of another network?",
         )
@@ -169,7 +169,7 @@ def load_discriminator(
 
 def _find(
     path: Path, role: str, arch: str | None, factory: str | None, allow_code: bool, shape: tuple[int, ...] | None
-) -> _Found:
+) -> _Loaded:
     if arch is not None and factory is not None:
         raise InputError("Both an architecture and a factory are given.", where="--arch", hint="Give one of the two.")
     if factory is not None and not allow_code:
@@ -198,12 +198,12 @@ def _check_file(path: Path, *, any_suffix: bool) -> None:
             hint=f"Known: {', '.join(SUFFIXES)}.",
         )
     with path.open("rb") as file:
-        disguise = impostor(file.read(512))
+        disguise = unexpected_kind(file.read(512))
     if disguise:
         raise InputError(f"The file is {disguise.what}, not weights.", where=str(path), hint=disguise.hint)
 
 
-def _from_weights(path: Path, role: str, arch: str | None, shape: tuple[int, ...] | None) -> _Found:
+def _from_weights(path: Path, role: str, arch: str | None, shape: tuple[int, ...] | None) -> _Loaded:
     tensors, notes = _read(path, role)
     check_plain(tensors, str(path))
     likely = guess_network(tensors)
@@ -220,10 +220,10 @@ def _from_weights(path: Path, role: str, arch: str | None, shape: tuple[int, ...
         net = network_from(arch, tensors, shape)
     except InputError as error:
         raise InputError(error.message, where=f"{path}, {error.where}", hint=error.hint) from None
-    return _Found(net, arch, hash_tensors(net, str(path)), notes)
+    return _Loaded(net, arch, hash_tensors(net, str(path)), notes)
 
 
-def _from_factory(path: Path, role: str, factory: str) -> _Found:
+def _from_factory(path: Path, role: str, factory: str) -> _Loaded:
     net, complete, made_from = call_factory(factory, path)
     notes: tuple[str, ...] = (f"Code of {factory} was run; the hash covers its file, not what that imports.",)
     if not complete:
@@ -241,16 +241,16 @@ def _from_factory(path: Path, role: str, factory: str) -> _Found:
                 hint="Give the weights of the network that --factory makes.",
             ) from error
     net = net.to("cpu", torch.float32)
-    return _Found(net, f"factory {factory}", sha256_json([hash_tensors(net, str(path)), *made_from]), notes)
+    return _Loaded(net, f"factory {factory}", sha256_json([hash_tensors(net, str(path)), *made_from]), notes)
 
 
 def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """Return the tensors of one network by name, and what of the file is not used."""
+    """Return the tensors of one network by name, and the keys of the file that are not used."""
     if path.suffix.lower() == ".safetensors":
         return load_state_dict(path), ()
     content = read_pickle(path)
     roles = _GENERATORS if role == "mlp-generator" else _DISCRIMINATORS
-    # Roles before wrappers: a checkpoint of training holds both networks.
+    # The key of the role first, then wrappers: a training checkpoint holds both networks.
     found = unwrap(content, first=roles, levels=MOST_WRAPPERS)
     beside = [ascii(name)[1:-1][:80] for name in found.beside if name != ACCOUNT]
     named = entries(found.content) if isinstance(found.content, Mapping) else {}
@@ -263,7 +263,7 @@ def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
             hint=f"Save the state_dict() of the network. Names in the file: {keys}.",
         )
     notes = (f"Not used of the checkpoint: {', '.join(beside[:8])}.",) if beside else ()
-    return bare(tensors), notes
+    return without_prefixes(tensors), notes
 
 
 def _latent(net: nn.Module, asked: int | None, path: Path) -> int:
@@ -286,7 +286,7 @@ def _latent(net: nn.Module, asked: int | None, path: Path) -> int:
 
 
 def _probe(net: nn.Module, latent: int, path: Path) -> tuple[nn.Module, tuple[int, ...], tuple[str, ...]]:
-    """Return the generator as a function of vectors, the shape of its points, and how its latent is shaped."""
+    """Return the generator as a function of vectors, the shape of its points, and notes on the shape of its latent."""
     vectors = torch.randn(2, latent, generator=torch.Generator().manual_seed(0))
     notes: tuple[str, ...] = ()
     try:
@@ -306,12 +306,12 @@ def _probe(net: nn.Module, latent: int, path: Path) -> tuple[nn.Module, tuple[in
     return net, tuple(made.shape[1:]), notes
 
 
-def _apply(net: nn.Module, given: Tensor, path: Path) -> Tensor:
+def _apply(net: nn.Module, batch: Tensor, path: Path) -> Tensor:
     hint = "Check the length of the latent vector and the shape of the points, or take an earlier checkpoint."
     try:
         # A network of the user may draw noise of its own.
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            made = net(given)
+            made = net(batch)
     except Exception as error:
         raise InputError(f"The network cannot be applied: {first_line(error)}", where=str(path), hint=hint) from error
     if not isinstance(made, Tensor) or not made.is_floating_point() or not bool(torch.isfinite(made).all()):

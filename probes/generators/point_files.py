@@ -1,4 +1,4 @@
-"""Which points are the images of a folder, flat or nested, without labels? And which are the rows of a CSV?
+"""Read points from a folder of images, flat or nested and without labels, or from the rows of a CSV.
 
 Of images only headers are read while listing. What would change pixels silently (16 bits, several frames, another
 size) is refused with the file's name.
@@ -26,7 +26,7 @@ _PLAIN = ("RGB", "P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Points as a file or a folder holds them, none of which has been looked at.
+    """Points of a file or a folder, of which none has been read yet.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ class Source:
     pixels
         Values are those of images and lie in [0, 1].
     rows
-        The points from one place to another, shape (points, *shape).
+        Returns the points from one index to another, shape (points, *shape).
     spot
-        Where a point stands, in words.
+        Returns the location of a point in words.
     """
 
     shape: tuple[int, ...]
@@ -84,7 +84,7 @@ def read_image_files(root: Path) -> Source:
 
 
 def _listed(folder: ImageFolder) -> tuple[dict[str, Path], int]:
-    """Return where each image really lies, by its name below the root, and how many other files there are."""
+    """Return the resolved path of each image by its name below the root, and the number of other files."""
     found: dict[str, Path] = {}
     others, folders = 0, [folder.root]
     while folders:
@@ -152,7 +152,7 @@ def read_number_rows(path: Path) -> Source:
     with np.errstate(over="ignore"):
         singles = np.concatenate([block.astype(np.float32) for block in file.blocks()])
     if not np.isfinite(singles).all():
-        raise file.fault()
+        raise file.refusal()
     return Source(
         shape=(len(file.first),),
         pixels=False,

@@ -1,7 +1,7 @@
-"""Which points were given: members, non-members, samples or a reference? And what are a few of them, as float32?
+"""Sets of points (members, non-members, samples, a reference), read as float32 block by block.
 
-A folder of images, an NPY, an NPZ or a CSV becomes one record, whose points stay where they lie until a block of them
-is asked for. All are looked at once on reading: none may hold a number that is not finite.
+A folder of images, an NPY, an NPZ or a CSV becomes one record, whose points stay in their files until a block of them
+is needed. All are looked at once on reading: none may hold a number that is not finite.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _HINT = "Give a folder of PNG or JPEG images, an NPY or NPZ of arrays, or a CSV 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PointSet:
-    """Points that stay where they lie.
+    """Points that are read from their files on demand.
 
     Parameters
     ----------
@@ -65,25 +65,25 @@ class PointSet:
         return len(self.names)
 
     def block(self, start: int, stop: int) -> Singles:
-        """Return the points from one place to another, shape (stop - start, *shape)."""
+        """Return points `start` to `stop`, shape (stop - start, *shape)."""
         if not 0 <= start <= stop <= len(self):
             raise ValueError(f"points {start} to {stop} of {len(self)}")
         return self.rows(start, stop)
 
     def digests(self) -> tuple[str, ...]:
         """Return the SHA-256 of each point: of its shape and its float32 bytes."""
-        return tuple(self.hashes[place : place + 32].hex() for place in range(0, len(self.hashes), 32))
+        return tuple(self.hashes[index : index + 32].hex() for index in range(0, len(self.hashes), 32))
 
-    def take(self, places: NDArray[np.integer]) -> "PointSet":
-        """Return the points at some places, which rise."""
-        chosen = np.asarray(places, dtype=np.int64)
+    def take(self, indices: NDArray[np.integer]) -> "PointSet":
+        """Return the points of some indices, in ascending order."""
+        chosen = np.asarray(indices, dtype=np.int64)
         if len(chosen) and (chosen[0] < 0 or chosen[-1] >= len(self) or (np.diff(chosen) <= 0).any()):
             raise ValueError(f"places that do not rise, or are not among {len(self)} points")
-        hashes = b"".join(self.hashes[32 * place : 32 * place + 32] for place in chosen.tolist())
+        hashes = b"".join(self.hashes[32 * index : 32 * index + 32] for index in chosen.tolist())
         return replace(
             self,
             sha256=_content(self.shape, self.pixels, hashes),
-            names=tuple(self.names[place] for place in chosen.tolist()),
+            names=tuple(self.names[index] for index in chosen.tolist()),
             rows=partial(_gathered, self, chosen),
             hashes=hashes,
         )
@@ -99,7 +99,7 @@ def read_points(path: Path, *, role: str, shape: tuple[int, ...] | None = None) 
     shape
         What every point must have, (c, h, w) or (d,); None: any.
 
-    Images and arrays of bytes are divided by 255; other numbers are taken as they stand. Arrays (n, h, w) become
+    Images and arrays of bytes are divided by 255; other numbers are taken as they are. Arrays (n, h, w) become
     (n, 1, h, w), and (n, h, w, c) becomes (n, c, h, w) where its last axis is 1 or 3 and its second is not.
 
     Raises
@@ -152,7 +152,7 @@ def joined(parts: Sequence[PointSet]) -> PointSet:
 
 
 def _in_turn(parts: tuple[PointSet, ...], start: int, stop: int) -> Singles:
-    """Read points of several sets that stand one behind the other."""
+    """Read points of several sets that are concatenated."""
     values = np.empty((stop - start, *parts[0].shape), dtype=np.float32)
     begin = 0
     for one in parts:
@@ -167,9 +167,9 @@ def _content(shape: tuple[int, ...], pixels: bool, hashes: bytes) -> str:
     return sha256_json({"shape": shape, "pixels": pixels, "points": hashlib.sha256(hashes).hexdigest()})
 
 
-def _gathered(points: PointSet, places: NDArray[np.int64], start: int, stop: int) -> Singles:
-    """Read points at rising places run by run, so that a packed file is read forwards and nothing in vain."""
-    chosen = places[start:stop]
+def _gathered(points: PointSet, indices: NDArray[np.int64], start: int, stop: int) -> Singles:
+    """Read points of ascending indices run by run, so that a packed file is read forwards and nothing unused."""
+    chosen = indices[start:stop]
     runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1) if len(chosen) else []
     values = np.empty((len(chosen), *points.shape), dtype=np.float32)
     done = 0
@@ -180,7 +180,7 @@ def _gathered(points: PointSet, places: NDArray[np.int64], start: int, stop: int
 
 
 def _survey(source: Source) -> tuple[tuple[float, float], bytes]:
-    """Look at every point once: the span of all values, and the hash of each point."""
+    """Read every point once, and return the range of all values and the hash of each point."""
     hashes = bytearray()
     low, high = math.inf, -math.inf
     head = ",".join(map(str, source.shape)).encode()
@@ -210,7 +210,7 @@ def _survey(source: Source) -> tuple[tuple[float, float], bytes]:
 
 
 def _source(path: Path) -> Source:
-    # os.path takes a path that may not be looked at for no folder; the reader then says what is the matter.
+    # For a path without permission os.path says that it is no folder; the reader then raises the refusal.
     if os.path.isdir(path):  # noqa: PTH112
         return read_image_files(path)
     try:
@@ -219,7 +219,7 @@ def _source(path: Path) -> Source:
         with path.open("rb") as file:
             head = file.read(6)
     except (OSError, ValueError):
-        # Reading it as text says what is the matter.
+        # Reading it as text raises the refusal.
         head = b""
     if head == b"\x93NUMPY" or head[:2] == b"PK":
         return _from_arrays(path)
@@ -271,7 +271,7 @@ def _chosen(archive: Archive) -> str:
 
 
 def _axes(shape: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
-    """Return the shape of a point as used, and whether its channels stand last in the file.
+    """Return the shape of a point as used, and whether the file has the channels last.
 
     >>> _axes((9, 8, 8, 3)), _axes((9, 28, 28)), _axes((9, 5))
     (((3, 8, 8), True), ((1, 28, 28), False), ((5,), False))
@@ -285,7 +285,7 @@ def _converted(array: StoredArray, shape: tuple[int, ...], last: bool, start: in
     values = array.rows(start, stop)
     if last:
         values = values.transpose(0, 3, 1, 2)
-    # What float32 does not hold becomes infinite, and is told with its row.
+    # Values beyond float32 become infinite, and are refused with their row.
     with np.errstate(over="ignore"):
         singles = np.array(values, dtype=np.float32, order="C").reshape(stop - start, *shape)
     if values.dtype == np.uint8:

@@ -1,4 +1,4 @@
-"""What does training with differential privacy make of the same diffusion model or GAN, step for step?
+"""Train a small diffusion model or GAN with differential privacy.
 
 Opacus clips, adds the noise and keeps the account: a point's gradient is scaled to a norm of at most `clip` by ghost
 clipping, which needs no gradient per point in memory (Li et al. 2022, arXiv 2110.05679). Batches are Poisson samples.
@@ -33,7 +33,7 @@ History = list[tuple[float, float, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mechanism:
-    """One step's Poisson-subsampled Gaussian mechanism; its noise is in units of `clip`, the norm of a gradient."""
+    """The Poisson-subsampled Gaussian mechanism of a step; its noise is in units of `clip`, the norm of a gradient."""
 
     noise_multiplier: float
     clip: float
@@ -153,14 +153,14 @@ def train_private_gan(
 
 
 def save_private(path: Path, module: nn.Module, history: Sequence[tuple[float, float, int]]) -> None:
-    """Write weights and account as Opacus' `PrivacyEngine.save_checkpoint` lays them out."""
+    """Write weights and accountant in the layout of Opacus' `PrivacyEngine.save_checkpoint`."""
     weights = {f"_module.{name}": value for name, value in module.state_dict().items()}
     account = {"history": [tuple(stage) for stage in history], "mechanism": "rdp"}
     torch.save({"module_state_dict": weights, ACCOUNT: account}, path)
 
 
 class _Guard(Protocol):
-    """What stands between the losses of real points and the gradients that a network learns from."""
+    """The interface that turns losses of real points into the gradients that a network learns from."""
 
     def differentiate(self, losses: Tensor) -> None: ...
 
@@ -170,7 +170,7 @@ class _Guard(Protocol):
 
 
 class _Plain:
-    """Nothing does: the gradient is the sum over the batch, divided by the expected size."""
+    """Gradients without protection: the sum over the batch, divided by the expected size."""
 
     def __init__(self, network: nn.Module, expected: float) -> None:
         self.network, self.expected = network, expected
@@ -189,7 +189,7 @@ class _Plain:
 
 
 class _Private:
-    """Opacus does: each gradient is clipped, their sum gets noise and is divided by the expected size."""
+    """Private gradients by Opacus: each is clipped, their sum gets noise and is divided by the expected size."""
 
     def __init__(
         self, network: nn.Module, adam: torch.optim.Optimizer, mechanism: _Mechanism, expected: float, seed: int
@@ -256,7 +256,7 @@ def _opacus() -> tuple[ModuleType, ModuleType, ModuleType, ModuleType]:
 
 
 def _poisson(count: int, sample_rate: float, steps: int, seed: int) -> Iterator[Tensor]:
-    """Yield the points of each step: each is in with the same probability, independently; there may be none."""
+    """Yield the points of each step, each drawn independently with the same probability; there may be none."""
     draws = stream(seed, "poisson batches")
     for _ in range(steps):
         # In float32 the share of chosen points would be a multiple of 2^-24, and not the rate that is accounted for.

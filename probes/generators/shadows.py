@@ -1,7 +1,7 @@
-"""What would the score of a point be if the model had, or had not, been trained on it?
+"""Scores of points by shadow models: by models that were trained with and without each point.
 
 Shadow models have the network of the audited one and fresh weights; each is trained on a random half of the points, and
-a second on the other half, so that every point is in as many models as any other. All are asked with the same noise.
+a second on the other half, so that every point is in as many models as any other. All get the same noise.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Shadows:
-    """Shadow models as their scores: `keep` (models, n) tells who was trained on what, `scores` are (models, n)."""
+    """Scores of shadow models: `keep` (models, n) says which points each was trained on, `scores` are (models, n)."""
 
     keep: Bools
     scores: Mapping[Request, Floats]
@@ -57,7 +57,7 @@ class Shadows:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Job:
-    """One shadow model as a worker is told of it: `points` is the key of the entry that holds them."""
+    """One shadow model as a job of a worker: `points` is the key of the cache entry that holds them."""
 
     denoiser: Denoiser
     points: str
@@ -103,7 +103,7 @@ def train_and_score(
     cache: Cache,
     progress: Progress | None = None,
 ) -> Shadows:
-    """Train shadow models, or take those that the cache has, and put all points to each of them.
+    """Train shadow models, or take them from the cache, and score all points by each of them.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def train_and_score(
     ask: dict[str, Any] = {"requests": tuple(requests), "seed": seed, "draws": draws, "batch": batch, "device": device}
     rows: dict[int, dict[Request, Floats]] = {}
     with (
-        _kept(values, cache) as key,
+        _points_in_cache(values, cache) as key,
         (progress or Silent()).phase("Training shadow models", count, "models") as advance,
     ):
         common: dict[str, Any] = {"denoiser": _shaped(denoiser), "points": key, "content": points.sha256, "ask": ask}
@@ -146,9 +146,9 @@ def train_and_score(
 
 
 @contextmanager
-def _kept(values: NDArray[np.float32], cache: Cache) -> Iterator[str]:
-    """Keep the points where every worker can read them; sent with each job, they would be copied as often."""
-    # Of this run alone: another may end first.
+def _points_in_cache(values: NDArray[np.float32], cache: Cache) -> Iterator[str]:
+    """Write the points where every worker can read them, so that they are not sent with each job."""
+    # The key is of this run alone, since another run may end first and remove its points.
     key = uuid4().hex
     cache.write(POINTS, key, {"values": torch.from_numpy(np.ascontiguousarray(values))})
     try:
@@ -158,7 +158,7 @@ def _kept(values: NDArray[np.float32], cache: Cache) -> Iterator[str]:
 
 
 def fresh_weights(module: nn.Module, seed: int) -> nn.Module:
-    """Return a copy of a network with weights drawn anew by its own layers.
+    """Return a copy of a network whose layers have drawn new weights.
 
     Raises
     ------
@@ -168,10 +168,10 @@ def fresh_weights(module: nn.Module, seed: int) -> nn.Module:
     made = deepcopy(module)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.default_generator.manual_seed(seed)
-        # What is still no number at the end was not drawn.
+        # A weight that is still NaN at the end was not drawn.
         for weight in made.parameters():
             weight.fill_(torch.nan)
-        # Children first: a parent's own way of drawing them stands.
+        # Children first, so that a parent's own initialisation of them has the last word.
         for layer in reversed(list(made.modules())):
             reset = getattr(layer, "reset_parameters", None) or getattr(layer, "_reset_parameters", None)
             if callable(reset):
@@ -191,14 +191,14 @@ def _shaped(denoiser: Denoiser) -> Denoiser:
     """Return the denoiser on the CPU without gradients and weights, as it is sent to a worker."""
     module = deepcopy(denoiser.module).cpu()
     for weight in module.parameters():
-        # One number that stands for all: shadows draw their own.
+        # One number, expanded to the shape: shadow models draw their own weights.
         weight.data = weight.new_zeros(()).expand(weight.shape)
     return replace(denoiser, module=module)
 
 
 def _shadow(job: _Job) -> dict[Request, Floats]:
-    """Train one shadow model unless the cache has it, and score all points; on one core, for equal bits anywhere."""
-    denoiser, recipe, model, kept, cache, ask = job.denoiser, job.recipe, job.model, job.kept, job.cache, job.ask
+    """Train one shadow model unless it is cached, and score all points; on one core, for equal bits anywhere."""
+    denoiser, recipe, model, keep, cache, ask = job.denoiser, job.recipe, job.model, job.kept, job.cache, job.ask
     values = _read(job)
     seed, device = int(ask["seed"]), str(ask["device"])
     own_seed = int(stream(seed, f"shadow {model}").initial_seed() % 2**31)
@@ -207,7 +207,7 @@ def _shadow(job: _Job) -> dict[Request, Floats]:
     schedule = [float(value) for value in denoiser.alphas_bar]
     # The hash of the audited model stands for all that a network computes and its layers do not show.
     key = [VERSION, denoiser.sha256, version("torch"), shapes, schedule, denoiser.prediction, job.content]
-    key += [kept.tolist(), own_seed]
+    key += [keep.tolist(), own_seed]
     key += [recipe.steps, recipe.batch, recipe.rate, device.partition(":")[0]]
     held = cache.read(KIND, key)
     if held is not None and held.keys() == module.state_dict().keys():
@@ -215,10 +215,10 @@ def _shadow(job: _Job) -> dict[Request, Floats]:
     else:
         fit_denoiser(
             module.to(device),
-            np.ascontiguousarray(values[kept]),
+            np.ascontiguousarray(values[keep]),
             alphas_bar=denoiser.alphas_bar,
             steps=recipe.steps,
-            batch=min(recipe.batch, int(kept.sum())),
+            batch=min(recipe.batch, int(keep.sum())),
             rate=recipe.rate,
             seed=own_seed,
             prediction=denoiser.prediction,

@@ -1,4 +1,4 @@
-"""How well can hidden tokens be guessed from counts alone, and how alike are two corpora in their byte n-grams?
+"""Baselines made of token counts, and the overlap of corpora in byte n-grams.
 
 A masked language model that does not beat the frequencies of single tokens has not learnt from context, and what it
 loses or gains says nothing of languages. The second baseline knows the token on the left as well.
@@ -19,14 +19,14 @@ _PIECE = 2**22
 
 
 class Baselines(NamedTuple):
-    """Losses in nats of two models made of counts, shape (masked,): in the order of `held[masked]`."""
+    """Losses in nats of a unigram and a bigram model, shape (masked,), in the order of `held[masked]`."""
 
     unigram: Floats
     bigram: Floats
 
 
 def baseline_losses(train: ArrayLike, held: ArrayLike, masked: ArrayLike, vocabulary: int) -> Baselines:
-    """Return how surprising masked tokens are to the frequencies of tokens, and to those of pairs of neighbours.
+    """Compute the losses of masked tokens under smoothed unigram and bigram frequencies.
 
     Both are smoothed after Witten and Bell (1991): what has been seen gives way to what is less specific as often as
     it showed something new. With c counts in N training tokens, D of V ids seen, and D(u) different followers of u,
@@ -34,8 +34,8 @@ def baseline_losses(train: ArrayLike, held: ArrayLike, masked: ArrayLike, vocabu
         p(v) = (c(v) + D / V) / (N + D)        p(v | u) = (c(u, v) + D(u) p(v)) / (c(u) + D(u)),
 
     the first being additive smoothing, by one for each id where all are seen. A token whose left neighbour is masked
-    as well, begins the window or was never followed by anything has the loss of p(v): whoever reads the masked text
-    knows no more.
+    as well, begins the window or was never followed by anything has the loss of p(v): the masked text
+    tells no more.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def baseline_losses(train: ArrayLike, held: ArrayLike, masked: ArrayLike, vocabu
     unigram = (single + seen / vocabulary) / (known.size + seen)
     tokens = np.broadcast_to(text, hidden.shape)[hidden].astype(np.int64)
     base = unigram[tokens]
-    # A left neighbour that nobody sees is one that was never followed by anything.
+    # A hidden left neighbour gets the id `vocabulary`, which has no followers in training.
     left = np.full(hidden.shape, vocabulary, dtype=np.int64)
     left[..., 1:] = np.where(hidden[..., :-1], vocabulary, text[:, :-1])
     return Baselines(-np.log(base), -np.log(_given_left(known, left[hidden], tokens, base, vocabulary)))
@@ -85,22 +85,22 @@ def _given_left(train: NDArray[np.integer], left: Ints, tokens: Ints, base: Floa
     total = np.bincount(follows, weights=counts, minlength=vocabulary + 1)[left]
     different = np.bincount(follows, minlength=vocabulary + 1)[left]
     wanted = left * vocabulary + tokens
-    place = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
-    together = np.where(pairs[place] == wanted, counts[place], 0) if len(pairs) else np.zeros(len(wanted))
+    index = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
+    together = np.where(pairs[index] == wanted, counts[index], 0) if len(pairs) else np.zeros(len(wanted))
     given: Floats = (together + different * base) / np.maximum(total + different, 1)
     return np.where(total > 0, given, base)
 
 
 def _pairs(train: NDArray[np.integer], vocabulary: int) -> tuple[Ints, Ints]:
-    """Return the pairs of neighbours that occur, as first * vocabulary + second in order, and how often they do."""
+    """Count the pairs of neighbours; return them, as first * vocabulary + second in order, and their counts."""
     pairs, counts = np.empty(0, np.int64), np.empty(0, np.int64)
     # Piece by piece: sorted at once, the pairs of a large text would take several times its memory.
     rows = max(1, _PIECE // max(1, train.shape[1]))
     for start in range(0, len(train), rows):
         part = train[start : start + rows].astype(np.int64)
         found, times = np.unique(part[:, :-1] * vocabulary + part[:, 1:], return_counts=True)
-        pairs, place = np.unique(np.append(pairs, found), return_inverse=True)
-        counts = np.bincount(place, weights=np.append(counts, times), minlength=len(pairs)).astype(np.int64)
+        pairs, inverse = np.unique(np.append(pairs, found), return_inverse=True)
+        counts = np.bincount(inverse, weights=np.append(counts, times), minlength=len(pairs)).astype(np.int64)
     return pairs, counts
 
 
@@ -148,11 +148,11 @@ def overlap_matrix(corpora: Sequence[Sequence[bytes]], n: int = 3) -> Floats:
 def _profile(sentences: Sequence[bytes], n: int) -> tuple[Ints, Floats]:
     """Return the n-grams of a corpus as numbers in order, and their relative frequencies."""
     joined = np.frombuffer(b"".join(sentences), np.uint8)
-    places = max(0, len(joined) - n + 1)
-    grams = np.zeros(places, dtype=np.int64)
-    for place in range(n):
-        grams = (grams << 8) | joined[place : place + places]
+    count = max(0, len(joined) - n + 1)
+    grams = np.zeros(count, dtype=np.int64)
+    for offset in range(n):
+        grams = (grams << 8) | joined[offset : offset + count]
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-    left = np.repeat(np.cumsum(lengths), lengths)[:places] - np.arange(places)
+    left = np.repeat(np.cumsum(lengths), lengths)[:count] - np.arange(count)
     found, counts = np.unique(grams[left >= n], return_counts=True)
     return found, counts / max(1, counts.sum())

@@ -1,4 +1,4 @@
-"""Which sentences of a language are trained on, which are held out, and what else is known of the language?
+"""Sentences of a language, split into training and held-out, and attributes of languages from a table.
 
 A corpus is a folder with a file `<code>.txt` for each language, one sentence a line, and beside them, if wanted, a
 table `langs.csv` of attributes. A file is read once, block by block, so that its size does not matter to memory.
@@ -79,7 +79,7 @@ class LanguageText:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Attributes:
-    """What a table says of languages.
+    """Attributes of languages from a table.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Attributes:
 
 
 def check_codes(folder: Path, codes: Sequence[str]) -> tuple[str, ...]:
-    """Return the codes of languages in order, once it is clear that each can name a file of the folder.
+    """Check that each code of a language names a file of the folder; return the codes in order.
 
     Raises
     ------
@@ -110,8 +110,8 @@ def check_codes(folder: Path, codes: Sequence[str]) -> tuple[str, ...]:
         _path(folder, code)
         other = seen.setdefault(unicodedata.normalize("NFKC", code).casefold(), code)
         if other != code:
-            said = f"The codes {other!r} and {code!r} differ only by case or form: on some disks they are one file."
-            raise InputError(said, where="--langs", hint="Rename one of the two files.")
+            message = f"The codes {other!r} and {code!r} differ only by case or form: on some disks they are one file."
+            raise InputError(message, where="--langs", hint="Rename one of the two files.")
     twice = next((code for code, times in Counter(codes).items() if times > 1), None)
     if twice is not None:
         raise InputError(f"The language {twice!r} is given twice.", where="--langs", hint="Name each one once.")
@@ -163,14 +163,14 @@ def read_language(folder: Path, code: str, *, seed: int, train_bytes: int, held_
     sentences = lines.count - pool.blank
     if sentences < FEWEST_SENTENCES:
         count = "only one sentence" if sentences == 1 else f"{sentences or 'no'} sentences"
-        said = f"The file has {count} in {lines.count} line{'s' * (lines.count != 1)}."
-        raise lines.refusal(said, f"Write one sentence a line, {FEWEST_SENTENCES} or more.")
+        message = f"The file has {count} in {lines.count} line{'s' * (lines.count != 1)}."
+        raise lines.refusal(message, f"Write one sentence a line, {FEWEST_SENTENCES} or more.")
     held, train, also = _split(pool.ordered(), train_bytes, held_bytes, sentences // _HELD_SHARE)
     if not train:
-        said = f"The first sentence drawn for training is longer than {train_bytes} bytes."
+        message = f"The first sentence drawn for training is longer than {train_bytes} bytes."
         if also:
-            said = f"No sentence is left for training: {also} are equal to one of the {len(held)} held out."
-        raise InputError(said, where=str(path), hint="Give more different sentences, or more bytes.")
+            message = f"No sentence is left for training: {also} are equal to one of the {len(held)} held out."
+        raise InputError(message, where=str(path), hint="Give more different sentences, or more bytes.")
     unused = sentences - len(train) - len(held) - also
     skipped = {BLANK: pool.blank, ALSO_HELD: also, NOT_DRAWN: unused}
     return LanguageText(
@@ -188,7 +188,7 @@ def read_language(folder: Path, code: str, *, seed: int, train_bytes: int, held_
 
 
 def shared_content(texts: Sequence[LanguageText]) -> tuple[tuple[str, ...], ...]:
-    """Return groups of languages whose files are the same byte by byte, each with its codes in order."""
+    """Return groups of languages with identical files, each as its codes in order."""
     by_hash: dict[str, list[str]] = {}
     for text in texts:
         by_hash.setdefault(text.sha256, []).append(text.code)
@@ -196,7 +196,7 @@ def shared_content(texts: Sequence[LanguageText]) -> tuple[tuple[str, ...], ...]
 
 
 def shared_sentences(texts: Sequence[LanguageText]) -> dict[tuple[str, str], int]:
-    """Return how many held-out sentences of a target stand in the training sentences of a source: by (target, source).
+    """Count the held-out sentences of a target among the training sentences of a source, by (target, source).
 
     Only pairs that share one are listed. Such a sentence is no longer unseen where the two are trained on together.
     """
@@ -210,7 +210,7 @@ def shared_sentences(texts: Sequence[LanguageText]) -> dict[tuple[str, str], int
 
 
 def read_attributes(folder: Path, codes: Sequence[str]) -> Attributes:
-    """Read what `langs.csv` of a folder says of languages; nothing where there is no such table.
+    """Read the attributes of languages from `langs.csv` of a folder; none where there is no such table.
 
     Raises
     ------
@@ -231,8 +231,8 @@ def read_attributes(folder: Path, codes: Sequence[str]) -> Attributes:
         return Attributes(path=None, columns={}, missing=tuple(codes))
     check_ordinary(path, hint=f"Name a table {ATTRIBUTES}, or remove it.")
     if path.stat().st_size > LARGEST_TABLE:
-        said = f"The table is larger than {LARGEST_TABLE:,} bytes."
-        raise InputError(said, where=str(path), hint="Give one short row for each language.")
+        message = f"The table is larger than {LARGEST_TABLE:,} bytes."
+        raise InputError(message, where=str(path), hint="Give one short row for each language.")
     check_link(path, folder)
     table = read_table(path)
     if "code" not in table.columns:
@@ -244,8 +244,10 @@ def read_attributes(folder: Path, codes: Sequence[str]) -> Attributes:
     for row in table.rows:
         code = (row.values.get("code") or "").strip()
         if not code or code in rows:
-            said = f"The language {code!r} has a row already, on line {lines[code]}." if code else "The code is empty."
-            raise InputError(said, where=f"{path}:{row.line}", hint="Give each language one row.")
+            message = (
+                f"The language {code!r} has a row already, on line {lines[code]}." if code else "The code is empty."
+            )
+            raise InputError(message, where=f"{path}:{row.line}", hint="Give each language one row.")
         rows[code], lines[code] = row.values, row.line
     columns = {
         name: {code: cell for code in codes if code in rows and (cell := (rows[code].get(name) or "").strip())}
@@ -260,11 +262,11 @@ def _path(folder: Path, code: str) -> Path:
         hint = "A code has letters, digits, '_' and '.'; ',', '+' and '-' join codes. Rename zh-TW.txt to zh_TW.txt."
         raise InputError(f"{code!r} cannot be the code of a language.", where="--langs", hint=hint)
     try:
-        said = "" if folder.is_dir() else "This is no folder." if folder.exists() else "There is no such folder."
+        message = "" if folder.is_dir() else "This is no folder." if folder.exists() else "There is no such folder."
     except OSError as error:
-        said = f"The folder cannot be read: {error}."
-    if said:
-        raise InputError(said, where=str(folder), hint="Name the folder that holds the files <code>.txt.")
+        message = f"The folder cannot be read: {error}."
+    if message:
+        raise InputError(message, where=str(folder), hint="Name the folder that holds the files <code>.txt.")
     path = folder / f"{code}.txt"
     check_link(path, folder)
     read_head(path, wanted="text", hint=HINT)
@@ -272,7 +274,7 @@ def _path(folder: Path, code: str) -> Path:
 
 
 class _Pool:
-    """The sentences of smallest priority met so far: at least so many bytes of them, where there are that many."""
+    """The sentences of smallest priority so far, `size` bytes of them or a little more."""
 
     def __init__(self, seed: int, size: int) -> None:
         # Hashed, so that neighbouring seeds, and other uses of the same one, have nothing in common.
@@ -300,15 +302,15 @@ class _Pool:
             self.ordered()
 
     def ordered(self) -> list[bytes]:
-        """Return the sentences in order of priority, once those that are not needed are dropped."""
+        """Drop sentences that are not needed and return the rest in order of priority."""
         order = np.argsort(self._priorities, kind="stable")
-        sizes = np.cumsum([len(self._sentences[place]) + 1 for place in order.tolist()])
+        sizes = np.cumsum([len(self._sentences[index]) + 1 for index in order.tolist()])
         order = order[: np.searchsorted(sizes, self._size) + 1]
         if len(order) < len(sizes):
-            # No line above this one can come back in, whatever follows.
+            # Lines of higher priority numbers than this one can no longer be chosen.
             self._limit = self._priorities[order[-1]]
         self._held = int(sizes[len(order) - 1])
-        self._sentences = [self._sentences[place] for place in order.tolist()]
+        self._sentences = [self._sentences[index] for index in order.tolist()]
         self._priorities = self._priorities[order]
         return self._sentences
 
@@ -316,7 +318,7 @@ class _Pool:
 def _split(
     sentences: Sequence[bytes], train_bytes: int, held_bytes: int, most: int
 ) -> tuple[tuple[bytes, ...], tuple[bytes, ...], int]:
-    """Return sentences held out, sentences for training, and how many were left out as equal to one held out."""
+    """Split sentences into held-out and training ones, and count those left out as equal to one held out."""
     held: dict[bytes, None] = {}
     train: list[bytes] = []
     spent = also = 0

@@ -1,4 +1,4 @@
-"""The small encoder of the interference matrix: BERT's blocks, computed once for all and only where tokens are hidden.
+"""The small encoder of the interference matrix: BERT's blocks, computed only where tokens are hidden.
 
 With `front=0` it is BERT as Devlin et al. 2019 describe it (arXiv 1810.04805), to the bit of a weight's name and place.
 The front end is a convolution over the embeddings. Without it such a model predicts letters by their frequency alone
@@ -90,7 +90,7 @@ class MaskedLM(nn.Module):
     def _draw(self, generator: torch.Generator) -> None:
         for name, weight in self.named_parameters():
             if name.startswith("front.weight"):
-                # As loud as the embeddings that it is added to: at .02 it would take hundreds of steps to be heard.
+                # Of the scale of the embeddings it is added to: at .02 it would have no effect for hundreds of steps.
                 weight.normal_(0, 1 / math.sqrt(weight[0].numel()), generator=generator)
             elif weight.ndim > 1:
                 weight.normal_(0, _STD, generator=generator)
@@ -108,7 +108,7 @@ class MaskedLM(nn.Module):
         for block in self.blocks[:-1]:
             states = block(states)
         asked = states.gather(1, positions.unsqueeze(2).expand(-1, -1, states.shape[2]))
-        # Nobody reads what the last block makes of the other positions.
+        # The last block's output at other positions is not used.
         asked = self.blocks[-1](states, asked)
         asked = self.norm_head(functional.gelu(self.transform(asked)))
         return functional.linear(asked, self.token.weight, self.bias)

@@ -1,4 +1,4 @@
-"""Which model of the Hugging Face format fills in hidden tokens, and what does it say about those that are hidden?
+"""Masked language models of the Hugging Face format, and their logits at hidden tokens.
 
 Its folder is checked as everywhere here: no code, no pickles, no weights that would be drawn at random. Its head is
 computed at the hidden tokens only, wherever that gives the same numbers as the whole text does.
@@ -25,7 +25,7 @@ _HINT = "Give a folder saved as a masked language model, such as BertForMaskedLM
 
 
 class AtPositions(nn.Module):
-    """A model as a function of ids (b, t) and positions (b, m) to logits (b, m, vocabulary).
+    """A model as a map from ids (b, t) and positions (b, m) to logits (b, m, vocabulary).
 
     The marks that its tokenizer puts around a text, such as [CLS] and [SEP], are put around every window here;
     positions do not count them. Nothing is dropped at random in training.
@@ -103,7 +103,7 @@ def read_masked_model(path: Path | str) -> MaskedModel:
     if known > rows:
         hint = "Fetch the tokenizer that the model was trained with."
         raise InputError(f"The tokenizer has {known} tokens, the model {rows}.", where=where, hint=hint)
-    with hub_models.told("model", folder):
+    with hub_models.loading_errors("model", folder):
         module = AtPositions(model, before=tokenizer.before, after=tokenizer.after).eval()
         _check_finite(module, tokenizer, where)
     return MaskedModel(
@@ -161,15 +161,15 @@ def find_model_sets(folder: Path) -> Mapping[tuple[str, ...], Path]:
     if not folder.is_dir():
         raise InputError("There is no such folder.", where=str(folder), hint="Check the path.")
     found: dict[tuple[str, ...], Path] = {}
-    for place in sorted(one for one in folder.iterdir() if (one / "config.json").is_file()):
-        codes = tuple(sorted(place.name.split("+")))
+    for subfolder in sorted(one for one in folder.iterdir() if (one / "config.json").is_file()):
+        codes = tuple(sorted(subfolder.name.split("+")))
         if "" in codes or len(set(codes)) < len(codes):
             hint = "Name it after its languages, each once, such as en+fr."
-            raise InputError(f"{place.name!r} names no set of languages.", where=str(place), hint=hint)
+            raise InputError(f"{subfolder.name!r} names no set of languages.", where=str(subfolder), hint=hint)
         if codes in found:
-            said = f"{found[codes].name} and {place.name} are models of the same languages."
-            raise InputError(said, where=str(folder), hint="Keep one of them.")
-        found[codes] = place
+            problem = f"{found[codes].name} and {subfolder.name} are models of the same languages."
+            raise InputError(problem, where=str(folder), hint="Keep one of them.")
+        found[codes] = subfolder
     if not found:
         single = (folder / "config.json").is_file()
         raise InputError(
@@ -195,7 +195,7 @@ def _keep_all(model: nn.Module) -> None:
 
 
 def _agrees(model: nn.Module) -> bool:
-    """Tell whether the head gives the same for states that were picked before it."""
+    """Tell whether the head gives the same logits when only the wanted states are passed to it."""
     ids, positions = torch.arange(12).view(1, 12) % 7 + 2, torch.tensor([[7, 2, 10]])
     training = model.training
     model.eval()
@@ -226,15 +226,15 @@ def _check_family(folder: ModelFolder) -> None:
 def _load(folder: ModelFolder) -> Any:
     loader = transformers().AutoModelForMaskedLM
     config = hub_models.configuration(folder)
-    with hub_models.told("model", folder):
-        meta = hub_models.described(loader, config, folder)
-    limits = hub_models.numbers_of(folder)
+    with hub_models.loading_errors("model", folder):
+        meta = hub_models.empty_model(loader, config, folder)
+    limits = hub_models.integer_keys(folder)
     loaded = hub_models.load_model(meta, config, folder, limits=limits, dtype="float32")
     lacking = loaded.lacking
     if lacking:
         names = ", ".join(lacking[:6]) + (", ..." if len(lacking) > 6 else "")
-        said = f"The weights lack {len(lacking)} parameters, which would be drawn at random: {names}."
-        raise _wrong(str(folder.path), said)
+        problem = f"The weights lack {len(lacking)} parameters, which would be drawn at random: {names}."
+        raise _wrong(str(folder.path), problem)
     return loaded.model
 
 
@@ -243,8 +243,8 @@ def _check_finite(module: AtPositions, tokenizer: Tokenizer, where: str) -> None
     with torch.inference_mode():
         logits = module(ids, torch.tensor([[0, 3]]))
     if logits.shape[:2] != (1, 2) or logits.shape[2] < tokenizer.size or not bool(logits.isfinite().all()):
-        said = f"The model gives no {tokenizer.size} finite numbers for a hidden token."
-        raise InputError(said, where=where, hint="Its weights are damaged, or are not those of config.json.")
+        problem = f"The model gives no {tokenizer.size} finite numbers for a hidden token."
+        raise InputError(problem, where=where, hint="Its weights are damaged, or are not those of config.json.")
 
 
 def _wrong(where: str, message: str) -> InputError:

@@ -1,4 +1,4 @@
-"""How is a masked language model trained on one or several languages so that two of them can be compared?
+"""Training of masked language models on one or several languages so that any two can be compared.
 
 Everything random is common to all models of one seed: initial weights, and for each language the order of its windows
 and what is hidden in them. What differs between the model of a language and that of a pair is then the other language.
@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from probes.core.random_streams import stream
 from probes.language_models.masked_lm import MaskedLM, Network
-from probes.language_models.token_windows import Windows, hidden, masked_positions
+from probes.language_models.token_windows import Windows, hide_tokens, masked_positions
 
 Budget = Literal["same-data", "same-total"]
 Floats = NDArray[np.float64]
@@ -31,7 +31,7 @@ _BATCH = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How every model of a matrix is trained.
+    """Training settings that all models of a matrix share.
 
     Parameters
     ----------
@@ -57,14 +57,14 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """How a training went: for each language its mean loss (nats per token) over each stretch of the steps."""
+    """Course of a training: for each language its mean loss (nats per token) over each stretch of the steps."""
 
     curves: Mapping[str, tuple[float, ...]]
     finite: bool
 
 
 def rows_of(languages: tuple[str, ...], batch: int, budget: Budget) -> dict[str, int]:
-    """Return the windows of each language in one step.
+    """Return the number of windows of each language in one step.
 
     What cannot be shared out is left out: one language with a window more than another would be hurt less.
 
@@ -123,7 +123,7 @@ def train(
 
 
 class _Feed:
-    """The windows of one language in their order for one seed; a model that takes fewer gets the first of a step."""
+    """Batches of one language's windows in the order of a seed; a smaller share of a step takes its first rows."""
 
     def __init__(self, text: Windows, rows: int, recipe: Recipe, mask: int, generator: torch.Generator) -> None:
         self.text, self.rows, self.recipe, self.mask, self.generator = text, rows, recipe, mask, generator
@@ -132,10 +132,10 @@ class _Feed:
 
     def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor]:
         size = self.recipe.batch
-        # Drawn for a whole batch, so that the first of it meet the same in every model.
+        # Drawn for a whole batch, so that its first rows are the same in every model.
         positions = masked_positions(size, self.text.ids.shape[1], self.recipe.share, self.generator)[0, : self.rows]
         chosen = self.text.ids[self.order[step * size : step * size + self.rows]]
-        ids, answers = hidden(chosen, positions, self.mask)
+        ids, answers = hide_tokens(chosen, positions, self.mask)
         return ids, positions, answers
 
 
@@ -180,7 +180,7 @@ def _set_rates(optimisers: list[torch.optim.Optimizer], step: int, recipe: Recip
 def score(
     network: nn.Module, held: Windows, *, share: float, mask: int, seed: int, code: str, device: str = "cpu"
 ) -> tuple[Floats, Floats]:
-    """Return for every held-out sentence the nats over its hidden tokens, and how many were hidden; (sentences,) each.
+    """Score held-out text: nats over each sentence's hidden tokens, and their number; (sentences,) each.
 
     The hidden tokens depend on the seed and the language alone, never on the model.
     """
@@ -192,7 +192,7 @@ def score(
         for positions in drawn:
             for start in range(0, len(held), _BATCH):
                 part = slice(start, start + _BATCH)
-                ids, answers = hidden(held.ids[part], positions[part], mask)
+                ids, answers = hide_tokens(held.ids[part], positions[part], mask)
                 found = _nats(network, ids.to(device), positions[part].to(device), answers.to(device))
                 owner = held.sentence[part].long().gather(1, positions[part]).flatten().numpy()
                 nats += np.bincount(owner, found.cpu().double().flatten().numpy(), minlength=held.sentences)

@@ -1,4 +1,4 @@
-"""What does a model of some languages lose on each of them? One job trains one model and keeps what it scored.
+"""Jobs of the interference matrix: each trains one model on some languages and keeps its held-out losses.
 
 A finished model is a small JSON under the hash of its whole configuration: no weights, but the nats of every held-out
 sentence, from which all numbers of the matrix are made. Whoever asks for it again, here or elsewhere, trains nothing.
@@ -21,7 +21,7 @@ from probes.language_models.masked_models import read_masked_model
 from probes.language_models.masked_training import CURVE, Recipe, held_positions, score, train
 from probes.language_models.model_results import Results
 from probes.language_models.text_tokenizers import BYTES, Tokenizer, read_tokenizer
-from probes.language_models.token_windows import Windows, cut
+from probes.language_models.token_windows import Windows, cut_windows
 
 VERSION = 2
 """Raised whenever training or scoring changes, so that no model made otherwise is taken for these."""
@@ -43,14 +43,14 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """Where the texts of the languages lie, and how they are divided.
+    """Folder and division of the languages' texts.
 
     Parameters
     ----------
     hashes
         SHA-256 of each language's file, by code.
     seed, train_bytes, held_bytes
-        What decides which sentences are held out and, of a large file, which are trained on.
+        Settings that decide which sentences are held out and, of a large file, which are trained on.
     tokenizer, tokenizer_hash
         A tokenizer.json, None for bytes; its SHA-256.
     window
@@ -69,7 +69,7 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One model: what it is trained on, how, and where what it scored is kept; small enough to be sent anywhere.
+    """Job of one model: training languages, settings, and where its losses are kept; small enough to send anywhere.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Job:
 
     @property
     def key(self) -> dict[str, Any]:
-        """Return all that what it scores depends on; no path is among it, and no other language."""
+        """Everything that the losses depend on; no path is among it, and no other language."""
         corpus = self.corpus
         used = sorted({*self.codes, *self.scored})
         return {
@@ -122,7 +122,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What is known of a held-out text: hidden tokens of each sentence, tokens a byte, share of unknown tokens."""
+    """Facts of a held-out text: hidden tokens of each sentence, tokens a byte, share of unknown tokens."""
 
     masked: tuple[int, ...]
     tokens_per_byte: float
@@ -130,7 +130,7 @@ class Held:
 
 
 def fit(job: Job) -> str:
-    """Train and score one model unless that was done before; return "trained" or "diverged".
+    """Train and score one model unless its result exists; return "trained" or "diverged".
 
     Raises
     ------
@@ -140,7 +140,7 @@ def fit(job: Job) -> str:
         Where there is no room for what it scored.
     """
     found = None
-    # What to hold a result against is dear: it is made only where there is one.
+    # The facts that a result is checked against are expensive: they are computed only where there is one.
     if job.results.has(job.key):
         tokenizer = _network(job)[1] if job.start is not None else tokenizer_of(job.corpus)
         held = {code: held_of(job, code, tokenizer) for code in job.scored}
@@ -152,7 +152,7 @@ def fit(job: Job) -> str:
 
 
 def held_of(job: Job, code: str, tokenizer: Tokenizer) -> Held:
-    """Return what is known of a language's held-out text before any model is asked."""
+    """Compute the facts of a language's held-out text, which need no model."""
     held = windows_of(job.corpus, code, tokenizer, job.cache)[1]
     positions = held_positions(held, share=job.recipe.share, seed=job.corpus.seed, code=code)
     owner = torch.stack([held.sentence.long().gather(1, one) for one in positions])
@@ -165,12 +165,12 @@ def held_of(job: Job, code: str, tokenizer: Tokenizer) -> Held:
 
 
 def check_value(value: Mapping[str, Any], job: Job, held: Mapping[str, Held]) -> None:
-    """Refuse what cannot have been kept of this model, whoever wrote it.
+    """Refuse a stored result that cannot be of this model.
 
     Raises
     ------
     ValueError
-        Where anything contradicts what is known without the model: languages, hidden tokens, stretches of training.
+        Where anything contradicts the facts known without the model: languages, hidden tokens, stretches of training.
     """
     status, losses, curves = value.get("status"), value.get("losses"), value.get("curves")
     if status not in (TRAINED, DIVERGED) or not isinstance(losses, dict) or not isinstance(curves, dict):
@@ -194,7 +194,7 @@ def check_value(value: Mapping[str, Any], job: Job, held: Mapping[str, Held]) ->
 
 
 def _numbers(values: object, count: int) -> bool:
-    """Tell whether these are so many numbers as a loss can be."""
+    """Tell whether this is a list of `count` plausible losses."""
     return (
         isinstance(values, list)
         and len(values) == count
@@ -203,13 +203,13 @@ def _numbers(values: object, count: int) -> bool:
 
 
 def measure(job: Job, advance: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    """Train and score one model, and return what is kept of it."""
+    """Train and score one model, and return the result to be kept."""
     network, tokenizer = _network(job)
     parameters = sum(weight.numel() for weight in network.parameters())
     texts = {code: windows_of(job.corpus, code, tokenizer, job.cache) for code in {*job.codes, *job.scored}}
     curves: Mapping[str, tuple[float, ...]] = {}
     if job.recipe.steps:
-        went = train(
+        course = train(
             network,
             {code: texts[code][0] for code in job.codes},
             job.recipe,
@@ -219,9 +219,9 @@ def measure(job: Job, advance: Callable[[], None] = lambda: None) -> dict[str, A
             dtype=getattr(torch, job.dtype),
             advance=advance,
         )
-        if not went.finite:
+        if not course.finite:
             return {"status": DIVERGED, "losses": {}, "curves": {}, "parameters": parameters}
-        curves = went.curves
+        curves = course.curves
     losses: dict[str, Any] = {}
     for code in job.scored:
         held = texts[code][1]
@@ -237,7 +237,7 @@ def measure(job: Job, advance: Callable[[], None] = lambda: None) -> dict[str, A
         if not np.isfinite(nats).all():
             return {"status": DIVERGED, "losses": {}, "curves": {}, "parameters": parameters}
         losses[code] = {
-            # Seven digits are what float32 bears.
+            # float32 carries seven digits.
             "nats": [float(f"{value:.7g}") for value in nats],
             "masked": [int(count) for count in masked],
             "tokens_per_byte": held.tokens / held.bytes,
@@ -309,7 +309,9 @@ def _cut_sides(corpus: Corpus, code: str, tokenizer: Tokenizer) -> dict[str, tor
 
 
 def _cut(lines: tuple[bytes, ...], tokenizer: Tokenizer, length: int) -> Windows:
-    return cut(tokenizer.encode(lines), [len(line) for line in lines], separator=tokenizer.separator, length=length)
+    return cut_windows(
+        tokenizer.encode(lines), [len(line) for line in lines], separator=tokenizer.separator, length=length
+    )
 
 
 def _kept(one: Windows) -> list[tuple[str, torch.Tensor]]:

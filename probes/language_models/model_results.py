@@ -1,4 +1,4 @@
-"""Which models are finished, and what was measured on them? One small JSON file a model, whichever machine wrote it.
+"""Results of finished models, one small JSON file each, shared by several machines.
 
 A file is named by the hash of everything that the model depends on, and says so inside: `key`, `sha256` of the
 value, `value`. It is written beside its place and renamed into it, so that a run killed at any moment leaves a whole
@@ -28,10 +28,10 @@ _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A folder of results that is read and written, and others, of other machines, that are only read.
+    """A writable folder of results, and folders of other machines that are only read.
 
     A result that is found in another folder is copied into the own one, which is whole from then on without the
-    others. A damaged file counts as absent and is told by `problems`: its model is trained again, which mends it.
+    others. A damaged file counts as absent and is listed by `problems`: its model is trained again, which replaces it.
 
     Parameters
     ----------
@@ -43,22 +43,22 @@ class Results:
 
     folder: Path
     also: tuple[Path, ...] = ()
-    _met: dict[Path, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _rejected: dict[Path, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def path(self, key: object) -> Path:
-        """Return where the result of a key stands in the own folder, whether it is there or not."""
-        return self.folder / _place(key)
+        """Return the path of a key's result in the own folder, whether it exists or not."""
+        return self.folder / _relative_path(key)
 
     def has(self, key: object) -> bool:
-        """Tell whether a file in any of the folders looks like the key's whole result; `read` looks at all of it."""
+        """Tell whether a file in any folder looks like the key's whole result; only `read` checks all of it."""
         return any(_looks_whole(path, key) for path in self._paths(key))
 
-    def found(self, keys: Sequence[object]) -> set[int]:
-        """Return the places, from 0, of the keys that `has` knows; only both ends of each file are read."""
-        return {place for place, key in enumerate(keys) if self.has(key)}
+    def finished(self, keys: Sequence[object]) -> set[int]:
+        """Return the indices of the keys that `has` finds; only both ends of each file are read."""
+        return {index for index, key in enumerate(keys) if self.has(key)}
 
     def read(self, key: object, check: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any] | None:
-        """Return the value written under a key, or None where no folder holds a whole one.
+        """Read the value of a key; None where no folder holds a whole one.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class Results:
             except _ABSENT:
                 continue
             except (OSError, ValueError, RecursionError) as error:
-                self._met[path] = str(error)
+                self._rejected[path] = str(error)
                 continue
             if path != self.path(key):
                 self.write(key, value)
@@ -86,7 +86,7 @@ class Results:
         return None
 
     def write(self, key: object, value: Mapping[str, Any]) -> None:
-        """Write a result whole or not at all, in place of one that is there.
+        """Write a result atomically, over one that exists.
 
         Raises
         ------
@@ -100,8 +100,8 @@ class Results:
         data = _document(key, value)
         path = self.path(key)
         if len(data) > MOST_BYTES:
-            said = f"The result of one model has {len(data)} bytes; {MOST_BYTES} can be kept."
-            raise InputError(said, where=str(path), hint="Hold out less text.")
+            message = f"The result of one model has {len(data)} bytes; {MOST_BYTES} can be kept."
+            raise InputError(message, where=str(path), hint="Hold out less text.")
         # Not tempfile: its files are the writer's alone, and a merge may be another user's.
         part = path.parent / f"{_PART}{uuid4().hex}"
         try:
@@ -118,21 +118,21 @@ class Results:
                 hint="Make room or name another folder, then run the same command again: it resumes.",
             ) from error
         finally:
-            # Where the folder cannot be reached any more, the first error says so.
+            # If the folder cannot be reached any more, the first error reports it.
             with suppress(OSError):
                 part.unlink(missing_ok=True)
 
     def problems(self) -> tuple[str, ...]:
-        """Return what `read` met and did not take, `file: why`, and the other folders that are not there."""
+        """Return the files that `read` rejected, as `file: why`, and the other folders that do not exist."""
         missing = (f"{folder}: there is no such folder" for folder in self.also if not folder.is_dir())
-        return (*missing, *(f"{path}: {why}" for path, why in sorted(self._met.items())))
+        return (*missing, *(f"{path}: {why}" for path, why in sorted(self._rejected.items())))
 
     def _paths(self, key: object) -> Iterator[Path]:
-        place = _place(key)
-        return (folder / place for folder in (self.folder, *self.also))
+        relative = _relative_path(key)
+        return (folder / relative for folder in (self.folder, *self.also))
 
 
-def _place(key: object) -> Path:
+def _relative_path(key: object) -> Path:
     name = sha256_json(key)
     return Path(name[:2], f"{name}.json")
 
@@ -175,7 +175,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _value(data: bytes, key: object) -> dict[str, Any]:
-    """Return the value in a file's bytes; whatever is wrong with them is a ValueError or RecursionError."""
+    """Parse and check a file's bytes; any fault is a ValueError or RecursionError."""
     try:
         content = json.loads(data)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""How is text cut into the tokens of a language model: into bytes, by a tokenizer.json, or by one trained on it?
+"""Tokenizers: bytes, a tokenizer.json, or byte-level BPE trained on the corpus.
 
 A tokenizer.json is a table of tokens and rules, read by the library that writes it; nothing in it is run. Its limits
 of length, its padding and its random merges are switched off, so that the same text always gives the same tokens.
@@ -36,12 +36,12 @@ _PIECES = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tokenizer:
-    """What cuts text into tokens.
+    """A tokenizer with the marks of a masked language model.
 
     Parameters
     ----------
     name, sha256
-        What it is called, and a hash of all that ids depend on.
+        Its name, and a hash of everything that ids depend on.
     size
         Ids are 0 to size - 1, the two marks below among them.
     mask, separator
@@ -53,7 +53,7 @@ class Tokenizer:
     before, after
         Ids that its template puts around a text; `encode` does not.
     notes
-        What of a text its tokens do not tell, in words.
+        Properties of a text that its tokens lose, in words.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Tokenizer:
     _rules: Any = field(default=None, repr=False)
 
     def encode(self, lines: Sequence[bytes]) -> list[Ids]:
-        """Return the ids of each sentence, given in UTF-8; no separators, no marks around it, nothing cut.
+        """Return the ids of each sentence, given in UTF-8, without separators or template and never cut.
 
         Raises
         ------
@@ -83,8 +83,8 @@ class Tokenizer:
             return [np.frombuffer(line, dtype=np.uint8).astype(np.int32) for line in lines]
         # A text that spells "[SEP]" means these letters. Set here, since a copy sent to a worker forgets it.
         self._rules.encode_special_tokens = True
-        texts = [self._decoded(place, line) for place, line in enumerate(lines, start=1)]
-        with _told(self.name):
+        texts = [self._decoded(number, line) for number, line in enumerate(lines, start=1)]
+        with _refusals(self.name):
             # One by one, which is faster than a batch on one core: a batch would start threads, and a fork loses those.
             found = [np.array(self._rules.encode(text, add_special_tokens=False).ids, np.int32) for text in texts]
         for text, ids in zip(texts, found, strict=True):
@@ -97,7 +97,7 @@ class Tokenizer:
         return found
 
     def unknown_share(self, ids: Sequence[Ids]) -> float:
-        """Return the share of tokens that stand for text which the tokenizer does not know; 0 where there are none.
+        """Return the share of unknown tokens; 0 where there are no tokens.
 
         >>> BYTES.unknown_share(BYTES.encode([b"ab"]))
         0.0
@@ -107,12 +107,12 @@ class Tokenizer:
             return 0.0
         return sum(int((row == self.unknown).sum()) for row in ids) / tokens
 
-    def _decoded(self, place: int, line: bytes) -> str:
+    def _decoded(self, number: int, line: bytes) -> str:
         try:
             return line.decode()
         except UnicodeDecodeError as error:
-            said = f"Sentence {place} is not UTF-8: it holds the byte 0x{line[error.start]:02x}."
-            raise InputError(said, where=self.name, hint="Save the corpus as UTF-8.") from None
+            message = f"Sentence {number} is not UTF-8: it holds the byte 0x{line[error.start]:02x}."
+            raise InputError(message, where=self.name, hint="Save the corpus as UTF-8.") from None
 
 
 BYTES = Tokenizer(name="bytes", sha256=sha256_json(["bytes", 257, 256, 10]), size=257, mask=256, separator=10)
@@ -135,19 +135,19 @@ def read_tokenizer(path: Path) -> Tokenizer:
         check_links(path)
     content = tokenizer_content(file)
     rules = _rules(file)
-    with _told(str(file)):
+    with _refusals(str(file)):
         ids = rules.get_vocab()
     size = max(ids.values(), default=-1) + 1
     if not 1 < size <= MOST_TOKENS:
-        said = f"It has {size} tokens; 2 to {MOST_TOKENS} can be used."
-        raise InputError(said, where=f"{file}, model.vocab", hint=AGAIN)
+        message = f"It has {size} tokens; 2 to {MOST_TOKENS} can be used."
+        raise InputError(message, where=f"{file}, model.vocab", hint=AGAIN)
     _check_whole(content["model"], content, str(file))
     names = _names(file.parent) if path.is_dir() else {}
     mask = _first_id(ids, [names.get("mask_token", ""), *_MASKS])
     ends = [names.get("sep_token", ""), names.get("eos_token", ""), *_SEPARATORS]
     separator = _first_id(ids, [name for name in ends if ids.get(name) != mask])
     unknown = _unknown(content["model"], ids)
-    with _told(str(file)):
+    with _refusals(str(file)):
         before, after = _template(rules)
         newline = rules.encode("\n", add_special_tokens=False).ids
         notes = _notes(rules)
@@ -199,8 +199,8 @@ def train_bpe(texts: Mapping[str, Sequence[bytes]], size: int) -> bytes:
     totals = {code: sum(map(len, lines)) for code, lines in texts.items()}
     empty = [code for code in sorted(totals) if not totals[code]]
     if empty or not totals:
-        said = f"There is no text of {empty[0]!r}." if empty else "There is no text."
-        raise InputError(said, where="texts of the vocabulary", hint="Give sentences of every language.")
+        message = f"There is no text of {empty[0]!r}." if empty else "There is no text."
+        raise InputError(message, where="texts of the vocabulary", hint="Give sentences of every language.")
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     whole = Tokenizer(models.BPE())
@@ -227,8 +227,8 @@ def _share(code: str, lines: Sequence[bytes], room: int) -> Iterator[str]:
             try:
                 yield line.decode()
             except UnicodeDecodeError:
-                said = f"A sentence of {code!r} is not UTF-8: {ascii(line[:60])[2:-1]}."
-                raise InputError(said, where="texts of the vocabulary", hint="Save the corpus as UTF-8.") from None
+                message = f"A sentence of {code!r} is not UTF-8: {ascii(line[:60])[2:-1]}."
+                raise InputError(message, where="texts of the vocabulary", hint="Save the corpus as UTF-8.") from None
 
 
 @contextmanager
@@ -245,12 +245,12 @@ def _one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
-    """Turn whatever the library raises on strange rules into an error that names their file."""
+def _refusals(where: str) -> Iterator[None]:
+    """Turn any error of the library into a refusal that names the file of the rules."""
     try:
         yield
     except BaseException as error:
-        # Where its Rust code gives up, what is raised is no Exception.
+        # A panic of its Rust code is a BaseException, not an Exception.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
@@ -260,19 +260,19 @@ def _told(where: str) -> Iterator[None]:
 def _rules(file: Path) -> Any:
     from tokenizers import Tokenizer
 
-    with _told(str(file)):
+    with _refusals(str(file)):
         rules = Tokenizer.from_str(file.read_text(encoding="utf-8-sig"))
         rules.no_truncation()
         rules.no_padding()
         if getattr(rules.model, "dropout", None) is not None:
             rules.model.dropout = None
-        # What cannot cope with letters that it has never seen says so only when it meets them.
+        # Rules that cannot handle unseen letters fail only when they get some.
         rules.encode("a\u00e9 \u0416\u4e2d", add_special_tokens=False)
     return rules
 
 
 def _check_whole(model: Mapping[str, Any], content: Mapping[str, Any], where: str) -> None:
-    """Refuse BPE that passes over letters which it does not know: a loss would be the lower the more it leaves out."""
+    """Refuse BPE that skips unknown letters: a loss would be the lower the more text it leaves out."""
     if "merges" not in model or model.get("unk_token") is not None:
         return
     from tokenizers import pre_tokenizers
@@ -295,7 +295,7 @@ def _names(folder: Path) -> dict[str, str]:
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         content = read_json(folder / name) if (folder / name).is_file() else {}
         for key, value in content.items() if isinstance(content, dict) else ():
-            # A token with its own rules of spacing stands in an object.
+            # A token with spacing rules of its own is written as an object.
             token = value.get("content") if isinstance(value, dict) else value
             if isinstance(token, str):
                 found[key] = token
@@ -307,8 +307,8 @@ def _first_id(ids: Mapping[str, int], names: Sequence[str]) -> int | None:
 
 
 def _unknown(model: Mapping[str, Any], ids: Mapping[str, int]) -> int | None:
-    place, name = model.get("unk_id"), model.get("unk_token")
-    return place if type(place) is int else ids.get(name) if isinstance(name, str) else None
+    index, name = model.get("unk_id"), model.get("unk_token")
+    return index if type(index) is int else ids.get(name) if isinstance(name, str) else None
 
 
 def _template(rules: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -325,5 +325,5 @@ def _notes(rules: Any) -> tuple[str, ...]:
         return ()
     read = unicodedata.normalize("NFC", rules.normalizer.normalize_str("Xé"))
     lost = {"X": "It reads capitals as small letters", "é": "It takes accents off"}
-    return tuple(f"{said}; the loss does not count what it would take to tell them." for letter, said in lost.items()
-                 if letter not in read)  # fmt: skip
+    changes = [change for letter, change in lost.items() if letter not in read]
+    return tuple(f"{change}; the loss does not count what it would take to tell them." for change in changes)

@@ -1,4 +1,4 @@
-"""How does text become what a masked language model reads: windows of equal length, some of whose tokens are hidden?
+"""Windows of equal length cut from tokenized text, and the choice of tokens to hide in them.
 
 Sentences stand one after the other with a separator after each; the stream is cut into windows, so that nothing is
 padded. In held-out windows every token knows its sentence, since sentences are what intervals are made over.
@@ -26,7 +26,7 @@ class Windows:
     sentences
         Sentences of the text; the last of them may lie behind the last whole window.
     tokens, bytes
-        Size of the windowed text: tokens, and the bytes of UTF-8 that they stand for.
+        Size of the windowed text: tokens, and the bytes of UTF-8 that they encode.
     """
 
     ids: Tensor
@@ -39,8 +39,8 @@ class Windows:
         return len(self.ids)
 
 
-def cut(encoded: Sequence[Ints], sizes: Sequence[int], *, separator: int, length: int) -> Windows:
-    """Cut sentences, as ids, into windows; what does not fill the last window is left out.
+def cut_windows(encoded: Sequence[Ints], sizes: Sequence[int], *, separator: int, length: int) -> Windows:
+    """Cut sentences, as ids, into windows; an incomplete last window is left out.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def cut(encoded: Sequence[Ints], sizes: Sequence[int], *, separator: int, length
 
     Examples
     --------
-    >>> made = cut([np.array([1, 2, 3]), np.array([4])], [3, 1], separator=0, length=3)
+    >>> made = cut_windows([np.array([1, 2, 3]), np.array([4])], [3, 1], separator=0, length=3)
     >>> made.ids.tolist(), made.sentence.tolist(), made.bytes
     ([[1, 2, 3], [0, 4, 0]], [[0, 0, 0], [0, 1, 1]], 6.0)
     """
@@ -61,7 +61,7 @@ def cut(encoded: Sequence[Ints], sizes: Sequence[int], *, separator: int, length
     stream[inside] = np.concatenate(encoded) if encoded else stream
     sentence = np.repeat(np.arange(len(encoded), dtype=np.int32), lengths)
     kept = len(stream) // length * length
-    # A sentence that the cut goes through brings the share of its bytes that is kept.
+    # A sentence cut in two counts with the share of its bytes that is kept.
     share = np.bincount(sentence[:kept], minlength=len(encoded)) / lengths
     return Windows(
         ids=torch.from_numpy(stream[:kept].reshape(-1, length)),
@@ -73,7 +73,7 @@ def cut(encoded: Sequence[Ints], sizes: Sequence[int], *, separator: int, length
 
 
 def masked_positions(windows: int, length: int, share: float, generator: torch.Generator, draws: int = 1) -> Tensor:
-    """Return positions to hide, int64, shape (draws, windows, count): as many in every window, no two draws alike.
+    """Draw positions to hide, int64, shape (draws, windows, count): as many in every window, no two draws alike.
 
     Raises
     ------
@@ -93,12 +93,12 @@ def masked_positions(windows: int, length: int, share: float, generator: torch.G
     return order[:, : count * draws].reshape(windows, draws, count).permute(1, 0, 2).contiguous()
 
 
-def hidden(ids: Tensor, positions: Tensor, mask: int) -> tuple[Tensor, Tensor]:
-    """Return the ids with those at the positions hidden, and what stood there; all int64.
+def hide_tokens(ids: Tensor, positions: Tensor, mask: int) -> tuple[Tensor, Tensor]:
+    """Return the ids with the mask at the positions, and the original ids there; all int64.
 
     Examples
     --------
-    >>> hidden(torch.tensor([[5, 6, 7]]), torch.tensor([[2, 0]]), 9)
+    >>> hide_tokens(torch.tensor([[5, 6, 7]]), torch.tensor([[2, 0]]), 9)
     (tensor([[9, 6, 9]]), tensor([[7, 5]]))
     """
     ids = ids.long()

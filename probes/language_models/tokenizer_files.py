@@ -1,6 +1,6 @@
-"""Is this file a tokenizer.json, and may its rules be given to the library that reads them?
+"""Checks of a tokenizer.json before the library that reads it gets its rules.
 
-They are a stranger's: what they could make of a text is bounded before the library, which cannot be stopped, sees them.
+The file may be hostile: how far its rules can grow a text is bounded here, since the library cannot be stopped.
 """
 
 import base64
@@ -24,7 +24,7 @@ AGAIN = "Fetch tokenizer.json again, or save the tokenizer again with save_pretr
 
 
 def tokenizer_content(file: Path) -> Mapping[str, Any]:
-    """Return what a tokenizer.json holds: a model with a vocabulary, and rules that keep a text about as long as it is.
+    """Read and check a tokenizer.json: a model with a vocabulary, and rules that hardly lengthen a text.
 
     Raises
     ------
@@ -42,15 +42,15 @@ def tokenizer_content(file: Path) -> Mapping[str, Any]:
     content = read_json(file)
     model = content.get("model") if isinstance(content, dict) else None
     if not isinstance(content, dict) or not isinstance(model, dict) or not isinstance(model.get("vocab"), dict | list):
-        said = "The file is JSON, but no tokenizer: it has no model with a vocabulary."
-        raise InputError(said, where=str(file), hint="Give a tokenizer.json as the library tokenizers writes it.")
+        message = "The file is JSON, but no tokenizer: it has no model with a vocabulary."
+        raise InputError(message, where=str(file), hint="Give a tokenizer.json as the library tokenizers writes it.")
     _check_growth(content.get("normalizer"), str(file))
     _try(file)
     return content
 
 
 def check_rules(file: Path) -> None:
-    """Refuse a tokenizer.json whose rules could fill the memory; what else it is, its reader says."""
+    """Refuse a tokenizer.json whose rules could fill the memory; other faults are left to its reader."""
     content = read_json(file)
     if isinstance(content, dict):
         _check_growth(content.get("normalizer"), str(file))
@@ -58,7 +58,7 @@ def check_rules(file: Path) -> None:
 
 
 def _try(file: Path) -> None:
-    """Refuse rules that the library cannot read within limits; what it says of others, their reader tells."""
+    """Refuse rules that the library cannot read within limits; other errors are left to the reader."""
     limits = Limits(memory=_MEMORY + 64 * file.stat().st_size, seconds=_SECONDS + file.stat().st_size // 2**21)
     try:
         call(load_rules, str(file), reads=[file], limits=limits, loads=["tokenizers"])
@@ -69,7 +69,7 @@ def _try(file: Path) -> None:
 
 
 def load_rules(file: str) -> None:
-    """Read rules and apply them to a few letters, in a contained child."""
+    """Read rules and apply them to a few letters (run in a contained child)."""
     from tokenizers import Tokenizer
 
     try:
@@ -77,15 +77,15 @@ def load_rules(file: str) -> None:
     except MemoryError:
         raise
     except BaseException as error:
-        # Where its Rust code gives up, what is raised is no Exception.
+        # A panic of its Rust code is a BaseException, not an Exception.
         raise RuntimeError(type(error).__name__) from None
 
 
 def read_json(file: Path) -> object:
-    """Return the value of a JSON file beside a tokenizer, after a look at its size and at how many lists it opens."""
+    """Read a JSON file of a tokenizer, within limits of its size and its number of lists."""
     if file.exists() and not file.is_dir() and (not file.is_file() or file.stat().st_size > LARGEST_FILE):
-        said = f"It has more than {LARGEST_FILE} bytes." if file.is_file() else "This is not an ordinary file."
-        raise InputError(said, where=str(file), hint="Give a tokenizer.json as the library tokenizers writes it.")
+        message = f"It has more than {LARGEST_FILE} bytes." if file.is_file() else "This is not an ordinary file."
+        raise InputError(message, where=str(file), hint="Give a tokenizer.json as the library tokenizers writes it.")
     try:
         text = read_text(file)
     except InputError as error:
@@ -102,7 +102,7 @@ def read_json(file: Path) -> object:
 
 
 def _check_growth(rule: object, where: str) -> None:
-    """Refuse rules that could make gigabytes of a sentence: each may replace what the one before has written."""
+    """Refuse rules that could turn a sentence into gigabytes: each may replace the output of the one before."""
     stack, growth = [rule], 1.0
     while stack:
         found = stack.pop()
@@ -116,16 +116,16 @@ def _check_growth(rule: object, where: str) -> None:
             charsmap = str(found.get("precompiled_charsmap", ""))
             growth *= max(written + between, 1) * max(ahead, 1) * _longest(charsmap[:_LONGEST_MAP])
             if growth > _MOST_GROWTH or len(charsmap) > _LONGEST_MAP:
-                said = "Its rules put so much in the place of a letter that a text could fill the memory."
-                raise InputError(said, where=f"{where}, normalizer", hint="Use a tokenizer that you trust.")
+                message = "Its rules put so much in the place of a letter that a text could fill the memory."
+                raise InputError(message, where=f"{where}, normalizer", hint="Use a tokenizer that you trust.")
 
 
 def _longest(charsmap: str) -> int:
-    """Return the bytes of the longest text that a map of SentencePiece puts in the place of a letter; 1 at least."""
+    """Return the length in bytes of the longest replacement in a SentencePiece map; 1 at least."""
     try:
         data = base64.b64decode(charsmap)
     except ValueError:
-        # The library says what is wrong with it.
+        # The library reports the error.
         return 1
-    # The size of a table of places, the table, and then the texts, each ended by NUL.
+    # The format: the size of a table of offsets, the table, and then the texts, each ended by NUL.
     return max(1, *map(len, data[4 + int.from_bytes(data[:4], "little") // 4 * 4 :].split(b"\0")))

@@ -1,4 +1,4 @@
-"""Which network do these weights belong to, and how is it built from their shapes?
+"""Recognise the architecture that weights belong to, and build it from their shapes.
 
 Widths, classes and channels are read off the weights; what a name fixes is the order of the layers and their number.
 """
@@ -27,7 +27,7 @@ _MOST_SHOWN = 4
 
 
 def build(arch: str, tensors: Mapping[str, Tensor]) -> nn.Module:
-    """Return the network of a name with these weights, float32, without any normalisation of its input.
+    """Build the named network with these weights, float32, without any normalisation of its input.
 
     Raises
     ------
@@ -66,17 +66,17 @@ def fit(module: nn.Module, tensors: Mapping[str, Tensor], name: str) -> dict[str
         Where a weight is missing, left over or of another shape; all three kinds are listed.
     """
     needed = {key: value for key, value in module.state_dict().items() if isinstance(value, Tensor)}
-    given = {key: value for key, value in tensors.items() if not key.endswith(_COUNTER)}
-    missing = [key for key in needed if key not in given and not key.endswith(_COUNTER)]
-    extra = [key for key in given if key not in needed]
-    wrong = [key for key in needed if key in given and given[key].shape != needed[key].shape]
-    shapes = [f"{key} is {_shown(given[key])} in place of {_shown(needed[key])}" for key in wrong]
+    weights = {key: value for key, value in tensors.items() if not key.endswith(_COUNTER)}
+    missing = [key for key in needed if key not in weights and not key.endswith(_COUNTER)]
+    extra = [key for key in weights if key not in needed]
+    wrong = [key for key in needed if key in weights and weights[key].shape != needed[key].shape]
+    shapes = [f"{key} is {_shown(weights[key])} in place of {_shown(needed[key])}" for key in wrong]
     listed = (("missing", missing), ("unexpected", extra), ("of another shape", shapes))
     parts = [f"{len(items)} {what} ({_some(items)})" for what, items in listed if items]
     if parts:
         raise _unfit(name, "; ".join(parts))
     counters = {key: torch.zeros_like(value, device="cpu") for key, value in needed.items() if key.endswith(_COUNTER)}
-    return {**given, **counters}
+    return {**weights, **counters}
 
 
 def guess_architecture(tensors: Mapping[str, Tensor]) -> str | None:
@@ -135,11 +135,11 @@ def _skeleton(arch: str, tensors: Mapping[str, Tensor]) -> nn.Module:
     stages = tuple(
         Stage(
             blocks=count,
-            inner=size(f"layer{place}.0.conv1.weight") if deep else 0,
-            out=size(f"layer{place}.0.conv{3 if deep else 2}.weight"),
-            stride=1 if place == 1 else 2,
+            inner=size(f"layer{index}.0.conv1.weight") if deep else 0,
+            out=size(f"layer{index}.0.conv{3 if deep else 2}.weight"),
+            stride=1 if index == 1 else 2,
         )
-        for place, count in enumerate(blocks, start=1)
+        for index, count in enumerate(blocks, start=1)
     )
     head = "linear" if arch in _DEPTHS and "linear.weight" in tensors else "fc"
     kinds = [kind for kind in ("downsample", "shortcut") if any(f".{kind}.0." in name for name in tensors)]
@@ -161,7 +161,7 @@ def _blocks(tensors: Mapping[str, Tensor]) -> tuple[int, ...]:
         match = _BLOCK.fullmatch(name)
         if match:
             found.setdefault(int(match[1]), set()).add(int(match[2]))
-    return tuple(len(found[place]) for place in sorted(found))
+    return tuple(len(found[index]) for index in sorted(found))
 
 
 def _size(tensors: Mapping[str, Tensor], name: str, axis: int, arch: str) -> int:
@@ -189,7 +189,7 @@ def _shown(tensor: Tensor) -> str:
 
 
 def _some(items: Sequence[str]) -> str:
-    # Names are a stranger's text: a control character among them would reach the terminal.
+    # Names are untrusted text: a control character in them would reach the terminal.
     shown = [ascii(item)[1:-1][:80] for item in items[:_MOST_SHOWN]]
     return ", ".join(shown) + (", ..." if len(items) > _MOST_SHOWN else "")
 

@@ -1,4 +1,4 @@
-"""Which model is meant, and can its weights be trusted to be weights?
+"""Find a model folder or checkpoint, and read its weights without running code.
 
 A model folder is checked before anything is loaded from it: config.json names a family, every weight file is
 there, whole and inside the folder, and none needs code to be run. Pickles are read by the restricted reader of
@@ -21,7 +21,7 @@ from probes.files.opening import advise, read_head
 from probes.files.pickles import read_pickle
 from probes.files.safe_tensors import check_safetensors, read_safetensors
 from probes.files.text import read_text
-from probes.files.weights import bare, check_held, entries, unwrap
+from probes.files.weights import check_held, entries, unwrap, without_prefixes
 from probes.models.model_configs import check_config
 
 if TYPE_CHECKING:
@@ -96,11 +96,11 @@ def load_state_dict(path: Path) -> "dict[str, Tensor]":
     InputError
         Where the file is no checkpoint, is damaged, or would run code.
     """
-    return bare(read_checkpoint(path).tensors)
+    return without_prefixes(read_checkpoint(path).tensors)
 
 
 def read_checkpoint(path: Path, *, held: bool = True) -> Checkpoint:
-    """Read a checkpoint's tensors by the names that stand in it, and what else stands beside them.
+    """Read a checkpoint's tensors by the names in the file, and the keys beside them.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def read_checkpoint(path: Path, *, held: bool = True) -> Checkpoint:
 
 
 def read_weights(folder: ModelFolder) -> "dict[str, Any]":
-    """Return what the weight files of a folder hold by name, on the CPU: of these files and no others.
+    """Read the tensors of a folder's checked weight files by name, on the CPU, and no other file.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def _download(reference: str) -> Path:
 
 
 def _check_folder(folder: Path, reference: str) -> ModelFolder:
-    # Before anything is read through one.
+    # Links are checked before anything is read through one.
     check_links(folder)
     config = _read_config(folder)
     check_config(folder, config)
@@ -242,13 +242,13 @@ def _read_json(path: Path) -> object:
             raise InputError(f"It has more than {_LARGEST_JSON} bytes.", where=str(path), hint=_AGAIN)
         return parse_json(read_text(path), str(path), largest=LARGEST_SETTING)
     except InputError as error:
-        # The readers' advice is about tables.
+        # The hint of the reader is about tables.
         advise(error, path, _AGAIN)
         raise
 
 
 def check_links(folder: Path) -> None:
-    """Refuse a link that leaves a model's folder, but into the blobs of the hub's own cache.
+    """Refuse links out of a model's folder, other than into the blobs of the hub's own cache.
 
     Raises
     ------
@@ -325,10 +325,10 @@ def count_parameters(folder: ModelFolder) -> int:
 def contradiction(
     folder: ModelFolder, mismatched: list[tuple[str, Sequence[int], Sequence[int]]], known: Iterable[str]
 ) -> InputError:
-    """Return the error that says which size differs, and which keys of the configuration have the other one."""
-    name, held, asked = mismatched[0]
-    keys = [key for key in known if folder.config.get(key) in set(asked) - set(held)]
-    sizes = [" x ".join(str(size) for size in shape) for shape in (held, asked)]
+    """Return the refusal that says which size differs, and which keys of the configuration have the other one."""
+    name, held, wanted = mismatched[0]
+    keys = [key for key in known if folder.config.get(key) in set(wanted) - set(held)]
+    sizes = [" x ".join(str(size) for size in shape) for shape in (held, wanted)]
     more = f"; {len(mismatched) - 1} more parameters differ" if len(mismatched) > 1 else ""
     return InputError(
         f"{name} is {sizes[0]} in the weights, config.json asks for {sizes[1]}{more}.",

@@ -1,4 +1,4 @@
-"""Load a Hugging Face model from a folder that nobody vouches for.
+"""Load a Hugging Face model from an untrusted folder.
 
 Only files on this disk, no code of theirs, no more memory than the weight files account for, and no parameter that
 the weights do not bring: what transformers would fill with random numbers is refused. transformers is handed the
@@ -28,11 +28,11 @@ _INFORMED = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 
 
 @contextmanager
-def told(what: str, folder: ModelFolder, hint: str = TOGETHER) -> Iterator[None]:
-    """Turn whatever transformers raises on a strange folder into an error that names it."""
+def loading_errors(what: str, folder: ModelFolder, hint: str = TOGETHER) -> Iterator[None]:
+    """Turn whatever transformers raises on an untrusted folder into an error that names it."""
     try:
         yield
-    except MilesError:
+    except (MilesError, MemoryError):
         raise
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
@@ -40,8 +40,8 @@ def told(what: str, folder: ModelFolder, hint: str = TOGETHER) -> Iterator[None]
 
 
 @contextmanager
-def limited(what: str, file: Path) -> Iterator[None]:
-    """Refuse a file that asks transformers for more than limits, whatever it looks like.
+def within_limits(what: str, file: Path) -> Iterator[None]:
+    """Turn an exceeded limit of memory or time into a refusal that names the file.
 
     Parameters
     ----------
@@ -55,16 +55,16 @@ def limited(what: str, file: Path) -> Iterator[None]:
         raise InputError(f"The {what} cannot be made: {error.text}.", where=str(file), hint=_TRUST) from None
 
 
-def _described(folder: ModelFolder) -> AbstractContextManager[None]:
-    return limited("model that it describes", folder.path / "config.json")
+def _within_limits(folder: ModelFolder) -> AbstractContextManager[None]:
+    return within_limits("model that it describes", folder.path / "config.json")
 
 
-def numbers_of(folder: ModelFolder) -> list[str]:
-    """Return the keys of a configuration that hold whole numbers: one of them may be what contradicts the weights."""
+def integer_keys(folder: ModelFolder) -> list[str]:
+    """Return the keys of a configuration that hold whole numbers, any of which may contradict the weights."""
     return [key for key, value in folder.config.items() if type(value) is int]
 
 
-def described(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str], bool] = lambda name: True) -> Any:
+def empty_model(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str], bool] = lambda name: True) -> Any:
     """Return the model that a configuration describes, without memory for its weights.
 
     Parameters
@@ -77,14 +77,14 @@ def described(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str
     InputError
         Where it has more parameters than the weight files can hold.
     """
-    with _described(folder), torch.random.fork_rng(devices=[]), torch.device("meta"):
+    with _within_limits(folder), torch.random.fork_rng(devices=[]), torch.device("meta"):
         model = loader.from_config(copy.deepcopy(config), trust_remote_code=False)
-    asked = sum(weight.numel() for name, weight in model.named_parameters() if used(name))
+    parameters = sum(weight.numel() for name, weight in model.named_parameters() if used(name))
     held = sum(path.stat().st_size for path in folder.weights)
     # No parameter is stored in less than a byte.
-    if asked > held:
+    if parameters > held:
         raise InputError(
-            f"config.json describes {asked} parameters; the weights have {held} bytes in all.",
+            f"config.json describes {parameters} parameters; the weights have {held} bytes in all.",
             where=str(folder.path / "config.json"),
             hint=TOGETHER,
         )
@@ -92,20 +92,20 @@ def described(loader: Any, config: Any, folder: ModelFolder, used: Callable[[str
 
 
 def configuration(folder: ModelFolder) -> Any:
-    """Return the configuration of a folder as transformers understands it.
+    """Return the configuration of a folder as transformers parses it.
 
     Raises
     ------
     InputError
         Where it does not.
     """
-    with told("configuration", folder), _described(folder):
+    with loading_errors("configuration", folder), _within_limits(folder):
         return transformers().AutoConfig.from_pretrained(folder.path, **LOCAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model, the weights that it has no use for, and the parameters that the weight files lack, by their names."""
+    """A model, with the names of unused weights and of parameters that the weight files lack."""
 
     model: Any
     unused: list[str]
@@ -115,12 +115,12 @@ class Loaded:
 def load_model(
     meta: Any, config: Any, folder: ModelFolder, *, limits: Iterable[str], dtype: str | None = None
 ) -> Loaded:
-    """Load the model of a folder; the random state is left as it was.
+    """Load the model of a folder; the global random state is left as it was.
 
     Parameters
     ----------
     meta, config
-        The model without weights, of `described`, and the configuration that it was made from.
+        The model without weights, of `empty_model`, and the configuration that it was made from.
     limits
         Keys of the configuration to be named where sizes contradict the weights.
     dtype
@@ -135,8 +135,8 @@ def load_model(
     if type(meta.config) is not type(config):
         config = config.get_text_config()
     # Loading draws numbers for what the weights lack.
-    with told("model", folder), torch.random.fork_rng(devices=[]):
-        # What transformers says of sizes that differ points to a log that nobody sees.
+    with loading_errors("model", folder), torch.random.fork_rng(devices=[]):
+        # For sizes that differ, transformers refers to a log that is not shown.
         model, info = type(meta).from_pretrained(
             None, config=config, state_dict=read_weights(folder), **number, **_INFORMED, **LOCAL
         )
@@ -154,7 +154,7 @@ def load_whole(
     used: Callable[[str], bool] = lambda name: True,
     dtype: str | None = None,
 ) -> Any:
-    """Return the model of a folder, loaded as by `load_model`, all of whose parameters are in the weight files.
+    """Load the model of a folder as `load_model` does, and refuse one with parameters missing in the weight files.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Check the config.json of a Hugging Face folder: values that steer loading, and sizes, before transformers sees them.
+"""Check the config.json of a Hugging Face folder: values that steer loading, and sizes, before transformers sees it.
 
 transformers keeps most keys as plain attributes. A few make it load another file, fetch or import code, or build
 something in a loop; of these only the values listed here are allowed, in the configuration and in all that it contains.
@@ -7,6 +7,7 @@ something in a loop; of these only the values listed here are allowed, in the co
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ _STEERING: Mapping[str, tuple[tuple[object, ...], str]] = {
     # Any other name may be a kernel of the hub, "organisation/name@revision", which is fetched and imported.
     "attn_implementation": (_IMPLEMENTATIONS, "asks for {}, which may be code from elsewhere"),
     "_attn_implementation": (_IMPLEMENTATIONS, "asks for {}, which may be code from elsewhere"),
+    "_attn_implementation_internal": (_IMPLEMENTATIONS, "asks for {}, which may be code from elsewhere"),
     "experts_implementation": (_IMPLEMENTATIONS, "asks for {}, which may be code from elsewhere"),
     "_experts_implementation": (_IMPLEMENTATIONS, "asks for {}, which may be code from elsewhere"),
+    "_experts_implementation_internal": (_IMPLEMENTATIONS, "asks for {}, which may be code from elsewhere"),
     "fusion_config": ((None,), "asks for {}, which may be code from elsewhere"),
     "kernel_config": ((None,), "asks for {}, which may be code from elsewhere"),
     "transformers_weights": ((None,), "names a file to load in place of the one that is checked"),
-    # Another config.json, which could have the one before.
+    # Another config.json, which could again have the key above.
     "configuration_files": ((None,), "names a file to load in place of the one that is checked"),
     "quantization_config": ((None, {}), "says that the weights are quantised"),
     "use_pretrained_backbone": ((None, False), "asks for weights from elsewhere"),
@@ -41,7 +44,7 @@ _NO_SIZES = {"theta", "base"}
 
 
 def check_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Refuse what would load something else than the folder's weights, and sizes beyond belief.
+    """Refuse what would load something else than the folder's weights, and sizes that are implausibly large.
 
     Raises
     ------
@@ -58,15 +61,16 @@ def check_config(folder: Path, config: Mapping[str, Any]) -> None:
             if not any(type(value) is type(one) and value == one for one in allowed):
                 raise _refusal(where, key, why.format(repr(str(value)[:80])))
         most = _largest(key.split("_"))
-        if most is not None and any(type(number) is int and abs(number) > most for number in _items(value)):
+        # Not turned round: nothing compares with NaN.
+        if most is not None and not all(abs(number) <= most for number in _numbers(value)):
             raise _refusal(where, key, f"is larger than {most}")
         # Each part of a model has a depth of its own; layers in a list are more often meant by their numbers.
-        if key.endswith("depths") and sum(number for number in _items(value) if type(number) is int) > _MOST_LAYERS:
+        if key.endswith("depths") and sum(min(abs(one), _MOST_LAYERS + 1) for one in _numbers(value)) > _MOST_LAYERS:
             raise _refusal(where, key, f"asks for more than {_MOST_LAYERS} layers in all")
 
 
 def _largest(words: Sequence[str]) -> int | None:
-    """Return the largest number that a key of these words may have; None where it is no size of a model."""
+    """Return the limit of a size whose key has these words; None where the key is not a size of a model."""
     # A largest depth is a distance in a picture; a convolution may be "depth separable".
     last = words[-1] in ("layer", "depth", "depths") and words[-2:] not in (["max", "depth"], ["min", "depth"])
     if last or not {"layers", "blocks"}.isdisjoint(words):
@@ -79,8 +83,18 @@ def _largest(words: Sequence[str]) -> int | None:
     return _MOST_WIDE if wide else None
 
 
-def _items(value: object) -> list[Any]:
-    return value if type(value) is list else [value]
+def _numbers(value: object) -> Iterator[float]:
+    """Yield the numbers of a value, of lists in lists too, and those that are written as texts."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, list):
+            waiting += item
+        elif type(item) is int or type(item) is float:
+            yield item
+        elif isinstance(item, str):
+            with suppress(ValueError):
+                yield float(item)
 
 
 def _walk(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -1,6 +1,6 @@
-"""How is a network had that only code can give: TorchScript, an exported program, or a function of the user?
+"""Load networks that need code to be run: TorchScript, an exported program, or a factory of the user.
 
-Nothing here is safe with a file or a function that is not trusted; whoever calls has asked for permission.
+Nothing here is safe with an untrusted file or function; the caller has asked for permission.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from probes.core.hashing import sha256_file, sha256_folder
 
 
 class Program(nn.Module):
-    """A network whose mode was fixed when it was exported; `train` and `eval` leave it as it is."""
+    """An exported network, whose mode is fixed; `train` and `eval` leave it as it is."""
 
     def __init__(self, program: nn.Module) -> None:
         super().__init__()

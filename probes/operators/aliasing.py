@@ -1,7 +1,7 @@
-"""How far is an activation on a grid from the same activation of the field between its nodes?
+"""Measure the aliasing of an activation: on a grid, against the same activation of the continuous field.
 
-An activation makes frequencies that the grid cannot hold; at the nodes they pass for lower ones. What the activation
-would be without that is had on a finer grid, filtered there and taken back (Bartolucci et al. 2023, arXiv 2305.19913).
+An activation makes frequencies that the grid cannot hold; at the nodes they pass for lower ones. What it would be
+without that is computed on a finer grid, filtered there and taken back (Bartolucci et al. 2023, arXiv 2305.19913).
 """
 
 import math
@@ -20,7 +20,7 @@ _COPIES = 5
 
 
 def activation_aliasing(before: Tensor, function: Activation, factor: int = 4) -> tuple[Tensor, Tensor]:
-    """Measure the aliasing of a pointwise activation on a periodic grid, and what it makes beyond the grid's reach.
+    """Return the aliasing of a pointwise activation on a periodic grid, and its energy beyond the grid's frequencies.
 
     With v the field, U its trigonometric interpolation onto a grid `factor` times as fine, P the ideal filter that
     keeps |k| <= floor((n - 1) / 2) on every axis and D the restriction to the nodes, the two are

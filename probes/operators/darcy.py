@@ -1,4 +1,4 @@
-"""Where does water press in porous ground? Random fields of two permeabilities, and the pressure solved from each.
+"""Samples of Darcy flow: random fields of two permeabilities, and the pressure solved from each.
 
 The flow obeys -div(a grad u) = 1 on the unit square with u = 0 on its edge (Darcy flow as in Li et al. 2021, arXiv
 2010.08895, section 5.2). All grids are closed: node i lies at i / (size - 1), both edges included.
@@ -101,8 +101,8 @@ def stiffness(coefficient: NDArray[np.floating]) -> sparse.csc_array:
     columns = np.concatenate([node[1:].ravel(), node[:, 1:].ravel()])
     faces = -np.concatenate([down[1:-1].ravel(), across[:, 1:-1].ravel()])
     values = np.concatenate([centre.ravel(), faces, faces])
-    places = np.concatenate([node.ravel(), rows, columns]), np.concatenate([node.ravel(), columns, rows])
-    return sparse.csc_array((values, places), shape=(centre.size, centre.size))
+    positions = np.concatenate([node.ravel(), rows, columns]), np.concatenate([node.ravel(), columns, rows])
+    return sparse.csc_array((values, positions), shape=(centre.size, centre.size))
 
 
 def _field(size: int, seed: int, number: int) -> NDArray[np.float64]:

@@ -1,6 +1,6 @@
 """A small Fourier neural operator for flow through porous ground, laid out as Li et al. 2021 (arXiv 2010.08895) do.
 
-Answers "what would a trained operator do on a finer grid?" within minutes on two cores.
+It shows within minutes on two cores what a trained operator does on a finer grid.
 """
 
 from collections.abc import Iterator, Sequence
@@ -93,21 +93,21 @@ def train(
 def _batches(
     inputs: Sequence[Tensor], targets: Sequence[Tensor], batch: int, stream: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Deal the samples of every grid into batches, in random order."""
+    """Yield batches of samples, each of one grid, in random order."""
     parts = [
         (grid, part)
         for grid, fields in enumerate(inputs)
         for part in torch.randperm(len(fields), generator=stream).split(batch)
     ]
-    for place in torch.randperm(len(parts), generator=stream).tolist():
-        grid, part = parts[place]
+    for index in torch.randperm(len(parts), generator=stream).tolist():
+        grid, part = parts[index]
         axes = [axis for axis in (2, 3) if torch.rand((), generator=stream) < 0.5]
         # A mirrored flow is a flow, and mirrored nodes of a closed grid are its nodes.
         yield inputs[grid][part].flip(axes), targets[grid][part].flip(axes)
 
 
 def li_state(operator: FourierOperator) -> dict[str, Tensor]:
-    """Return the weights under the names that scripts of this family save them by: fc0, conv0, w0, ..., fc1, fc2."""
+    """Return the weights under the names of the published scripts: fc0, conv0, w0, ..., fc1, fc2."""
     state: dict[str, Tensor] = {}
     _name(state, ("fc0",), operator.lift)
     for number, module in enumerate(operator.blocks):

@@ -1,4 +1,4 @@
-"""How is a stored array read as channels on a grid: which axis holds the channels, which one time?"""
+"""Read a stored array as channels on a grid: find its axes of channels and of time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Order = Literal["ng", "ncg", "ngc", "ntg", "ngt", "ntgv"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channels:
-    """Arrays of a file, seen as one of the shape (n, channels, *grid).
+    """Arrays of a file as one of the shape (n, channels, *grid).
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Channels:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What the network works on: the dimensions of its grid, channels that it can take, those that it gives."""
+    """The dimensions of a network's grid, its possible numbers of input channels, and its output channels."""
 
     dimensions: int
     fields: tuple[int, ...]
@@ -95,7 +95,7 @@ def fits(
 def readings(
     archive: Archive, key: str, array: StoredArray, network: Network, allowed: tuple[int, ...]
 ) -> list[Channels]:
-    """Return the ways to see an array as one of the allowed numbers of channels; there is at least one.
+    """Return the ways to read an array as one of the allowed numbers of channels; there is at least one.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def misfit(key: str, shape: tuple[int, ...], network: Network, allowed: tuple[int, ...], where: str) -> InputError:
-    """Say why an array does not fit the network."""
+    """Return the refusal of an array that does not fit the network."""
     dimensions = network.dimensions
     wanted = f"{_listed(allowed)} channel{'' if allowed == (1,) else 's'}"
     if len(shape) not in (dimensions + 1, dimensions + 2):
@@ -138,7 +138,7 @@ def misfit(key: str, shape: tuple[int, ...], network: Network, allowed: tuple[in
 def steps(
     archive: Archive, keys: tuple[str, ...], network: Network, initial: int, *, targeted: bool
 ) -> tuple[Channels, Channels | None, list[str]]:
-    """Cut the first steps and the next one out of arrays that evolve in time; notes say what was cut.
+    """Take the first steps as input and the next one as target from arrays that evolve in time, with notes.
 
     Variables of one step stay together, as PDEBench stacks them (Takamoto et al. 2022, arXiv 2210.07182).
 

@@ -1,4 +1,4 @@
-"""How large is a field, or the difference of two, in the mean and in its slopes?"""
+"""Squared L2 and H1 norms of fields."""
 
 import math
 

@@ -1,7 +1,7 @@
-"""Which input and target fields on a grid does a data set of a partial differential equation hold?
+"""Find the input and target fields in a data set of a partial differential equation.
 
 Arrays are found by name, their channel axis by what the network takes and gives. Data that evolve in time are cut:
-the first steps are the input, the next one is the target. Samples are read when they are asked for.
+the first steps are the input, the next one is the target. Samples are read on demand.
 """
 
 import math
@@ -43,9 +43,9 @@ class Fields:
     sizes
         Points along each axis of the grid.
     kind, kind_source
-        Of the grid, and from what it was told; None and an empty text: nothing tells.
+        Kind of the grid, and what showed it; None and an empty text where nothing does.
     stored
-        Whether coordinates in the file told it, not the look of the targets.
+        Whether it is known from coordinates in the file, not from the look of the targets.
     notes
         What was chosen or changed in reading, in sentences.
     """
@@ -105,18 +105,18 @@ class Fields:
                 values = channels.read(start, min(start + few, last))
                 wrong = ~np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
                 if wrong.any():
-                    place = start + int(wrong.argmax())
+                    sample = start + int(wrong.argmax())
                     raise InputError(
-                        f"The sample {place} of {channels.key!r} holds a NaN or an infinite value.",
-                        where=f"{self.path}, {channels.key}[{place}]",
+                        f"The sample {sample} of {channels.key!r} holds a NaN or an infinite value.",
+                        where=f"{self.path}, {channels.key}[{sample}]",
                         hint="Mend or remove the sample (32-bit floats end at 3.4e38).",
                     )
                 empty = ~values.any(axis=tuple(range(1, values.ndim)))
                 if channels is self.targets and empty.any():
-                    place = start + int(empty.argmax())
+                    sample = start + int(empty.argmax())
                     raise InputError(
-                        f"The target {place} is zero everywhere: an error relative to it is not defined.",
-                        where=f"{self.path}, {channels.key}[{place}]",
+                        f"The target {sample} is zero everywhere: an error relative to it is not defined.",
+                        where=f"{self.path}, {channels.key}[{sample}]",
                         hint="Remove the sample.",
                     )
 
@@ -179,13 +179,13 @@ def load_fields(
 
 
 def _type_notes(inputs: Channels, targets: Channels | None) -> list[str]:
-    """Say of which arrays the type was changed."""
+    """Return notes on the arrays whose type is converted."""
     types = {channels.key: channels.parts[0].dtype for channels in (inputs, targets) if channels}
     return [f"{key!r} is stored as {dtype} and read as float32." for key, dtype in types.items() if dtype != np.float32]
 
 
 def _evolving(archive: Archive, network: Network, input_key: str | None, target_key: str | None) -> tuple[str, ...]:
-    """Return the arrays whose time steps are input and target; none: the two are arrays of their own."""
+    """Return the arrays whose time steps are input and target; () where these are separate arrays."""
     if input_key is not None and input_key == target_key:
         return (input_key,)
     if target_key not in (None, "none", input_key or "tensor"):
@@ -231,7 +231,7 @@ def _pair(
 
 
 def _narrowest(channels: Channels) -> int:
-    """Return the fewest points along an axis: of two readings, the one where it has more is likely."""
+    """Return the fewest points along an axis: the larger it is, the likelier is a reading."""
     return min(channels.grid)
 
 
@@ -257,7 +257,7 @@ def _guess(
         if name in archive.refused:
             archive.find(name)
     if found:
-        # Say of the likeliest one why it does not fit.
+        # Report why the likeliest array does not fit.
         shape = archive.find(found[0]).shape
         raise misfit(found[0], shape, network, allowed, f"{archive.path}, {found[0]}")
     raise InputError(
@@ -272,7 +272,7 @@ def _named(archive: Archive, names: Sequence[str]) -> list[str]:
 
 
 def _kind(archive: Archive, inputs: Channels, targets: Channels | None) -> tuple[GridKind | None, str, bool]:
-    """Return the kind of the grid, from what it was told, and whether that are stored coordinates."""
+    """Return the kind of the grid, what shows it, and whether that is stored coordinates."""
     keys, axes = _coordinates(archive, inputs, targets)
     kind = detect_coordinates(axes) if axes else None
     if kind:
@@ -289,7 +289,7 @@ def _kind(archive: Archive, inputs: Channels, targets: Channels | None) -> tuple
 def _coordinates(
     archive: Archive, inputs: Channels, targets: Channels | None
 ) -> tuple[tuple[str, ...], list[NDArray[Any]]]:
-    """Return the names of stored coordinates and their values along each axis of the grid; nothing: there are none."""
+    """Return the names of stored coordinates and their values along each axis; both empty where there are none."""
     grid = inputs.grid
     taken = {inputs.key, targets.key if targets else None}
     small = {
@@ -313,7 +313,7 @@ def _coordinates(
 
 
 def _along(mesh: NDArray[Any], grid: tuple[int, ...]) -> list[NDArray[Any]]:
-    """Return the coordinates along each axis from those of all nodes, or from one axis that stands for all."""
+    """Return the coordinates along each axis, from those of all nodes or from one axis that all share."""
     if mesh.shape == (*grid, len(grid)):
         mesh = np.moveaxis(mesh, -1, 0)
     if mesh.shape == (len(grid), *grid):

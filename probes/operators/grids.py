@@ -1,4 +1,4 @@
-"""Which nodes of a fine grid form a coarser one, and on which kind of grid was a field stored?
+"""Grids of nodes: recognise the kind on which a field was stored, and take coarser grids out of finer ones.
 
 Three kinds of N nodes on the unit interval are known: open, x_i = i/N; closed, x_i = i/(N - 1); cell,
 x_i = (i + 1/2)/N. A kind is read off stored coordinates, or off targets that vanish on the boundary of the domain.
@@ -29,7 +29,7 @@ Values = TypeVar("Values", Tensor, NDArray[Any])
 
 
 def step(kind: GridKind, fine: int, coarse: int) -> int | None:
-    """Return the ratio q at which every q-th of `fine` nodes makes a grid of `coarse` nodes; None: there is none.
+    """Return q where every q-th of `fine` nodes makes a grid of `coarse` nodes; None where there is no such q.
 
     open: fine = q coarse; closed: fine - 1 = q (coarse - 1); cell: fine = q coarse with q odd.
 
@@ -57,7 +57,7 @@ def nested(kind: GridKind, sizes: Sequence[int]) -> list[int]:
 
 
 def coarsened(kind: GridKind, sizes: Sequence[int], resolution: int, stored: GridKind) -> tuple[slice, ...]:
-    """Return the slices that take a stored grid to the nodes of a grid with `resolution` points on its first axis.
+    """Return the slices of a stored grid that give the grid with `resolution` points on its first axis.
 
     All axes are coarsened by the same ratio. From a closed grid to an open one, the last node of each axis goes first.
 
@@ -80,21 +80,21 @@ def coarsened(kind: GridKind, sizes: Sequence[int], resolution: int, stored: Gri
     """
     sizes = tuple(sizes)
     if (stored, kind) == ("closed", "open"):
-        kept = tuple(size - 1 for size in sizes)
+        inner = tuple(size - 1 for size in sizes)
     elif stored == kind:
-        kept = sizes
+        inner = sizes
     else:
         raise InputError(
             f"The data lie on {_article(stored)} grid, which holds no {kind} grid.",
             where="--grid",
             hint=f"Use --grid {stored}.",
         )
-    ratio = _ratio(kind, kept, resolution)
+    ratio = _ratio(kind, inner, resolution)
     if ratio is None:
-        raise _not_nested(kind, kept, resolution, sizes)
+        raise _not_nested(kind, inner, resolution, sizes)
     # Of `ratio` cells that make a larger one, the middle one has its node where the larger one has it.
     start = (ratio - 1) // 2 if kind == "cell" else 0
-    return tuple(slice(start, size, ratio) for size in kept)
+    return tuple(slice(start, size, ratio) for size in inner)
 
 
 def restricted(x: Values, slices: Sequence[slice]) -> Values:
@@ -105,17 +105,17 @@ def restricted(x: Values, slices: Sequence[slice]) -> Values:
     >>> restricted(np.arange(8).reshape(1, 8), coarsened("open", (8,), 4, "open")).tolist()
     [[0, 2, 4, 6]]
     """
-    places: Any = (..., *slices)
-    chosen: Values = x[places]
+    index: Any = (..., *slices)
+    chosen: Values = x[index]
     return chosen
 
 
 def detect(targets: NDArray[Any]) -> GridKind | None:
-    """Tell the grid from where targets (n, channels, *grid) vanish; None where that says nothing.
+    """Recognise the grid by where targets (n, channels, *grid) vanish; None where that is not conclusive.
 
     A side of the grid lies on a boundary where the field is zero if its root mean square is at most 5 % of the
     field's and at most 10 % of that of the row beside it, which itself must be above 0.1 % of the field's: a field
-    that has died away before the boundary tells nothing. Both sides of every axis: closed. The first side of every
+    that has decayed before the boundary shows nothing. Both sides of every axis: closed. The first side of every
     axis, and last sides that hold at least 25 % of the row beside them (a node one step from a zero holds about
     half): open. These limits are this project's own.
 
@@ -131,7 +131,7 @@ def detect(targets: NDArray[Any]) -> GridKind | None:
         return None
     sides = set()
     for axis in range(2, values.ndim):
-        first, next_first, next_last, last = (_rms(values.take(place, axis)) / whole for place in (0, 1, -2, -1))
+        first, next_first, next_last, last = (_rms(values.take(index, axis)) / whole for index in (0, 1, -2, -1))
         if min(next_first, next_last) <= _FAINT or not _on_boundary(first, next_first):
             return None
         if _on_boundary(last, next_last):
@@ -143,7 +143,7 @@ def detect(targets: NDArray[Any]) -> GridKind | None:
 
 
 def detect_coordinates(axes: Sequence[NDArray[Any]]) -> GridKind | None:
-    """Tell the grid from the coordinates along each axis; None where they are uneven, differ, or fit several kinds.
+    """Recognise the grid by the coordinates along each axis; None where they are uneven, differ, or fit several kinds.
 
     Nodes x_0 ... x_(N-1) a step h apart fill the domain [x_0, x_(N-1)] if closed, [x_0, x_(N-1) + h] if open and
     [x_0 - h/2, x_(N-1) + h/2] if cells. The kind is the one whose domain ends at round numbers: 0 and 1 or -1, then

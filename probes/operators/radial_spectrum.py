@@ -1,4 +1,4 @@
-"""How much of a field's energy has which wavenumber, whatever the grid it is given on?
+"""Energy of fields by wavenumber, comparable between grids.
 
 Wavenumbers are in cycles per domain, so that spectra of different grids can be laid on top of each other. A field that
 is not periodic is a step for the Fourier transform, whose tail falls like 1/k^2 and hides its own: hence three views.
@@ -67,7 +67,7 @@ class RadialSpectrum:
         self._window = _hann(self.sizes, kind).to(device) if view == "hann" else None
 
     def _axis(self, size: int, *, half: bool) -> tuple[Tensor, Tensor]:
-        """Return the wavenumbers of an axis without sign, and for how many of the whole transform each one stands."""
+        """Return the absolute wavenumbers of an axis, and how many coefficients of the transform each counts for."""
         if self.view == "even":
             waves = torch.arange(size, dtype=torch.float64) / 2
         else:
@@ -121,7 +121,7 @@ class RadialSpectrum:
     def power(self, coefficients: Tensor) -> Tensor:
         """Return the energy of each coefficient, meaned over the channels, shape (n, *frequencies), float64.
 
-        Coefficients that stand for two of the whole transform, or more, count as often. The sum is the mean square of
+        Coefficients that represent two of the whole transform, or more, count as often. The sum is the mean square of
         the field over nodes and channels; for the even view of a closed grid that of the trapezoidal rule, which gives
         nodes on a side half the weight; for the Hann view that of the windowed field.
         """
@@ -169,5 +169,5 @@ def _mixed(matrix: Tensor, field: Tensor) -> Tensor:
     return torch.view_as_complex(mixed) if field.is_complex() else mixed
 
 
-def _binned(power: Tensor, places: Tensor, count: int) -> Tensor:
-    return power.new_zeros(len(power), count).index_add_(1, places, power.flatten(1))
+def _binned(power: Tensor, bins: Tensor, count: int) -> Tensor:
+    return power.new_zeros(len(power), count).index_add_(1, bins, power.flatten(1))

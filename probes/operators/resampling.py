@@ -1,4 +1,4 @@
-"""What would a field be on another grid, if it had no frequencies beyond those that its own grid can hold?
+"""Resample fields to another grid, as fields without frequencies beyond those that their own grid can hold.
 
 Every method continues the field to a periodic one, axis by axis, and evaluates its trigonometric interpolant at the
 nodes of the other grid. So each is a matrix an axis, computed once in float64 through a transform of the identity.
@@ -66,7 +66,7 @@ def upsample(x: Tensor, sizes: Sequence[int], kind: GridKind, method: Method) ->
     Raises
     ------
     ValueError
-        Where the method does not belong to the kind of grid, or a size cannot be had.
+        Where the method does not belong to the kind of grid, or a size is not possible.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def along(x: Tensor, matrix: Tensor, axis: int) -> Tensor:
 
 
 def suitable(values: Tensor, kind: GridKind) -> Method:
-    """Return the method whose assumption on the boundary a field meets in all its channels.
+    """Return the method whose assumption on the boundary holds for all channels of a field.
 
     open: `fourier`; cell: `even`. closed: `sine` where the root mean square over the boundary is at most `AGREEMENT`
     times that over the grid; else `wrap` where that of the difference of opposite sides is, on every axis; else `even`,
@@ -136,7 +136,7 @@ def _matrix(method: Method, kind: GridKind, old: int, new: int) -> Tensor:
 
 
 def _resampled(x: Tensor, size: int, kind: GridKind, method: Method) -> Tensor:
-    """Continue the lines of the last axis to a period, resample that and take the part which is the line."""
+    """Extend the lines of the last axis to a period, resample it, and cut out the part of the line."""
     if method == "fourier":
         return _period(x, size, centred=kind == "cell")
     if kind == "cell":
@@ -155,12 +155,12 @@ def _resampled(x: Tensor, size: int, kind: GridKind, method: Method) -> Tensor:
 
 def _between(x: Tensor, size: int) -> Tensor:
     """Return the straight line through both ends of each line, at the nodes of a closed grid."""
-    places = torch.linspace(0, 1, size, dtype=x.dtype, device=x.device)
-    return x[..., :1] * (1 - places) + x[..., -1:] * places
+    nodes = torch.linspace(0, 1, size, dtype=x.dtype, device=x.device)
+    return x[..., :1] * (1 - nodes) + x[..., -1:] * nodes
 
 
 def _period(x: Tensor, size: int, *, centred: bool) -> Tensor:
-    """Resample lines that are one period; centred: nodes in the middle of their cells."""
+    """Resample lines that are one period; with `centred`, nodes are the centres of cells."""
     old = x.shape[-1]
     hat = torch.fft.rfft(x, norm="forward")[..., : old // 2 + 1 if size >= old else (size + 1) // 2]
     angles = torch.arange(hat.shape[-1], dtype=torch.float64, device=x.device) * (

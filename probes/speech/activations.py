@@ -1,4 +1,4 @@
-"""What does a speech encoder hold of a clip, layer by layer?
+"""Hidden states of speech encoders, layer by layer, from one forward pass a clip.
 
 One forward pass gives the hidden states of all layers. No batch may change them: clips are batched only
 with clips of exactly their length, padded only in the one kind of encoder that masks padding exactly,
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 FAMILIES = ("wav2vec2", "hubert", "wavlm", "unispeech-sat", "data2vec-audio", "whisper", "wav2vec2-bert")
-# oneDNN keeps what it made ready for each of the last 1024 lengths of clips, a gigabyte in all, for no gain in speed.
+# oneDNN caches primitives of the last 1024 lengths of clips, a gigabyte in all, for no gain in speed.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """What one clip gave: hidden states, shape (layers, frames, width), and the best symbols of its head.
+    """Output for one clip: hidden states, shape (layers, frames, width), and the CTC head's best symbol of each frame.
 
     A head behind a convolutional adapter has fewer frames than the layers.
     """
@@ -43,10 +43,10 @@ class States:
 
 
 class Encoder(Protocol):
-    """Anything that turns waveforms into frames, layer by layer."""
+    """Interface of an encoder that turns waveforms into frames, layer by layer."""
 
     def frames(self, samples: int) -> int:
-        """Return how many frames a clip gives; less than 1 where it is too short."""
+        """Return the number of frames of a clip; less than 1 where it is too short."""
 
     def encode(self, waves: Sequence[Tensor]) -> list[States]:
         """Return the states of every clip, from one forward pass."""
@@ -56,7 +56,7 @@ class Encoder(Protocol):
 
 
 class LogMel:
-    """The baseline, layer -1: log-mel energies, 80 bands, 10 ms apart, two frames stacked.
+    """Baseline encoder, layer -1: log-mel energies, 80 bands, 10 ms apart, two frames stacked.
 
     Pooled, it is the mean and the standard deviation of every band over the clip.
     """
@@ -111,7 +111,7 @@ class SpeechEncoder:
     folder
         A checked Hugging Face folder.
     random_seed
-        Take the architecture only, with weights drawn from this seed: the twin that learned nothing.
+        Take the architecture only, with weights drawn from this seed: the control without training.
 
     Raises
     ------
@@ -143,7 +143,7 @@ class SpeechEncoder:
 
     @property
     def has_head(self) -> bool:
-        """Tell whether the checkpoint brought its own CTC head."""
+        """Whether the checkpoint has a CTC head of its own."""
         return self._head is not None
 
     def frames(self, samples: int) -> int:
@@ -173,9 +173,9 @@ class SpeechEncoder:
         return [States(part, one.argmax(-1).cpu()) for part, one in zip(layers, logits, strict=True)]
 
     def log_probs(self, waves: Sequence[Tensor]) -> list[Tensor]:
-        """Return the log-probabilities that the checkpoint's own CTC head gives, from one forward pass over all clips.
+        """Return the log-probabilities of the checkpoint's own CTC head, from one forward pass over all clips.
 
-        An adapter shortens the frames; `probes.speech.frames.head_centres` says when they are.
+        An adapter shortens the output; `probes.speech.frames.head_centres` gives the times of its frames.
 
         Returns
         -------
@@ -200,7 +200,7 @@ class SpeechEncoder:
         return found
 
     def _run(self, waves: Sequence[Tensor], *, hidden: bool) -> tuple[Any, list[Tensor]]:
-        """Return the model's output of one forward pass, and for each clip what the head makes of it, if there is one.
+        """Run one forward pass; return the model's output, and the head's logits of each clip (empty without a head).
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class SpeechEncoder:
         self.forwards += len(waves)
         inputs = self._inputs(waves)
         try:
-            with torch.inference_mode(), _undisturbed():
+            with torch.inference_mode(), _preserved_random_state():
                 output = self._model(**inputs, output_hidden_states=hidden, return_dict=True)
                 if self._head is None:
                     return output, []
@@ -223,7 +223,7 @@ class SpeechEncoder:
             ) from error
 
     def _logits(self, states: Tensor) -> Tensor:
-        """Return what the head makes of one clip's last states (frames, width), shape (frames of the head, symbols)."""
+        """Return the head's logits, shape (frames of the head, symbols), of one clip's last states (frames, width)."""
         logits: Tensor = self._head(states[None] if self._adapter is None else self._adapter(states[None]))[0]
         return logits
 
@@ -259,8 +259,8 @@ class SpeechEncoder:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Leave torch's global generator as it is, from which models draw even where they use nothing of it."""
+def _preserved_random_state() -> Iterator[None]:
+    """Keep the state of torch's global generator: models draw from it even where they use nothing of it."""
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         # WavLM gives torch two masks of different types, which is allowed and means the same.
         warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
@@ -268,7 +268,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def encoder_key(folder: ModelFolder, *, device: str, dtype: str, random_seed: int | None = None) -> dict[str, object]:
-    """Return all that the states of a clip depend on besides the clip; nothing is loaded for it."""
+    """Return the part of the cache key that does not depend on the clip; nothing is loaded."""
     return {
         "encoder": folder.sha256,
         "version": 2,
@@ -281,7 +281,7 @@ def encoder_key(folder: ModelFolder, *, device: str, dtype: str, random_seed: in
 
 
 def batching_of(folder: ModelFolder) -> str:
-    """Return "fixed" (all inputs have one size), "padded" (the mask is exact) or "equal" (no padding at all)."""
+    """Return how clips are batched: "fixed" (one size of input), "padded" (exact mask) or "equal" (equal lengths)."""
     check_config(folder)
     if folder.family == "whisper":
         return "fixed"
@@ -292,11 +292,11 @@ def batching_of(folder: ModelFolder) -> str:
 def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tuple[Any, Any]:
     ctc = any(name.endswith("ForCTC") for name in folder.config.get("architectures") or ())
     loader = hub.AutoModelForCTC if ctc else hub.AutoModel
-    with hub_models.told("model", folder):
+    with hub_models.loading_errors("model", folder):
         config = hub_models.configuration(folder)
-        meta = hub_models.described(loader, config, folder)
+        meta = hub_models.empty_model(loader, config, folder)
         if random_seed is not None:
-            with _undisturbed():
+            with _preserved_random_state():
                 torch.manual_seed(random_seed)
                 model = loader.from_config(config, trust_remote_code=False)
     if random_seed is None:
@@ -315,7 +315,7 @@ def _load(hub: "ModuleType", folder: ModelFolder, random_seed: int | None) -> tu
 
 
 def _check_extractor(extractor: Any, model: Any, folder: ModelFolder) -> None:
-    """Check that what the feature extractor makes is what the encoder takes."""
+    """Check that the feature extractor's output is the encoder's input."""
     needed: dict[str, object] = {"sampling_rate": RATE}
     if folder.family == "whisper":
         needed |= {"feature_size": model.config.num_mel_bins, "nb_max_frames": 2 * WHISPER_FRAMES}
@@ -333,13 +333,15 @@ def _check_extractor(extractor: Any, model: Any, folder: ModelFolder) -> None:
 
 
 def _extractor(hub: "ModuleType", folder: ModelFolder) -> Any:
-    """Return the folder's feature extractor, or the family's usual one where the folder brings none."""
+    """Return the folder's feature extractor, or the family's default where the folder has none."""
     path = Path(folder.path)
     if (path / "preprocessor_config.json").is_file() or (path / "processor_config.json").is_file():
         settings = path / "preprocessor_config.json"
-        with hub_models.limited("feature extractor", settings):
+        with hub_models.within_limits("feature extractor", settings):
             try:
                 return hub.AutoFeatureExtractor.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+            except MemoryError:
+                raise
             except Exception as error:
                 raise InputError(
                     f"The feature extractor cannot be loaded: {first_line(error)}",

@@ -1,6 +1,6 @@
-"""Where are files of alignments, and which intervals does one hold: a TextGrid, a CTM, a file of TIMIT, a table?
+"""Readers of alignment files (TextGrid, CTM, TIMIT's .phn, tables), and the search for them in a folder.
 
-Times are given as they are written; nobody has compared them with the recording yet.
+Times are those of the file, not yet checked against the recording.
 """
 
 import os
@@ -38,7 +38,7 @@ _CLIPS = ("path", "utterance", "clip", "file", "file_name", "filename")
 
 
 def find_files(root: Path) -> tuple[list[Path], list[str]]:
-    """Return the alignments below a folder, and what was not read: links out of it, and names that are not UTF-8."""
+    """Return the alignment files below a folder, and entries not read: links out of it, names that are not UTF-8."""
     home = os.path.realpath(root).rstrip(os.sep) + os.sep
     found, unread, folders = [], [], [root]
     while folders:
@@ -67,7 +67,7 @@ def find_files(root: Path) -> tuple[list[Path], list[str]]:
 
 
 def read_intervals(path: Path, tier: str | None, rate: int) -> list[Tier]:
-    """Return the tiers of phones of a file that is the alignment of one clip, in any form but a CTM."""
+    """Read the phone tiers of one clip's alignment file, in any form but a CTM."""
     suffix = path.suffix.lower()
     if suffix == ".textgrid":
         return phone_tiers(read_textgrid(path), tier, str(path))
@@ -75,13 +75,13 @@ def read_intervals(path: Path, tier: str | None, rate: int) -> list[Tier]:
         return read_phn(path, tier, rate)
     groups = read_tables(path, tier)
     if len(groups) > 1:
-        met = f"The table holds {len(groups)} clips ({', '.join(list(groups)[:3])}, ...), and is called like one."
-        raise InputError(met, where=str(path), hint="Give the table itself instead of its folder.")
+        message = f"The table holds {len(groups)} clips ({', '.join(list(groups)[:3])}, ...), and is called like one."
+        raise InputError(message, where=str(path), hint="Give the table itself instead of its folder.")
     return next(iter(groups.values()))
 
 
 def read_phn(path: Path, tier: str | None, rate: int) -> list[Tier]:
-    """Return the intervals of a file of TIMIT, which counts samples: `rate` of them are one second."""
+    """Read the intervals of a TIMIT file, whose times are samples at `rate` Hz."""
     _refuse_tier(path, tier)
     marks = []
     for line, fields in _fields(path):
@@ -95,7 +95,7 @@ def read_phn(path: Path, tier: str | None, rate: int) -> list[Tier]:
 
 
 def read_ctm(path: Path, tier: str | None) -> dict[str, list[Tier]]:
-    """Return the intervals of each utterance of a CTM; `;;` begins a comment."""
+    """Read the intervals of each utterance of a CTM; `;;` begins a comment."""
     _refuse_tier(path, tier)
     marks: defaultdict[str, list[Mark]] = defaultdict(list)
     channels: dict[str, str] = {}
@@ -106,8 +106,8 @@ def read_ctm(path: Path, tier: str | None) -> dict[str, list[Tier]]:
             _refuse_line(path, line, fields, hint)
         name, channel = fields[:2]
         if channels.setdefault(name, channel) != channel:
-            met = f"{name[:60]!r} has the channels {channels[name][:60]!r} and {channel[:60]!r}."
-            raise InputError(met, where=f"{path}:{line}", hint="Keep the lines of the channel that is audited.")
+            message = f"{name[:60]!r} has the channels {channels[name][:60]!r} and {channel[:60]!r}."
+            raise InputError(message, where=f"{path}:{line}", hint="Keep the lines of the channel that is audited.")
         # The file has decimal fractions; the rounding error of their sum is not its own.
         marks[name].append(Mark(fields[4], start, round(start + duration, _DECIMALS), line))
     if not marks:
@@ -116,7 +116,7 @@ def read_ctm(path: Path, tier: str | None) -> dict[str, list[Tier]]:
 
 
 def read_tables(path: Path, tier: str | None) -> dict[str, list[Tier]]:
-    """Return the tiers of phones of each clip of a table; the clip is "" where no column names it.
+    """Read the phone tiers of each clip of a table; the clip is "" where no column names it.
 
     A column `tier`, or the column `type` in which MFA tells words from phones, holds the names of tiers.
     """
@@ -126,16 +126,16 @@ def read_tables(path: Path, tier: str | None) -> dict[str, list[Tier]]:
     table = table.with_points([start, end])
     lower = {name.casefold(): name for name in table.columns}
     if len(named := [lower[name] for name in _CLIPS if name in lower]) > 1:
-        met = f"Several columns may name the clip: {', '.join(named)}."
-        raise InputError(met, where=str(path), hint="Keep one of them.")
+        message = f"Several columns may name the clip: {', '.join(named)}."
+        raise InputError(message, where=str(path), hint="Keep one of them.")
     tiers = _tier_column(table, lower, tier)
     marks: defaultdict[str, defaultdict[str, list[Mark]]] = defaultdict(lambda: defaultdict(list))
     for row in table.rows:
         get = {name: value or "" for name, value in row.values.items()}
         first, last = (read_number(get.get(name, "").strip()) for name in (start, end))
         if first is None or last is None:
-            met = f"{start} {get.get(start, '')[:60]!r} and {end} {get.get(end, '')[:60]!r} are not both seconds."
-            raise InputError(met, where=f"{path}:{row.line}", hint="Write them like 0.25.")
+            message = f"{start} {get.get(start, '')[:60]!r} and {end} {get.get(end, '')[:60]!r} are not both seconds."
+            raise InputError(message, where=f"{path}:{row.line}", hint="Write them like 0.25.")
         clip = get.get(named[0], "").strip() if named else ""
         if named and not clip:
             raise InputError("The row names no clip.", where=f"{path}:{row.line}", hint=f"Fill in {named[0]!r}.")
@@ -161,12 +161,14 @@ def _column(table: Table, role: str, ranks: Sequence[Sequence[str]]) -> str:
     for names in ranks:
         found = [column for column in table.columns if column.casefold() in names]
         if len(found) > 1:
-            met = f"Several columns may hold the {role}: {', '.join(found)}."
-            raise InputError(met, where=str(table.path), hint=f"Call the right one {role!r}.")
+            message = f"Several columns may hold the {role}: {', '.join(found)}."
+            raise InputError(message, where=str(table.path), hint=f"Call the right one {role!r}.")
         if found:
             return found[0]
-    met = f"There is no column for the {role} (usual names: {', '.join(name for names in ranks for name in names)})."
-    raise InputError(met, where=str(table.path), hint=suggest(role, table.columns))
+    message = (
+        f"There is no column for the {role} (usual names: {', '.join(name for names in ranks for name in names)})."
+    )
+    raise InputError(message, where=str(table.path), hint=suggest(role, table.columns))
 
 
 def _fields(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -182,8 +184,8 @@ def _refuse_line(path: Path, line: int, fields: Sequence[str], hint: str) -> NoR
 
 def _refuse_tier(path: Path, tier: str | None) -> None:
     if tier is not None:
-        met = f"The file has no tiers, and the tier {tier!r} was asked for."
-        raise InputError(met, where=str(path), hint="Leave out --tier.")
+        message = f"The file has no tiers, and the tier {tier!r} was asked for."
+        raise InputError(message, where=str(path), hint="Leave out --tier.")
 
 
 def _refuse_empty(path: Path) -> NoReturn:

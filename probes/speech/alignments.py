@@ -1,7 +1,7 @@
-"""When is each phone of a clip spoken? Alignments as MFA, Kaldi, TIMIT, WebMAUS, Praat or a table write them.
+"""The phones of each clip with their times, from alignments of MFA, Kaldi, TIMIT, WebMAUS, Praat or a table.
 
 An alignment is matched to its clip by name; its times are checked against the length of the recording, its labels
-brought into one names, and its pauses left out. Nothing is dropped without a note.
+brought to one set of names, and its pauses left out. Nothing is dropped without a note.
 """
 
 import math
@@ -43,15 +43,15 @@ _NOTES = {
     "map-unused": "entries of the phone map met no label",
     "numbers": "phones are numbers: Kaldi's own, if its symbols were not looked up, and then pauses count as phones",
 }
-"""What each note says of the things that it counts."""
+"""Text of each note, after the number that it counts."""
 
 Log = defaultdict[str, Counter[str]]
-"""How often what happened to which file, clip or label."""
+"""Counts by event, then by the name of the file, clip or label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignedClip:
-    """The phones of a clip in time order, and how many intervals of its `file` were left out as pauses."""
+    """Phones of a clip in time order, and the number of intervals of its `file` left out as pauses."""
 
     phones: tuple[PhoneInterval, ...]
     pauses: int
@@ -60,7 +60,7 @@ class AlignedClip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alignments:
-    """What was found for each clip (None: nothing), the files it is from, their hash, and what was changed."""
+    """Alignment of each clip (None: it has none), the files used, their hash, and notes on changes."""
 
     clips: tuple[AlignedClip | None, ...]
     files: tuple[Path, ...]
@@ -70,7 +70,7 @@ class Alignments:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Source:
-    """One alignment that may belong to a clip: a file, not read yet, or what a file of many holds of one utterance."""
+    """An alignment that may belong to a clip: a file, not read yet, or one utterance of a file of many."""
 
     key: str
     name: str
@@ -120,15 +120,15 @@ def read_alignments(
             hint = f"A clip is called {clips[0].name!r}, an alignment {sources[0].name!r}."
         raise InputError("No clip has an alignment here: no names agree.", where=str(path), hint=hint)
     aligned: list[AlignedClip | None] = [None] * len(clips)
-    for source, places in owners.items():
-        first = places[0]
+    for source, indices in owners.items():
+        first = indices[0]
         own = _is_of_part(source, clips[first])
         length = (clips[first].end or 0.0) - (clips[first].start or 0.0) if own else seconds[first]
         tiers = source.tiers or read_intervals(source.file, tier, rates[first])
         marks = _marks(source, tiers, length, names, log)
-        for place in places:
-            inside = marks if own else _part(marks, clips[place], names, log)
-            aligned[place] = _spelled(inside, source.file, names, log)
+        for index in indices:
+            inside = marks if own else _part(marks, clips[index], names, log)
+            aligned[index] = _aligned_clip(inside, source.file, names, log)
     log["unmatched"].update(source.name for source in sources if source not in owners)
     log["without"].update(clip.name for clip, found in zip(clips, aligned, strict=True) if found is None)
     log["map-unused"].update(sorted(names.unused))
@@ -153,7 +153,7 @@ def _sources(path: Path, stems: set[str], tier: str | None, log: Log) -> list[_S
 
 
 def _files(path: Path, log: Log) -> dict[Path, str]:
-    """Return the alignments and their names: those of a folder, or the one file that the path is."""
+    """Return the alignment files of a folder, or the single file, each with its name."""
     if not path.exists():
         near = nearest_name(path)
         hint = f"Did you mean {near}?" if near else "Check the path."
@@ -161,17 +161,17 @@ def _files(path: Path, log: Log) -> dict[Path, str]:
     if path.is_dir():
         files, unread = find_files(path)
         log["unread"].update(unread)
-        found, met = {file: file.relative_to(path).as_posix() for file in files}, "The folder holds no alignment."
+        found, message = {file: file.relative_to(path).as_posix() for file in files}, "The folder holds no alignment."
     else:
         found = {path: path.name} if path.suffix.lower() in FORMS else {}
-        met = f"The suffix {path.suffix!r} is that of no alignment."
+        message = f"The suffix {path.suffix!r} is that of no alignment."
     if not found:
-        raise InputError(met, where=str(path), hint=f"Names of alignments end in {', '.join(FORMS)}.")
+        raise InputError(message, where=str(path), hint=f"Names of alignments end in {', '.join(FORMS)}.")
     return found
 
 
 def _key(name: str) -> str:
-    """Return a name of a clip or an alignment without what does not tell recordings apart.
+    """Return the name of a clip or an alignment without suffixes of sound files and leading slashes.
 
     >>> _key("./TRAIN/SA1.WAV.wav"), _key("/data/a.b.flac"), _key("spk1-rec.2")
     ('TRAIN/SA1', 'data/a.b', 'spk1-rec.2')
@@ -188,55 +188,55 @@ def _utterance(clip: Clip) -> str:
 
 
 def _is_of_part(source: _Source, clip: Clip) -> bool:
-    """Tell whether an alignment is named after the part of a recording that the clip is, not after the recording."""
+    """Tell whether an alignment is named after the clip's own part of a recording, not after the whole recording."""
     return clip.start is not None and source.key == _utterance(clip) != PurePosixPath(_key(clip.name)).name
 
 
 def _match(sources: Sequence[_Source], clips: Sequence[Clip]) -> dict[_Source, list[int]]:
-    """Return the alignments that belong to clips, each with the places of its clips (parts of one recording)."""
+    """Match alignments to clips; return each matched one with the indices of its clips (parts of one recording)."""
     exact, stems = defaultdict[str, list[_Source]](list), defaultdict[str, list[_Source]](list)
     for source in sources:
         exact[source.key].append(source)
         stems[PurePosixPath(source.key).name].append(source)
     owners, claims = defaultdict[_Source, list[int]](list), defaultdict[_Source, list[tuple[int, int]]](list)
     left: list[int] = []
-    for place, clip in enumerate(clips):
+    for index, clip in enumerate(clips):
         same = exact.get(_utterance(clip)) or exact.get(_key(clip.name))
-        (owners[_only(same, clip)] if same else left).append(place)
+        (owners[_only(same, clip)] if same else left).append(index)
     taken = set(owners)
-    for place in left:
-        key = PurePosixPath(_key(clips[place].name))
+    for index in left:
+        key = PurePosixPath(_key(clips[index].name))
         alike = [(_shared(key, PurePosixPath(one.key)), one) for one in stems.get(key.name, ()) if one not in taken]
         best = max((depth for depth, _ in alike), default=0)
         if alike:
-            claims[_only([one for depth, one in alike if depth == best], clips[place])].append((best, place))
+            claims[_only([one for depth, one in alike if depth == best], clips[index])].append((best, index))
     for source, claimed in claims.items():
         best = max(depth for depth, _ in claimed)
-        owners[source] = [place for depth, place in claimed if depth == best]
-    for source, places in owners.items():
-        names = {clips[place].path: clips[place].name for place in places}
+        owners[source] = [index for depth, index in claimed if depth == best]
+    for source, indices in owners.items():
+        names = {clips[index].path: clips[index].name for index in indices}
         if len(names) > 1:
-            met = f"The alignment {source.name} may belong to several clips: {_examples(names.values())}."
-            raise InputError(met, where=str(source.file), hint="Give every clip an alignment with its own path.")
+            message = f"The alignment {source.name} may belong to several clips: {_examples(names.values())}."
+            raise InputError(message, where=str(source.file), hint="Give every clip an alignment with its own path.")
     return owners
 
 
 def _shared(one: PurePosixPath, other: PurePosixPath) -> int:
-    """Return how many parts one path ends in that are the whole other one; 1 where only their stems agree."""
+    """Return the length of the shorter path where the longer one ends in it, else 1 (only the stems agree)."""
     depth = min(len(one.parts), len(other.parts))
     return depth if one.parts[-depth:] == other.parts[-depth:] else 1
 
 
 def _only(found: Sequence[_Source], clip: Clip) -> _Source:
     if len(found) > 1:
-        met = f"Several alignments may belong to this clip: {_examples([one.name for one in found])}."
+        message = f"Several alignments may belong to this clip: {_examples([one.name for one in found])}."
         hint = f"Keep one of them, or give it the path of its clip: {_key(clip.name)}{found[0].file.suffix}."
-        raise InputError(met, where=clip.where, hint=hint)
+        raise InputError(message, where=clip.where, hint=hint)
     return found[0]
 
 
 def _marks(source: _Source, tiers: Sequence[Tier], seconds: float, names: PhoneNames, log: Log) -> list[Mark]:
-    """Return the intervals of an alignment in time order, those of all its speakers together."""
+    """Check the intervals of an alignment and merge those of all its speakers in time order."""
     found: list[Mark] = []
     for tier in tiers:
         for mark in tier.marks:
@@ -244,17 +244,17 @@ def _marks(source: _Source, tiers: Sequence[Tier], seconds: float, names: PhoneN
         kept = [mark for mark in tier.marks if mark.start < mark.end]
         log["zero-length"].update(mark.label for mark in tier.marks if mark.start == mark.end)
         _check_order(kept, source.file, "Sort the intervals by time, each up to the start of the next.")
-        found += [_bare(mark, log) for mark in kept] if source.file.suffix.lower() == ".ctm" else kept
+        found += [_without_position(mark, log) for mark in kept] if source.file.suffix.lower() == ".ctm" else kept
     if len(tiers) > 1:
         log["merged"][source.name] += 1
         found.sort(key=lambda mark: (mark.start, mark.end))
-        # The pauses of one speaker lie where another one speaks.
+        # Pauses of one speaker overlap the phones of another, which is no error.
         spoken = [mark for mark in found if names.of(mark.label)[0]]
         _check_order(spoken, source.file, "Two speakers speak at once: choose one of them with --tier.")
     return found
 
 
-def _bare(mark: Mark, log: Log) -> Mark:
+def _without_position(mark: Mark, log: Log) -> Mark:
     position = _POSITION.fullmatch(mark.label)
     log["positions"][mark.label] += position is not None
     return mark._replace(label=position[1]) if position else mark
@@ -263,19 +263,19 @@ def _bare(mark: Mark, log: Log) -> Mark:
 def _check(mark: Mark, seconds: float, file: Path) -> None:
     if 0 <= mark.start <= mark.end <= seconds + _BEYOND and len(mark.label) <= _LONGEST_LABEL:
         return
-    met = f"The interval from {mark.start:.10g} s to {mark.end:.10g} s"
+    message = f"The interval from {mark.start:.10g} s to {mark.end:.10g} s"
     hint = "Times are seconds from the start of the recording, and the start comes first."
     if not (math.isfinite(mark.start) and math.isfinite(mark.end) and mark.start >= 0):
-        met += " has a time that is negative or no number."
+        message += " has a time that is negative or no number."
     elif mark.start > mark.end:
-        met += " ends before it starts."
+        message += " ends before it starts."
     elif mark.end > seconds + _BEYOND:
-        met += f" ends after the recording, which has {seconds:.10g} s."
+        message += f" ends after the recording, which has {seconds:.10g} s."
         hint = "Is this the alignment of another recording, or of a longer version of it?"
     else:
-        met = f"The label {mark.label[:_LONGEST_LABEL]!r}... is too long for a phone."
+        message = f"The label {mark.label[:_LONGEST_LABEL]!r}... is too long for a phone."
         hint = "Choose the tier of phones with --tier."
-    raise InputError(met, where=f"{file}:{mark.line}", hint=hint)
+    raise InputError(message, where=f"{file}:{mark.line}", hint=hint)
 
 
 def _check_order(marks: Sequence[Mark], file: Path, hint: str) -> None:
@@ -283,12 +283,12 @@ def _check_order(marks: Sequence[Mark], file: Path, hint: str) -> None:
         if other.start < one.end - _OVERLAP - _ROUNDING:
             after = f"stands after one that starts at {one.start:.10g} s"
             what = after if other.start < one.start else f"overlaps the one that ends at {one.end:.10g} s"
-            met = f"The interval from {other.start:.10g} s to {other.end:.10g} s {what}."
-            raise InputError(met, where=f"{file}:{other.line}", hint=hint)
+            message = f"The interval from {other.start:.10g} s to {other.end:.10g} s {what}."
+            raise InputError(message, where=f"{file}:{other.line}", hint=hint)
 
 
 def _part(marks: Sequence[Mark], clip: Clip, names: PhoneNames, log: Log) -> list[Mark]:
-    """Return what lies wholly inside the part of the recording that the clip is, in seconds from its start."""
+    """Return the intervals wholly inside the clip's part of the recording, in seconds from its start."""
     if clip.start is None or clip.end is None:
         return list(marks)
     inside = []
@@ -301,7 +301,7 @@ def _part(marks: Sequence[Mark], clip: Clip, names: PhoneNames, log: Log) -> lis
     return inside
 
 
-def _spelled(marks: Sequence[Mark], file: Path, names: PhoneNames, log: Log) -> AlignedClip:
+def _aligned_clip(marks: Sequence[Mark], file: Path, names: PhoneNames, log: Log) -> AlignedClip:
     phones = []
     for mark in marks:
         phone, done = names.of(mark.label)

@@ -33,7 +33,7 @@ _END_TOLERANCE = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipInfo:
-    """What the header says: `frames` and `seconds` of the clip itself, `rate` in Hz and channels of its file."""
+    """Facts of a clip's header: `frames` and `seconds` of the clip, `rate` in Hz and `channels` of its file."""
 
     frames: int
     rate: int
@@ -44,7 +44,7 @@ class ClipInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waveform:
-    """Samples, float32 of shape (n,), at `rate` Hz; `original_rate` and `channels` are those of the file."""
+    """Mono samples, float32 of shape (n,), at `rate` Hz; `original_rate` and `channels` are those of the file."""
 
     samples: "NDArray[np.float32]"
     rate: int
@@ -135,12 +135,12 @@ def _check_row(clip: Clip) -> None:
 
 @lru_cache(maxsize=1024)
 def _hash_once(path: Path, size: int, changed: int) -> str:
-    """Hash a long recording once for all of its parts; size and time of change tell whether it still stands."""
+    """Hash a long recording once for all of its parts; a new size or modification time invalidates the hash."""
     return sha256_file(path)
 
 
 def _span(header: SoundHeader, start: float | None, end: float | None, where: str) -> tuple[int, int]:
-    """Return first frame and last (exclusive) of a clip."""
+    """Return the first frame of a clip and the frame after its last."""
     total, rate = header.frames, header.rate
     if total == 0:
         raise InputError("The recording has no samples.", where=where, hint="Export it again, or drop the row.")

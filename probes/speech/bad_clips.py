@@ -41,7 +41,7 @@ class BadClips:
         return self._outside is not None
 
     def keep(self, clip: Clip, function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | None:
-        """Return what the function returns; where it refuses the clip, keep the refusal and return None."""
+        """Call the function and return its result; if it refuses the clip, keep the refusal and return None."""
         if clip.fault is not None:
             self.add(clip, clip.fault)
             return None
@@ -60,7 +60,7 @@ class BadClips:
             self._shown.append((clip, error))
 
     def check_header(self, clip: Clip) -> None:
-        """Refuse a clip whose file is not there or does not begin as sound does; nothing is decoded.
+        """Refuse a clip whose file is missing or has no header of sound; nothing is decoded.
 
         Raises
         ------
@@ -68,12 +68,12 @@ class BadClips:
             As of `inspect_clip`.
         """
         if len(self._shown) == SHOWN and not clip.path.is_file():
-            # To look for a name like it would take long in a large folder, and nobody would read it.
+            # The search for a similar name is slow in a large folder, and this refusal is not shown.
             raise InputError("There is no such file.", where=clip.where, hint="Check the path.")
         inspect_clip(clip)
 
     def refuse(self) -> None:
-        """Raise what was kept: a single refusal as it is, several as one that counts them and names the first ten.
+        """Raise the refusals kept: a single one as it is, several as one that counts them and names the first ten.
 
         Raises
         ------
@@ -97,14 +97,14 @@ class BadClips:
             )
 
     def notes(self, left_out: Sequence[tuple[Clip, str]]) -> tuple[str, ...]:
-        """Return what `left_out_notes` says, with the refusals of those clips that have one."""
+        """Return `left_out_notes` with the messages of the refusals kept."""
         return left_out_notes(left_out, self._given, {id(clip): error.message for clip, error in self._shown})
 
 
 def left_out_notes(
     left_out: Sequence[tuple[Clip, str]], given: int, refusals: Mapping[int, str] = MappingProxyType({})
 ) -> tuple[str, ...]:
-    """Return how many clips are left out and why, then which: the first ten, each in a note of its own.
+    """Return a note that counts the clips left out by reason, then a note for each of the first ten.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def left_out_notes(
     given
         How many clips there are.
     refusals
-        What there is to say besides, by `id` of the clip.
+        Messages in place of the reason, by `id` of the clip.
     """
     if not left_out:
         return ()

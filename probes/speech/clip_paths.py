@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from probes.core.errors import InputError
-from probes.files.safe_paths import OutsideError, Places, is_name_of_file
+from probes.files.safe_paths import OutsideError, RootedPaths, is_name_of_file
 
 
-def locate(name: str, column: str, places: Places | None, where: str) -> tuple[Path, InputError | None]:
+def locate(name: str, column: str, places: RootedPaths | None, where: str) -> tuple[Path, InputError | None]:
     """Return the path of a recording, and why it may not be opened.
 
     Where nothing is opened, `places` is None, and a path is a name like any other.

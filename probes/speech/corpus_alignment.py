@@ -1,4 +1,4 @@
-"""Where does a CTC checkpoint hear the phones of a whole corpus? One forward pass a clip, kept by content."""
+"""Forced alignment of a whole corpus by a CTC checkpoint: one forward pass a clip, cached by content."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from probes.core.errors import InputError
 from probes.core.progress import Progress
 from probes.models.checkpoints import ModelFolder
 from probes.speech.activations import SpeechEncoder, batching_of
-from probes.speech.align import SPACE, CtcPath, Targets, align_ctc, phone_intervals
+from probes.speech.ctc_alignment import SPACE, CtcPath, Targets, align_ctc, phone_intervals
 from probes.speech.embeddings import Item, plan_batches
 from probes.speech.frames import head_centres
 from probes.speech.phones import PhoneInterval
@@ -26,11 +26,11 @@ _NONE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """One clip's phones, the mean log-probability of a frame on their path, and what the head makes of the sound.
+class ClipAlignment:
+    """The alignment of one clip: its phones, the path's mean log-probability per frame, and the head's errors.
 
     `errors` are the insertions, deletions and substitutions of its best symbols against the `length` of the transcript:
-    a head that does not hear what was said cannot place it.
+    the times of a head that does not recognise the words are not to be trusted.
     """
 
     phones: tuple[PhoneInterval, ...]
@@ -50,7 +50,7 @@ def align_corpus(
     cache: Cache,
     progress: Progress,
     largest: int = 8,
-) -> list[Placed | None]:
+) -> list[ClipAlignment | None]:
     """Align every clip to its transcript; None where no path through the head's frames spells it.
 
     Parameters
@@ -60,21 +60,23 @@ def align_corpus(
     key
         What the head's answers depend on besides the clips.
     """
-    found: list[Placed | None] = [None] * len(items)
+    found: list[ClipAlignment | None] = [None] * len(items)
     opened = functools.cache(open_encoder)
     with progress.phase("Aligning the phones", len(items), "clips") as advance:
         for batch in plan_batches(items, batching_of(folder), largest=largest):
-            mine = [items[index] for index in batch.items]
+            clips = [items[index] for index in batch.items]
             entry_key = [_VERSION, key, [[items[index].sha256, list(targets[index].numbers)] for index in batch.items]]
-            said = [targets[index] for index in batch.items]
-            entry = cache.memo(ALIGNED, entry_key, partial(_aligned, opened, mine, said, blank, str(folder.path)))
+            transcripts = [targets[index] for index in batch.items]
+            entry = cache.memo(
+                ALIGNED, entry_key, partial(_aligned, opened, clips, transcripts, blank, str(folder.path))
+            )
             for index, path, errors_of in zip(batch.items, _unpacked(entry), entry["errors"].tolist(), strict=True):
                 if path is not None:
                     centres = head_centres(folder, items[index].samples)
                     phones = phone_intervals(path, centres, targets[index].symbols, pauses=frozenset({SPACE}))
                     length = len(targets[index].numbers)
-                    found[index] = Placed(phones=phones, score=path.score, errors=errors_of, length=length)
-            advance(len(mine))
+                    found[index] = ClipAlignment(phones=phones, score=path.score, errors=errors_of, length=length)
+            advance(len(clips))
     return found
 
 
@@ -119,11 +121,11 @@ def _packed(paths: Sequence[CtcPath | None]) -> dict[str, Tensor]:
 
 def _unpacked(entry: dict[str, Tensor]) -> list[CtcPath | None]:
     found: list[CtcPath | None] = []
-    spans, place = entry["spans"].numpy(), 0
+    spans, offset = entry["spans"].numpy(), 0
     for count, score in zip(entry["counts"].tolist(), entry["scores"].tolist(), strict=True):
         if count == _NONE:
             found.append(None)
             continue
-        found.append(CtcPath(spans[0, place : place + count], spans[1, place : place + count], score))
-        place += count
+        found.append(CtcPath(spans[0, offset : offset + count], spans[1, offset : offset + count], score))
+        offset += count
     return found

@@ -1,4 +1,4 @@
-"""Which linear map tells classes apart, from nothing but their moments? Linear discriminants of many training sets.
+"""Linear discriminants of many training sets, fitted from the moments of their classes alone.
 
 The moments of a training set are sums over its items. Those of every set that leaves one fold out are sums over the
 other folds, so that all probes of a cross-validation come from one reading of the data.
@@ -27,35 +27,35 @@ class ClassMoments:
 
     @classmethod
     def empty(cls, sets: int, classes: int, width: int) -> "ClassMoments":
-        """Return the moments of nothing."""
+        """Return moments without any items."""
         zeros = [torch.zeros(shape, dtype=torch.float64) for shape in ((classes,), (classes, width), (width, width))]
         return cls(*(part.expand(sets, *part.shape).clone() for part in zeros))
 
-    def add(self, place: int, vectors: Tensor, labels: Tensor) -> None:
+    def add(self, index: int, vectors: Tensor, labels: Tensor) -> None:
         """Add items to one set: float32 vectors of shape (items, width), centred roughly, and their classes."""
-        self.counts[place] += torch.bincount(labels, minlength=self.counts.shape[1]).double()
-        self.sums[place].index_add_(0, labels, vectors.double())
+        self.counts[index] += torch.bincount(labels, minlength=self.counts.shape[1]).double()
+        self.sums[index].index_add_(0, labels, vectors.double())
         # The products of one chunk fit float32; their sum over a corpus does not. BLAS forms one triangle only.
         triangle = ssyrk(1.0, vectors.numpy().T, lower=0)
-        self.squares[place] += torch.from_numpy(triangle)
+        self.squares[index] += torch.from_numpy(triangle)
 
-    def total(self, places: list[int]) -> "ClassMoments":
-        """Return the moments of several sets put together, as one set."""
-        return ClassMoments(*(part[places].sum(0)[None] for part in (self.counts, self.sums, self.squares)))
+    def total(self, indices: list[int]) -> "ClassMoments":
+        """Return the moments of the union of several sets, as one set."""
+        return ClassMoments(*(part[indices].sum(0)[None] for part in (self.counts, self.sums, self.squares)))
 
-    def less(self, other: "ClassMoments") -> "ClassMoments":
-        """Return the moments of what is left when another set is taken out."""
+    def subtract(self, other: "ClassMoments") -> "ClassMoments":
+        """Return the moments of the items left after those of `other` are removed."""
         return ClassMoments(self.counts - other.counts, self.sums - other.sums, self.squares - other.squares)
 
 
 def sum_moments(parts: list[ClassMoments]) -> ClassMoments:
-    """Return the moments of sets that have no item in common, put together place by place."""
+    """Add the moments of disjoint items, set by set."""
     counts, sums, squares = ([getattr(part, name) for part in parts] for name in ("counts", "sums", "squares"))
     return ClassMoments(torch.stack(counts).sum(0), torch.stack(sums).sum(0), torch.stack(squares).sum(0))
 
 
 def fit_discriminant(moments: ClassMoments, priors: Tensor | None = None) -> Probe:
-    """Return the linear discriminant of one training set.
+    """Fit the linear discriminant of one training set.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def fit_discriminant(moments: ClassMoments, priors: Tensor | None = None) -> Pro
     counts, sums, squares = moments.counts[0], moments.sums[0], moments.squares[0]
     seen = counts > 0
     means = sums / counts.clamp_min(1)[:, None]
-    # Degrees of freedom: each class that was met has spent one on its mean.
+    # Degrees of freedom: the mean of each class present takes one.
     n = float(counts.sum() - seen.sum())
     squares = torch.triu(squares) + torch.triu(squares, 1).T
     within = (squares - (means * counts[:, None]).T @ means) / max(n, 1.0)
@@ -99,6 +99,6 @@ def _shrunk(covariance: Tensor, n: float) -> Tensor:
         return eye
     apart = square - trace**2 / width
     amount = ((1 - 2 / width) * square + trace**2) / ((n + 1 - 2 / width) * apart) if apart > 1e-12 * square else 1.0
-    # Never nothing, for a dimension that is constant leaves the matrix singular however many the items.
+    # Never 0: a constant dimension leaves the matrix singular, however many the items.
     amount = min(max(amount, 1e-6), 1.0)
     return (1 - amount) * covariance + amount * level * eye

@@ -1,4 +1,4 @@
-"""Embeddings of a whole corpus, from one forward pass a clip, kept by content.
+"""Embeddings of a whole corpus, from one forward pass a clip, cached by content.
 
 Clips are put into batches by length, always in the same way, and a batch is the unit of the cache: the
 same clips give the same batches, the same bits, and after a kill only the missing batches are computed.
@@ -28,7 +28,7 @@ PADDED_STEP = 1600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A clip as the encoder sees it: content hash, samples at 16 kHz, and how to read it."""
+    """A clip to be encoded: content hash, number of samples at 16 kHz, and a function that reads it."""
 
     sha256: str
     samples: int
@@ -43,7 +43,7 @@ class Batch:
 
 
 def plan_batches(items: Sequence[Item], batching: str, *, largest: int = 8) -> list[Batch]:
-    """Put items into batches, which depend on the set of clips and not on their order.
+    """Plan batches that depend on the set of clips and not on their order.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def plan_batches(items: Sequence[Item], batching: str, *, largest: int = 8) -> l
 
 
 def clip_item(clip: Clip, sha256: str, samples: int) -> Item:
-    """Return a clip as the encoder sees it, read anew whenever it is encoded.
+    """Return the item of a clip, which is read again whenever it is encoded.
 
     Parameters
     ----------
@@ -111,11 +111,11 @@ class Embeddings:
         self.batches = plan_batches(items, batching, largest=largest)
 
     def missing(self, *, frames: bool) -> list[Batch]:
-        """Return the batches that the encoder has yet to see."""
+        """Return the batches that are not in the cache."""
         return [batch for batch in self.batches if not self._present(batch, frames)]
 
     def compute(self, progress: Progress, label: str, *, frames: bool) -> None:
-        """Run the encoder over what is missing; `frames` says whether frames are wanted besides pooled vectors."""
+        """Encode the missing batches; `frames` keeps their frames as well as pooled vectors."""
         todo = self.missing(frames=frames)
         with progress.phase(label, len(self._items), "clips") as advance:
             advance(len(self._items) - sum(len(batch.items) for batch in todo))
@@ -154,7 +154,7 @@ class Embeddings:
         return torch.stack(rows, dim=1)
 
     def heads(self) -> list[Tensor]:
-        """Return the head's best symbol of every frame, one tensor an item; empty where there is no head."""
+        """Return the head's best symbol of every frame, one tensor an item; an empty list without a head."""
         rows: list[Tensor] = [torch.empty(0)] * len(self._items)
         for batch in self.batches:
             entry = self._entry(POOLED, batch)
@@ -165,7 +165,7 @@ class Embeddings:
         return rows
 
     def frames(self, batch: Batch) -> tuple[Tensor, list[int]]:
-        """Return the frames of a batch end to end, shape (layers, frames, width), float16, and those of each item."""
+        """Return the frames of a batch end to end, float16 (layers, frames, width), and the number of each item's."""
         entry = self._entry(FRAMES, batch)
         return entry["frames"], entry["counts"].tolist()
 
@@ -178,7 +178,7 @@ class Embeddings:
 
     def _entry(self, kind: str, batch: Batch) -> dict[str, Tensor]:
         def compute() -> dict[str, Tensor]:
-            # Cleared or damaged since it was computed: once more, with the same bits.
+            # The entry was cleared or damaged since: computed again, with the same bits.
             encoder = self._reopened = self._reopened or self._open()
             states = encoder.encode([self._items[index].read() for index in batch.items])
             return _frames_entry(states) if kind == FRAMES else _pooled_entry(states, encoder)

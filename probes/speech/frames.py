@@ -1,4 +1,4 @@
-"""When does each frame of a speech encoder hear, and how many frames does a clip give?
+"""How many frames a speech encoder makes of a clip, and which time each of them is centred on.
 
 All of it follows from the configuration; nothing is loaded. The configuration is not trusted.
 """
@@ -29,7 +29,7 @@ _ADAPTER_LAYERS = {"wav2vec2": 3, "wavlm": 3, "data2vec-audio": 3, "wav2vec2-ber
 
 
 def check_config(folder: ModelFolder) -> None:
-    """Check the numbers of a configuration on which memory, time and the frame count depend.
+    """Check the numbers of a configuration that decide memory, time and frame count.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def check_config(folder: ModelFolder) -> None:
 
 
 def frame_count(folder: ModelFolder, samples: int) -> int:
-    """Return how many frames the family makes of `samples` at 16 kHz, and 0 or less where it cannot.
+    """Return the number of frames of `samples` at 16 kHz; 0 or less where the clip is too short.
 
     Convolutional front ends: n -> floor((n - k) / s) + 1 over the kernels k and strides s of the
     configuration. Whisper: ceil(n / 320), at most 1500. wav2vec2-bert: Kaldi frames of 25 ms each 10 ms,
@@ -77,9 +77,9 @@ def frame_count(folder: ModelFolder, samples: int) -> int:
 
 
 def frame_centres(folder: ModelFolder, samples: int) -> NDArray[np.float64]:
-    """Return the middle of what each frame of a clip hears, before the attention, seconds, shape (frames,).
+    """Return the centre of each frame's receptive field before the attention, seconds, shape (frames,).
 
-    Convolutional front ends: frame i hears the F samples from S i, where S is the product of the strides and
+    Convolutional front ends: frame i covers the F samples from S i, where S is the product of the strides and
     F = 1 + sum_j (k_j - 1) prod_(i < j) s_i; usually 320 i + 200 samples.
 
     Whisper: the spectrum is centred and padded, so that mel frame m has its middle at 160 m samples. The first
@@ -99,7 +99,7 @@ def frame_centres(folder: ModelFolder, samples: int) -> NDArray[np.float64]:
 
 
 def head_centres(folder: ModelFolder, samples: int) -> NDArray[np.float64]:
-    """Return the middle of what each frame of the checkpoint's CTC head hears, seconds, shape (frames of the head,).
+    """Return the centre of the receptive field of each frame of the CTC head, seconds, shape (frames of the head,).
 
     Without an adapter these are the frames of the encoder. A layer of an adapter is a convolution over n frames with
     kernel k, stride s and padding p on both sides: it leaves floor((n + 2p - k) / s) + 1 frames, and the middle of
@@ -124,7 +124,7 @@ def head_centres(folder: ModelFolder, samples: int) -> NDArray[np.float64]:
 
 
 def _first_and_step(folder: ModelFolder) -> tuple[float, float]:
-    """Return the middle of the first frame and the distance of two, in samples."""
+    """Return the centre of the first frame and the distance between frames, in samples."""
     check_config(folder)
     if folder.family == "whisper":
         return 0.0, 320.0

@@ -1,4 +1,4 @@
-"""Layouts of published corpora, recognised where somebody gives one without its preset."""
+"""Recognition of published corpora that are given without their preset, for the hint of a refusal."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ _FOLDERS = (
 
 
 def advice_on_table(path: Path, columns: Sequence[str]) -> str:
-    """Return which preset reads a table with these columns; empty where none is known to.
+    """Return advice that names the preset of a table with these columns; empty where none is known.
 
     >>> advice_on_table(Path("test.tsv"), ["client_id", "path", "sentence", "up_votes", "age"])
     'This looks like Common Voice: --preset common-voice reads it as it was published and finds its recordings.'
@@ -45,20 +45,20 @@ def advice_on_table(path: Path, columns: Sequence[str]) -> str:
 
 
 def advice_on_folder(folder: Path) -> str:
-    """Return which preset reads a folder; empty where none is known to."""
+    """Return advice that names the preset of a folder; empty where none is known."""
     try:
         for preset, corpus, patterns in _FOLDERS:
             if all(next(folder.glob(pattern), None) is not None for pattern in patterns):
                 return _advice(preset, corpus)
     except OSError:
-        # A folder that may not be looked at, or is gone by now: whoever reads it says so.
+        # An unreadable or missing folder: its reader reports the error.
         pass
     return ""
 
 
 @contextmanager
-def advised(advice: str) -> Iterator[None]:
-    """Add an advice to whatever mend a refusal names."""
+def with_advice(advice: str) -> Iterator[None]:
+    """Add advice to the hint of any refusal raised inside the block."""
     try:
         yield
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Folders that are given as a manifest: what Hugging Face's datasets saved to disk, and recordings with metadata."""
+"""Folders given as a manifest: datasets that `save_to_disk` wrote, and recordings with a table of metadata."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +33,7 @@ def open_manifest(path: Path, decimal: str | None = None) -> Table:
 
 
 def table_of_folder(folder: Path, decimal: str | None = None) -> Table | None:
-    """Return the table of a folder that `save_to_disk` wrote, or that holds a table of metadata; None of any other.
+    """Read the table of a folder that `save_to_disk` wrote, or that holds a table of metadata; None for any other.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def table_of_folder(folder: Path, decimal: str | None = None) -> Table | None:
         Where the folder holds several splits or tables, a part of it is lacking, or a link leads out of it.
     """
     if (folder / _SPLITS).is_file():
-        named = [place.parent.name for place in sorted(folder.glob(f"*/{_STATE}"))]
+        named = [path.parent.name for path in sorted(folder.glob(f"*/{_STATE}"))]
         raise _several(folder, "a dataset of several splits", named)
     if (folder / _STATE).is_file() and (folder / _INFO).is_file():
         check_decimal(folder, decimal)
@@ -52,7 +52,7 @@ def table_of_folder(folder: Path, decimal: str | None = None) -> Table | None:
     if found:
         check_link(folder / found[0], folder)
         return read_table(folder / found[0], decimal)
-    splits = sorted({place.parent.name for name in METADATA for place in folder.glob(f"*/{name}")})
+    splits = sorted({path.parent.name for name in METADATA for path in folder.glob(f"*/{name}")})
     if splits:
         raise _several(folder, "a folder of splits, each with its own metadata", splits)
     return None
@@ -64,12 +64,12 @@ def _several(folder: Path, what: str, names: list[str]) -> InputError:
 
 
 def _saved(folder: Path) -> Table:
-    """Read the parts of a saved dataset in their order; the number of a row is that in its part."""
+    """Read the parts of a saved dataset in order; rows are numbered within their part."""
     parts = [_part(folder, name) for name in _parts(folder)]
     columns = parts[0].columns
-    odd = next((part for part in parts if part.columns != columns), None)
-    if odd is not None:
-        raise InputError("The part has other columns than the first one.", where=str(odd.path), hint=_AGAIN)
+    other = next((part for part in parts if part.columns != columns), None)
+    if other is not None:
+        raise InputError("The part has other columns than the first one.", where=str(other.path), hint=_AGAIN)
     rows = tuple(Row(row.line, row.values, part.path) for part in parts for row in part.rows)
     return Table(path=folder, columns=columns, rows=rows, sources=tuple(part.path for part in parts))
 

@@ -1,8 +1,8 @@
-"""Which recordings are audited, who speaks, what is said, and to which groups does each belong?
+"""Manifests: the clips of an audit, with speaker, transcript and groups of each.
 
 Whatever a user hands over (a table, a folder with one, a corpus in its own layout) becomes one `Manifest` of `Clip`s.
-Files are not opened here; but a relative path must stay below its folder, so that a manifest from somebody else
-cannot reach for other files of this machine.
+Files are not opened here; but a relative path must stay below its folder, so that a manifest of a stranger
+cannot reach other files of this machine.
 """
 
 import math
@@ -15,10 +15,10 @@ from probes.core.hashing import sha256_file, sha256_folder
 from probes.files.levels import Levels, clean, is_unknown, level_words, read_value_map
 from probes.files.levels import Note as Note
 from probes.files.names import suggest
-from probes.files.safe_paths import Places
+from probes.files.safe_paths import RootedPaths
 from probes.files.tables import Row, Table
 from probes.speech.clip_paths import locate
-from probes.speech.known_layouts import advice_on_table, advised
+from probes.speech.known_layouts import advice_on_table, with_advice
 from probes.speech.manifest_folders import open_manifest
 
 ROLES: Mapping[str, tuple[str, ...]] = {
@@ -30,7 +30,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnMap:
-    """Which column holds what; None: the usual names are tried (`ROLES`).
+    """Names of the columns by role; None: the usual names are tried (`ROLES`).
 
     `start` and `end` are seconds, for clips that are parts of a longer recording; they have no usual names.
     """
@@ -82,7 +82,7 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """All clips, and what was done to their values on the way.
+    """All clips, and notes on how their values were read.
 
     Parameters
     ----------
@@ -104,9 +104,9 @@ class Manifest:
     advice: str = ""
     form: tuple[str, ...] = ()
 
-    def preview(self, besides: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return what `--dry-run` says of the columns, apart from some of them."""
-        left_out = set(besides)
+    def preview(self, without: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return the lines of `--dry-run` on the columns, except those of `without`."""
+        left_out = set(without)
         words = [f"{name}: {what}" for name, what in self.read_as.items() if name not in left_out]
         return (f"Columns are read as: {'; '.join(words)}.", *self.form, *([self.advice] if self.advice else []))
 
@@ -172,13 +172,15 @@ def assemble(
     opened: bool = True,
     advice: str = "",
 ) -> Manifest:
-    """Make the manifest of a table, wherever that came from; `notes` are those of whoever made it.
+    """Make the manifest of a table; `notes` of its reader go before those made here.
 
     Where recordings are never `opened`, a path is a name like any other: it need not lead to a file below the root.
     `advice` is added to every refusal.
     """
-    with advised(advice):
-        manifest = _assemble(table, columns, by, values, bins, Places(audio_root) if opened else None, needs, notes)
+    with with_advice(advice):
+        manifest = _assemble(
+            table, columns, by, values, bins, RootedPaths(audio_root) if opened else None, needs, notes
+        )
     return replace(manifest, advice=advice)
 
 
@@ -188,7 +190,7 @@ def _assemble(
     by: Sequence[str],
     values: Path | None,
     bins: Mapping[str, Sequence[float]],
-    places: Places | None,
+    places: RootedPaths | None,
     needs: frozenset[str],
     notes: Iterable[Note],
 ) -> Manifest:
@@ -238,7 +240,7 @@ def _read_as(
     segment: tuple[str, str, bool] | None,
     levels: Mapping[str, Levels],
 ) -> dict[str, str]:
-    """Return what each column that is used was read as, in words."""
+    """Describe in words what each column in use was read as."""
     speakers = {clip.speaker for clip in clips} - {None}
     words = {"path": "the recording", "text": "the transcript", "speaker": f"the speaker, {len(speakers):,} of them"}
     found = {column: words[role] for role, column in chosen.items() if column is not None}
@@ -248,7 +250,7 @@ def _read_as(
 
 
 def find_column(table: Table, role: str, name: str | None, *, usual: Sequence[str], needed: bool) -> str | None:
-    """Return the column of a role: the one that is named, or the only one with a usual name.
+    """Find the column of a role: the one that the user named, or the only one with a usual name.
 
     Raises
     ------
@@ -298,13 +300,13 @@ def _segment_columns(table: Table, columns: ColumnMap, path: str | None) -> tupl
 def level_rules(
     table: Table, by: Sequence[str], values: Path | None, bins: Mapping[str, Sequence[float]]
 ) -> dict[str, Levels]:
-    """Return how the values of each column of groups become levels.
+    """Return the rule that turns values into levels, for each column of groups.
 
     Raises
     ------
     InputError
         Where a column is not there, has bins without being asked for, or a name that no group can carry, or numbers of
-        which it cannot be told whether their commas are decimal ones.
+        which it is unclear whether their commas are decimal ones.
     """
     mapping = read_value_map(values) if values is not None else {}
     for names, option in ((by, "--by"), (mapping, "--values"), (bins, "--bin")):
@@ -334,7 +336,7 @@ def _clip(
     chosen: Mapping[str, str | None],
     segment: tuple[str, str, bool] | None,
     levels: Mapping[str, Levels],
-    places: Places | None,
+    places: RootedPaths | None,
     used: set[str],
     needs: frozenset[str],
 ) -> Clip:
@@ -372,9 +374,9 @@ def _segment(row: Row, columns: tuple[str, str, bool], where: str) -> tuple[floa
     try:
         start, end = (float(text) for text in texts)
     except ValueError:
-        met = f"{first} {texts[0]!r} and {second} {texts[1]!r} are not both seconds."
+        message = f"{first} {texts[0]!r} and {second} {texts[1]!r} are not both seconds."
         raise InputError(
-            met, where=where, hint="Write both like 0.25, or leave both empty for the whole file."
+            message, where=where, hint="Write both like 0.25, or leave both empty for the whole file."
         ) from None
     end += start if is_duration else 0.0
     if not (math.isfinite(end) and 0 <= start < end):

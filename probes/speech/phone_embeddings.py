@@ -1,4 +1,4 @@
-"""Embeddings of every phone token of a corpus, from one forward pass a clip, kept by content.
+"""Embeddings of every phone token of a corpus, from one forward pass a clip, cached by content.
 
 A batch of clips is the unit of the cache, as for whole clips; what is kept of it is one vector for each phone and
 layer, so that a corpus takes a hundredth of what its frames would.
@@ -28,7 +28,7 @@ class PhoneEmbeddings:
     Parameters
     ----------
     phones
-        Where the phones of each item lie.
+        Phone intervals of each item.
     centres
         Middle of each item's frames, seconds, shape (frames,).
     open_encoder
@@ -54,7 +54,7 @@ class PhoneEmbeddings:
         self._reopened: Encoder | None = None
         self._batches = plan_batches(items, batching, largest=largest)
         self.tokens = [
-            (index, place) for batch in self._batches for index in batch.items for place in range(len(phones[index]))
+            (index, number) for batch in self._batches for index in batch.items for number in range(len(phones[index]))
         ]
 
     @property
@@ -64,12 +64,12 @@ class PhoneEmbeddings:
         return tuple(range(len(self._entry(first))))
 
     def width(self, layer: int) -> int:
-        """Return how many numbers a vector of a layer has."""
+        """Return the width of a layer's vectors."""
         first = next(batch for batch in self._batches if self._count(batch))
         return int(self._vectors(first, layer).shape[1])
 
     def compute(self, progress: Progress, label: str) -> None:
-        """Run the encoder over the clips that the cache has not."""
+        """Run the encoder over the clips that are not in the cache."""
         todo = [batch for batch in self._batches if self._count(batch) and not self._present(batch)]
         with progress.phase(label, len(self._items), "clips") as advance:
             advance(len(self._items) - sum(len(batch.items) for batch in todo))
@@ -101,10 +101,10 @@ class PhoneEmbeddings:
         return sum(len(self._phones[index]) for index in batch.items)
 
     def _key_of(self, batch: Batch) -> list[object]:
-        places = [
+        content = [
             [self._items[index].sha256, [[one.start, one.end] for one in self._phones[index]]] for index in batch.items
         ]
-        return [self.key, places]
+        return [self.key, content]
 
     def _present(self, batch: Batch) -> bool:
         return self._cache.has(PHONES, self._key_of(batch))
@@ -119,7 +119,7 @@ class PhoneEmbeddings:
 
     def _entry(self, batch: Batch) -> dict[str, Tensor]:
         def compute() -> dict[str, Tensor]:
-            # Cleared or damaged since it was computed: once more, with the same bits.
+            # The entry was cleared or damaged since: computed again, with the same bits.
             encoder = self._reopened = self._reopened or self._open()
             return self._encoded(batch, encoder)
 

@@ -1,4 +1,4 @@
-"""What is a label of an alignment called, and is it a phone at all? Pauses, stress digits, and the user's own map."""
+"""From labels of an alignment to phones: pauses, stress digits, and the user's own map."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ _STRESSED = re.compile(r"(AA|AE|AH|AO|AW|AX|AY|EH|ER|EY|IH|IX|IY|OW|OY|UH|UW|UX)
 
 
 class PhoneNames:
-    """How labels become phones; the user's map goes before every rule, and may name what the rules make of a label."""
+    """Rules from labels to phones; the user's map goes first, for the label itself or its form without stress."""
 
     def __init__(self, mapping: Mapping[str, str], *, keep_stress: bool) -> None:
         self.unused = set(mapping)
@@ -43,26 +43,26 @@ class PhoneNames:
         self._known: dict[str, tuple[str, str]] = {}
 
     def of(self, label: str) -> tuple[str, str]:
-        """Return the phone of a label, "" for a pause, and what became of it: `mapped`, `stress` (lost) or ""."""
+        """Return the phone of a label ("" for a pause) and the change: `mapped`, `stress` (digit dropped) or ""."""
         if label not in self._known:
             text = clean(label)
             plain = text if self._keep_stress or not _STRESSED.fullmatch(text) else text[:2]
             name = next((one for one in (text, plain) if one in self._mapping), None)
             phone = plain if name is None else self._mapping[name]
-            done = "mapped" if name is not None else "stress" if plain != text else ""
+            change = "mapped" if name is not None else "stress" if plain != text else ""
             self.unused -= {name}
-            self._known[label] = ("" if phone.casefold() in PAUSES else phone, done)
+            self._known[label] = ("" if phone.casefold() in PAUSES else phone, change)
         return self._known[label]
 
     def mapped(self, label: str) -> str:
-        """Return what the user's map makes of a label, and the label where it says nothing."""
+        """Return the user's name of a label, or the label itself where the map has none."""
         self.unused -= {label}
         return self._mapping.get(label, label)
 
-    def applied(self, phones: Iterable[PhoneInterval]) -> tuple[PhoneInterval, ...]:
-        """Return phones under their names, without pauses.
+    def rename(self, phones: Iterable[PhoneInterval]) -> tuple[PhoneInterval, ...]:
+        """Rename phones and drop pauses.
 
-        >>> PhoneNames({"DX": "T"}, keep_stress=False).applied([PhoneInterval("AH0", 0.0, 0.1)])
+        >>> PhoneNames({"DX": "T"}, keep_stress=False).rename([PhoneInterval("AH0", 0.0, 0.1)])
         (PhoneInterval(phone='AH', start=0.0, end=0.1),)
         """
         named = (replace(one, phone=self.of(one.phone)[0]) for one in phones)
@@ -70,7 +70,7 @@ class PhoneNames:
 
 
 def phone_names(phone_map: Path | None, *, keep_stress: bool = False) -> PhoneNames:
-    """Return what names the phones, from the user's map if there is one (see `read_alignments`)."""
+    """Make the rules of phone names, with the user's map if there is one (see `read_alignments`)."""
     return PhoneNames(_read_map(phone_map) if phone_map else {}, keep_stress=keep_stress)
 
 
@@ -84,6 +84,6 @@ def _read_map(path: Path) -> dict[str, str]:
     for row in table.rows:
         old, new = (clean(row.values.get(name)) for name in ("from", "to"))
         if found.setdefault(old, new) != new:
-            met = f"The phone {old!r} becomes both {found[old]!r} and {new!r}."
-            raise InputError(met, where=f"{path}:{row.line}", hint="Keep one of the two rows.")
+            message = f"The phone {old!r} becomes both {found[old]!r} and {new!r}."
+            raise InputError(message, where=f"{path}:{row.line}", hint="Keep one of the two rows.")
     return found

@@ -1,8 +1,8 @@
-"""Would a probe that knows only one group's phones read that group better? Four probes a group, folds by speaker.
+"""Phone probes trained on one group, on everyone else or on everyone: four a group, folds by speaker.
 
 For every group g and fold, phones are read by probes that learned from all other folds: `all` (everyone), `matched`
 (as many random tokens of everyone as g has, phone by phone), `in` (g alone) and `out` (everyone but g). The tokens of a
-fold are answered by probes that heard none of its speakers. All probes expect the phones in one and the same mix, so
+fold are classified by probes that saw none of its speakers. All probes expect the phones in one and the same mix, so
 that none gains from knowing which phones its group says most.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from probes.speech.discriminant import ClassMoments, Probe, fit_discriminant, sum_moments
-from probes.speech.linear import softmax_probe
+from probes.speech.softmax_probes import softmax_probe
 from probes.speech.token_moments import Chunks, Floats, Ints, Standard
 
 Bools = NDArray[np.bool_]
@@ -27,7 +27,7 @@ MOST_PRODUCTS = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """Who is tested when, and which tokens stand for everyone where a group is matched.
+    """Design of the cross-validation: folds of the speakers, and tokens of everyone that match each group in number.
 
     Parameters
     ----------
@@ -59,18 +59,18 @@ class Design:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hits:
-    """Tokens read right, by the speaker and the phone; means over repetitions.
+    """Tokens classified correctly, by speaker and phone; means over repetitions.
 
     Parameters
     ----------
     trials
         Tokens, shape (speakers, phones).
     everyone
-        Right under the probe of everyone, shape (speakers, phones).
+        Correct under the probe of everyone, shape (speakers, phones).
     matched
-        Right under the probe matched to each group, on whoever speaks, shape (groups, speakers, phones).
+        Correct under the probe matched to each group, whoever speaks, shape (groups, speakers, phones).
     inside, outside
-        Right under the probe of the group alone and of everyone else, for the group's speakers; 0 elsewhere.
+        Correct under the probe of the group alone and of everyone else, for the group's speakers; 0 elsewhere.
     """
 
     trials: Floats
@@ -80,7 +80,7 @@ class Hits:
     outside: Floats
 
 
-def deal(
+def make_design(
     phones: Ints,
     speakers: Ints,
     member: Bools,
@@ -102,13 +102,13 @@ def deal(
     Examples
     --------
     >>> member = np.array([[True, True, False, False]])
-    >>> design = deal(np.zeros(4, int), np.arange(4), member, 2, np.random.default_rng(0))
+    >>> design = make_design(np.zeros(4, int), np.arange(4), member, 2, np.random.default_rng(0))
     >>> sorted(design.fold[:2].tolist()), sorted(design.fold[2:].tolist()), int(design.matched.sum())
     ([0, 1], [0, 1], 2)
     """
-    whose = np.arange(member.shape[1]) if people is None else people
-    first, place = np.unique(whose, return_index=True, return_inverse=True)[1:]
-    fold = _dealt(member[:, first], folds, rng)[place.ravel()]
+    person_of = np.arange(member.shape[1]) if people is None else people
+    first, person = np.unique(person_of, return_index=True, return_inverse=True)[1:]
+    fold = _assign_folds(member[:, first], folds, rng)[person.ravel()]
     matched = np.zeros((len(member), len(phones)), dtype=bool)
     used, classes = phones >= 0, int(phones.max()) + 1
     for k in range(folds):
@@ -119,14 +119,14 @@ def deal(
             own = np.bincount(phones[here[inside[speakers[here]]]], minlength=classes)
             # In random order within every phone, as many from the front as the group has.
             mixed = here[np.lexsort((rng.random(len(here)), phones[here]))]
-            place = np.arange(len(here)) - starts[phones[mixed]]
-            matched[group, mixed[place < own[phones[mixed]]]] = True
+            rank = np.arange(len(here)) - starts[phones[mixed]]
+            matched[group, mixed[rank < own[phones[mixed]]]] = True
     shares = np.bincount(phones[used], minlength=classes) / max(used.sum(), 1) if mix is None else mix
     return Design(phones=phones, speakers=speakers, member=member, fold=fold, folds=folds, matched=matched, mix=shares)
 
 
-def _dealt(member: Bools, folds: int, rng: np.random.Generator) -> Ints:
-    """Return a fold for each person, so that every group, and everyone, is spread over the folds evenly.
+def _assign_folds(member: Bools, folds: int, rng: np.random.Generator) -> Ints:
+    """Assign people to folds so that each group, and everyone together, is spread over them evenly.
 
     In random order, those in small groups first, each goes where its own groups are least present so far.
     """
@@ -149,12 +149,12 @@ def _dealt(member: Bools, folds: int, rng: np.random.Generator) -> Ints:
 
 
 def affordable(tokens: int, width: int, classes: int, groups: int, fits: int) -> bool:
-    """Tell whether softmax probes of this size take minutes at most; `fits` are folds times repetitions."""
+    """Tell whether softmax probes of this size take at most minutes; `fits` is folds times repetitions."""
     return tokens * width * classes * (2 * groups + 1) * fits <= MOST_PRODUCTS
 
 
-def read_phones(design: Design, chunks: Chunks, standard: Standard, *, method: str) -> Hits:
-    """Fit every probe on one layer and count what it reads right.
+def fit_and_count(design: Design, chunks: Chunks, standard: Standard, *, method: str) -> Hits:
+    """Fit every probe on one layer and count the tokens that it classifies correctly.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def read_phones(design: Design, chunks: Chunks, standard: Standard, *, method: s
 
 @dataclass(frozen=True, slots=True)
 class _Probes:
-    """Probes of each fold: of everyone, and of each group matched, in and out."""
+    """Probes of each fold: of everyone, and of each group `matched`, `in` and `out`."""
 
     everyone: list[Probe]
     matched: list[list[Probe]]
@@ -203,18 +203,18 @@ def _discriminants(design: Design, chunks: Chunks, standard: Standard) -> _Probe
                 inside = own.total(others)
                 found.inside[k].append(fit_discriminant(inside, mix))
                 found.matched[k].append(fit_discriminant(matched.total(others), mix))
-                found.outside[k].append(fit_discriminant(rest[k].less(inside), mix))
+                found.outside[k].append(fit_discriminant(rest[k].subtract(inside), mix))
     return found
 
 
 def _parts(member: Bools) -> int:
-    """Return how many of the first groups hold every speaker once together; 0 where none do."""
+    """Return how many of the first groups together hold every speaker exactly once; 0 where none do."""
     once = (np.cumsum(member, axis=0) == 1).all(axis=1)
     return int(np.argmax(once)) + 1 if once.any() else 0
 
 
 def _scaled_parts(chunks: Chunks, standard: Standard) -> Iterator[tuple[slice, Tensor]]:
-    """Yield which tokens the next vectors are of, and these centred and scaled."""
+    """Yield a slice of token numbers and their vectors, centred and scaled."""
     # In float32, which the probes work in: a shift by its rounding is harmless.
     mean, scale = (torch.from_numpy(side.astype(np.float32)) for side in (standard.mean, 1 / standard.scale))
     read = 0
@@ -224,7 +224,7 @@ def _scaled_parts(chunks: Chunks, standard: Standard) -> Iterator[tuple[slice, T
 
 
 def _moments(design: Design, chunks: Chunks, standard: Standard, masks: list[Bools]) -> list[ClassMoments]:
-    """Return the moments of every fold of some sets of tokens, one record a set."""
+    """Sum the moments of several sets of tokens by fold, one record a set."""
     found = [ClassMoments.empty(design.folds, design.classes, len(standard.mean)) for _ in masks]
     fold = np.where(design.phones >= 0, design.fold[design.speakers], -1)
     for rows, values in _scaled_parts(chunks, standard):
@@ -274,12 +274,12 @@ def _softmax(values: Tensor, labels: Tensor, sets: list[NDArray[np.intp]], mix: 
         means = torch.zeros((len(part), width))
         for row, chosen in enumerate(part):
             mine = values[torch.from_numpy(chosen)]
-            # No penalty falls on the bias: a shift changes no answer, and near the origin the fit is soon done.
+            # The bias is not penalised: a shift changes no answer, and the fit converges sooner near the origin.
             means[row] = mine.mean(0)
             features[row, : len(chosen)] = mine - means[row]
             targets[row, : len(chosen)] = labels[torch.from_numpy(chosen)]
-            met = torch.bincount(targets[row, : len(chosen)], minlength=classes).clamp_min(1) / len(chosen)
-            shares[row, : len(chosen)] = (wanted / met)[targets[row, : len(chosen)]]
+            shares_seen = torch.bincount(targets[row, : len(chosen)], minlength=classes).clamp_min(1) / len(chosen)
+            shares[row, : len(chosen)] = (wanted / shares_seen)[targets[row, : len(chosen)]]
         weights, biases = softmax_probe(features, targets, classes, shares=shares)
         biases = biases - (means[:, None] @ weights)[:, 0]
         found += list(zip(weights, biases, strict=True))
@@ -303,9 +303,9 @@ def _count(design: Design, probes: _Probes, chunks: Chunks, standard: Standard) 
                 jobs.append((1 + group, probes.matched[k][group], np.ones(len(chosen), dtype=bool)))
                 jobs.append((1 + groups + group, probes.inside[k][group], inside))
                 jobs.append((1 + 2 * groups + group, probes.outside[k][group], inside))
-            for place, (weights, biases), who in jobs:
+            for index, (weights, biases), who in jobs:
                 right = _right(x, weights, biases, design.phones[tokens], who)
-                hits[place] += np.bincount(cells[tokens[who]], weights=right, minlength=people * classes)
+                hits[index] += np.bincount(cells[tokens[who]], weights=right, minlength=people * classes)
     trials = np.bincount(cells[fold >= 0], minlength=people * classes).astype(np.float64)
     shape = (people, classes)
     stacked = np.stack(hits[1:]).reshape(3, groups, *shape) if groups else np.zeros((3, 0, *shape))

@@ -1,4 +1,4 @@
-"""How noisily, and how far from where others place it, does an encoder place a phone of some group of speakers?
+"""Scatter of each group's phone tokens in an encoder's space, and the shift of their centroids from all others'.
 
 Two errors are told apart. Random: tokens of one phone scatter around their own group's centroid. Systematic: that
 centroid lies elsewhere than that of everyone else. Both are measured without bias by the number of speakers or
@@ -19,14 +19,14 @@ MIN_SPEAKERS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scatter:
-    """Means over phones; each also with any one of the speakers left out.
+    """Mean scatter and shift over phones, each also with every speaker left out in turn.
 
     Parameters
     ----------
     variance
         Half the mean squared distance of two tokens of one phone from two speakers of the group, shape (groups,).
     within
-        The same of two tokens of one speaker, over the phones that three speakers of every group said twice;
+        The same of two tokens of one speaker, over the phones with two tokens of three speakers of every group;
         NaN without such phones.
     shift
         Squared distance of the group's centroid to that of all others, less what chance adds, over the variance of a
@@ -41,7 +41,7 @@ class Scatter:
         Shape (speakers,).
     own
         Of each speaker: variance of the tokens of one phone, in units of that phone's over all speakers, mean over
-        the phones that the speaker said twice, whose number is `own_phones`; shape (3, speakers): over all phones,
+        the phones with two tokens of the speaker, whose number is `own_phones`; shape (3, speakers): over all phones,
         over those of even and over those of odd number.
     around
         Of each speaker: mean squared distance of a token to the centroid of the speaker's home group, less what the
@@ -67,7 +67,7 @@ class Scatter:
 
 
 def pair_variance(counts: Floats, scatter: Floats, distances: Floats) -> tuple[Floats, Floats]:
-    """Return half the mean squared distance of two tokens of different speakers, and that without each speaker.
+    """Return half the mean squared distance between tokens of different speakers, and that without each speaker.
 
     With n_u tokens of speaker u, S_u their scatter around their own mean, d_u^2 the squared distance of that mean
     to the centroid of all, N = sum n_u and Q = sum (S_u + n_u d_u^2), it is (N Q - sum n_u S_u) / (N^2 - sum n_u^2):
@@ -113,7 +113,7 @@ def measure_scatter(
     moments
         Of the phones that every group has; others would not be compared like with like.
     member, rest
-        Who is in which group, and whom it is compared with, shape (groups, speakers).
+        Members of each group, and the speakers it is compared with, shape (groups, speakers).
     home
         Row of the group to whose centroid a speaker's own tokens are compared, -1 for none, shape (speakers,).
     """
@@ -175,12 +175,12 @@ def _shift(
 
 
 def _halves(groups: int) -> tuple[slice, slice]:
-    """Return the rows of the groups, and those of all others of each."""
+    """Return the rows of the groups, and the rows of their complements."""
     return slice(None, groups), slice(groups, None)
 
 
 class _Side:
-    """One phone's centroids as some groups see them, and how far chance moves these: rows are groups."""
+    """One phone's centroids by group, and the variance that chance gives them; rows are groups."""
 
     def __init__(self, n: Floats, scatter: Floats, distances: Floats, centre: Floats) -> None:
         self.n, self.distances, self.centre = n, distances, centre
@@ -189,20 +189,20 @@ class _Side:
         self.c = n / np.maximum(self.left, 1)
         self.q = (scatter + n * distances).sum(1)
         self.q_without = self.q[:, None] - scatter - n * distances * (1 + self.c)
-        # The tokens lie closer to their own centroid than to the true one by as much as that one is off.
+        # Tokens are closer to their sample centroid than to the true one by its squared error, on average.
         variance, without = pair_variance(n, scatter, distances)
         self.noise = variance - self.q / np.maximum(self.total, 1)
         self.noise_without = without - self.q_without / np.maximum(self.left, 1)
 
 
 def _mean(sums: Floats, counts: Floats) -> Floats:
-    """Return means, NaN where there is nothing."""
+    """Return sums over counts, NaN where the count is 0."""
     with np.errstate(invalid="ignore"):
         return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
 class _Sums:
-    """Sums over phones of what is averaged in the end."""
+    """Running sums over phones, from which the means of `Scatter` are made."""
 
     def __init__(self, groups: int, people: int) -> None:
         self._phones, self._twice = 0, 0

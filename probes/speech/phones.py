@@ -1,4 +1,4 @@
-"""What does an encoder hold of one spoken phone? Its frames, pooled: one vector a layer for every phone token."""
+"""Phone vectors: the frames of each phone token pooled, one vector a layer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class PhoneInterval:
-    """A phone as an alignment places it, from `start` up to `end`, in seconds from the start of the clip."""
+    """A phone of an alignment, from `start` up to `end`, in seconds from the start of the clip."""
 
     phone: str
     start: float
@@ -27,7 +27,7 @@ def pool_phones(states: Tensor, centres: Tensor, intervals: Sequence[PhoneInterv
     states
         Hidden states, shape (layers, frames, width).
     centres
-        Middle of the samples that each frame hears, seconds, shape (frames,).
+        Centre of each frame's receptive field, seconds, shape (frames,).
 
     Returns
     -------

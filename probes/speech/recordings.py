@@ -1,4 +1,4 @@
-"""Can an encoder take this clip, and what is it? Told from the sound itself, before the encoder is loaded."""
+"""Checks of a clip's sound before the encoder is loaded: its hash, its samples, and whether the encoder can take it."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ TOO_LONG = "longer than the 30 s that whisper takes"
 class Sound:
     """A clip that an encoder can take: hash of its file, samples at 16 kHz, rate and channels of the file.
 
-    `silent` tells that all of its samples are equal.
+    `silent`: all of its samples are equal.
     """
 
     sha256: str
@@ -28,7 +28,7 @@ class Sound:
 
 
 def measure_sound(clip: Clip, folder: ModelFolder) -> Sound | str:
-    """Return what a clip is, or why the encoder cannot take it.
+    """Read and check a clip; return its sound, or the reason why the encoder cannot take it.
 
     Parameters
     ----------

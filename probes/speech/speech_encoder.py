@@ -1,7 +1,7 @@
 """A small speech encoder, trained on a spoken corpus whose flaw is known, in an ordinary model folder.
 
-Answers "what would a real wav2vec2 checkpoint look like that never heard one accent?". Sounds and spelling are
-learned together: a cross-entropy on the phoneme of each frame, whose times the synthesiser told, and CTC on the
+It is a stand-in for a real wav2vec2 checkpoint whose training clips lacked one accent. Sounds and spelling are
+learned together: a cross-entropy on the phoneme of each frame, whose times the synthesiser gave, and CTC on the
 characters or, where phones are asked for, on the phonemes in their order. Only the CTC head is saved, so that the
 folder loads like any other.
 """
@@ -27,7 +27,7 @@ from probes.speech.synthetic_speech import SpokenCorpus
 KERNELS, STRIDES = (400, 3), (160, 2)
 """Convolutions of the front end, samples and frames of 10 ms."""
 STRIDE, FIELD = 320, 720
-"""Frame i of the encoder hears the samples from 320 i up to 320 i + 720."""
+"""Frame i of the encoder covers the samples from 320 i up to 320 i + 720."""
 
 BATCH = 8
 PASSES = 3
@@ -47,7 +47,7 @@ _SILENCE, _IGNORED = 0, -100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSummary:
-    """How the training went: its steps, the mean losses of the last pass (nats) and its wall time."""
+    """Summary of a training: steps, mean losses of the last pass (nats) and wall time."""
 
     steps: int
     phoneme_loss: float
@@ -57,7 +57,7 @@ class TrainingSummary:
 
 @dataclass(frozen=True, slots=True)
 class _Example:
-    """One clip, ready: normalised signal, phoneme of each frame, symbols to write."""
+    """A clip prepared for training: normalised signal, phoneme of each frame, symbols of the transcript."""
 
     signal: torch.Tensor
     frames: torch.Tensor
@@ -83,7 +83,7 @@ def train_encoder(
     units
         What the CTC head learns to write.
     passes, max_steps
-        How often every clip is heard; the number of steps after which training ends even so.
+        Number of passes over the clips; and of steps, after which training ends in any case.
     """
     started = time.monotonic()
     vocabulary = _vocabulary(corpus, units)
@@ -121,7 +121,7 @@ def frame_labels(clip: Clip, frames: int, numbers: dict[str, int]) -> torch.Tens
 
 
 def _written(clip: Clip, units: Units) -> list[str]:
-    """Return what the CTC head should write of a clip; the space between words is `|`."""
+    """Return the target text of the CTC head for a clip; the space between words is `|`."""
     return list(clip.text.replace(" ", "|")) if units == "letters" else [phone.name for phone in clip.spoken]
 
 

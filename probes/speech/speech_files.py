@@ -1,4 +1,4 @@
-"""What is written beside the recordings of a spoken corpus: its manifests, and where its phones lie."""
+"""Files beside the recordings of a spoken corpus: manifests, and TextGrids of the phones."""
 
 import csv
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def write_manifest(path: Path, clips: Sequence[Clip], *, phones: bool) -> None:
 
 
 def write_alignments(folder: Path, clips: Sequence[Clip]) -> None:
-    """Write where the phones of each clip lie, to `<split>/<stem of the clip>.TextGrid` below the folder."""
+    """Write the phones of each clip to `<split>/<stem of the clip>.TextGrid` below the folder."""
     for split in {clip.split for clip in clips}:
         (folder / split).mkdir(parents=True, exist_ok=True)
     for clip in clips:
@@ -42,7 +42,7 @@ def write_alignments(folder: Path, clips: Sequence[Clip]) -> None:
 
 
 def _tier(clip: Clip) -> list[tuple[float, float, str]]:
-    """Cover the clip with intervals (start, end, label), which have no label where nothing is spoken."""
+    """Cover the clip with intervals (start, end, label); silence has an empty label."""
     tier = []
     reached = 0.0
     for phone in clip.spoken:
@@ -57,7 +57,7 @@ def _tier(clip: Clip) -> list[tuple[float, float, str]]:
 
 
 def _textgrid(tier: Sequence[tuple[float, float, str]], duration: float) -> str:
-    """Return Praat's long text form of one tier, `phones`."""
+    """Return a TextGrid with the one tier `phones`, in Praat's long text form."""
     span = f"xmin = 0\nxmax = {duration:.{_DIGITS}f}\n"
     head = 'File type = "ooTextFile"\nObject class = "TextGrid"\n\n' + span + "tiers? <exists>\nsize = 1\nitem []:\n"
     lines = ["    item [1]:", '        class = "IntervalTier"', '        name = "phones"']

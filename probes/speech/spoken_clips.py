@@ -1,4 +1,4 @@
-"""One recording of a spoken corpus: what is said in it, by whom, and when each phoneme lies."""
+"""Records of a spoken corpus: clips, their speakers, and the phonemes in them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ Split = Literal["training", "audit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phone:
-    """One phoneme as it was spoken: espeak-ng's name without stress marks, and its ends in seconds."""
+    """One spoken phoneme: espeak-ng's name without stress marks, and its ends in seconds."""
 
     name: str
     start: float
@@ -33,13 +33,13 @@ class Speaker:
 
     @property
     def gender(self) -> Literal["female", "male"]:
-        """What the voice variant was built to sound like."""
+        """Gender that the voice variant was built to sound like."""
         return "female" if self.voice.startswith("f") else "male"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
-    """One recording: its file, what is said, by whom, for how long (seconds) and where the phonemes lie."""
+    """One recording: its file, text, speaker, duration (seconds) and phonemes."""
 
     path: Path
     text: str
@@ -50,9 +50,9 @@ class Clip:
 
     @property
     def spoken(self) -> tuple[Phone, ...]:
-        """The phones that take time and are no pause.
+        """Phones of positive duration that are no pause.
 
-        Of "pull" at the end of a clip, espeak-ng tells no time for the last sound, which it joins to the vowel.
+        Of "pull" at the end of a clip, espeak-ng gives no time for the last sound, which it joins to the vowel.
         """
         # Rounding leaves less than a sample of a phone without length; the shortest with a length has 10 ms.
         timed = (phone for phone in self.phones if phone.end - phone.start > 1 / SAMPLE_RATE)

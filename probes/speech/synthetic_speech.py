@@ -1,4 +1,4 @@
-"""Speech with a planted accent gap: who says what, in which accent, with every phoneme's time known.
+"""Synthetic speech with a planted accent gap and known times of every phoneme.
 
 Answers "would an audit find the unfairness that is there, and only that?". A synthesiser (espeak-ng) reads
 short lists of words in several English accents. The planted accent is left out of the training clips, or
@@ -43,7 +43,7 @@ WORDS = (
 
 TRAINING_VOICES = ("f3", "f4", "f5", "m1", "m2", "m4", "m6", "m8")
 AUDIT_VOICES = ("f1", "f2", "m3", "m5", "m7")
-"""Voice variants: the audit's speakers sound like nobody in the training clips."""
+"""Voice variants: no voice of the audit's speakers is in the training clips."""
 
 TRACTS = ((3, 4), (11, 15), (8, 11), (5, 7), (7, 10))
 """Fractions (up, down) by which a speaker's 22 050 Hz signal is resampled, to be read at 16 000 Hz. Their
@@ -54,7 +54,7 @@ Samples = npt.NDArray[np.int16]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpokenCorpus:
-    """What was spoken, and the two manifests: of every clip, and of the audit's clips alone."""
+    """A synthetic corpus: its clips, and two manifests, of every clip and of the audit's clips alone."""
 
     clips: tuple[Clip, ...]
     manifest: Path
@@ -141,7 +141,7 @@ def _cast(
     people: np.random.Generator,
     tosses: np.random.Generator,
 ) -> list[Speaker]:
-    """Invent `count` speakers: accents take turns, genders and voices too, half of each accent has heads."""
+    """Invent `count` speakers, with accents, genders and voices in turn; half of each accent has heads."""
     women, men = ([voice for voice in voices if voice.startswith(letter)] for letter in "fm")
     turns = -(-count // len(accents))
     coins = {accent: tosses.permutation(np.arange(turns) % 2) for accent in accents}
@@ -202,7 +202,7 @@ class _EventText(ctypes.Union):
 
 
 class _Event(ctypes.Structure):
-    """The library's record of something that happens while it speaks; `sample` counts from the start."""
+    """espeak-ng's event structure; `sample` counts from the start of the utterance."""
 
     _fields_ = (
         ("type", ctypes.c_int),
@@ -223,7 +223,7 @@ _RATE, _PITCH = 1, 3
 
 
 class _Synthesiser:
-    """espeak-ng, which holds one state for the whole process, kept to one user at a time.
+    """espeak-ng, limited to one user at a time, since its state belongs to the whole process.
 
     What it says depends a little on all that it said before (its noise and flutter run on), even after its
     own terminate call. Each `running` therefore loads a private copy of the library, which starts afresh.
@@ -247,7 +247,7 @@ class _Synthesiser:
     @classmethod
     @contextlib.contextmanager
     def running(cls) -> Iterator["_Synthesiser"]:
-        """Load the library afresh and hold it for the block."""
+        """Load a fresh copy of the library for the duration of the block."""
         loader = _loader()
         with cls._lock, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as private:
             source = Path(loader.get_library_path())
@@ -269,26 +269,26 @@ class _Synthesiser:
         encoded = text.encode() + b"\0"
         size = ctypes.c_size_t(len(encoded))
         self._library.espeak_Synth(encoded, size, 0, 1, 0, _UTF8, None, None)
-        return self._hear(*speaker.tract)
+        return self._resample(*speaker.tract)
 
-    def _hear(self, up: int, down: int) -> tuple[Samples, tuple[Phone, ...]]:
-        """Resample what was said, up to the pause that ends it, at half amplitude (the filter overshoots)."""
+    def _resample(self, up: int, down: int) -> tuple[Samples, tuple[Phone, ...]]:
+        """Resample the signal up to its final pause, at half amplitude (the filter overshoots)."""
         from scipy.signal import resample_poly
 
         starts = self._starts
         last = max(index for index, (name, _) in enumerate(starts) if not name.startswith("_"))
         ends = [sample for _, sample in starts[1:]] + [sum(map(len, self._signal))]
         spoken = np.concatenate(self._signal)[: ends[last]].astype(np.float64)
-        heard = np.round(resample_poly(spoken / 2, up, down)).astype(np.int16)
+        signal = np.round(resample_poly(spoken / 2, up, down)).astype(np.int16)
         second = SAMPLE_RATE * down / up
         phones = tuple(
-            Phone(name=name.strip("',"), start=start / second, end=min(end / second, len(heard) / SAMPLE_RATE))
+            Phone(name=name.strip("',"), start=start / second, end=min(end / second, len(signal) / SAMPLE_RATE))
             for (name, start), end in zip(starts[: last + 1], ends, strict=False)
         )
-        return heard, phones
+        return signal, phones
 
     def _receive(self, signal: Any, length: int, events: Any) -> int:
-        """Keep one piece of the signal and the phonemes that start in it."""
+        """Store one piece of the signal and the phonemes that start in it."""
         if length > 0:
             # A copy: the library writes the next piece into the same memory.
             self._signal.append(np.ctypeslib.as_array(signal, shape=(length,)).copy())

@@ -1,8 +1,8 @@
-"""What does a Praat TextGrid hold? Its interval tiers, and which of them is the one of phones.
+"""Reader of Praat TextGrids: interval tiers, and the choice of those that hold phones.
 
 A TextGrid has a long and a short form. To Praat both are one row of numbers and quoted texts, whatever else stands
-between them, and they are read that way here. What a file says about its size is never allocated. Times are given as
-they are written; nobody has compared them with the recording yet.
+between them, and they are read that way here. What a file says about its size is never allocated. Times are those
+of the file, not yet checked against the recording.
 """
 
 import math
@@ -42,7 +42,7 @@ class Tier(NamedTuple):
 
 
 def read_number(text: str) -> float | None:
-    """Return a number as a file of times writes it, finite or not; None where the text is none.
+    """Parse a number of a file of times, finite or not; None where the text is no number.
 
     >>> read_number("-1.5e-2"), read_number("1_0"), read_number("0,5")
     (-0.015, None, None)
@@ -58,7 +58,7 @@ def check_size(path: Path) -> None:
 
 
 def read_plain(path: Path) -> str:
-    """Return a text in UTF-8, or in UTF-16 with a byte order mark as Praat writes it; lines end in a line feed.
+    """Read a text in UTF-8, or in UTF-16 with a byte order mark as Praat writes it; lines end in a line feed.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def read_plain(path: Path) -> str:
 
 
 def read_textgrid(path: Path) -> list[Tier]:
-    """Return the tiers of intervals; tiers of points are passed over.
+    """Read the interval tiers of a TextGrid; point tiers are skipped.
 
     Raises
     ------
@@ -82,27 +82,27 @@ def read_textgrid(path: Path) -> list[Tier]:
     tokens = _Tokens(path, content)
     head = [tokens.header(), tokens.header()]
     if not head[0].startswith("ooTextFile") or head[1] != "TextGrid":
-        met = f"This is no TextGrid: it begins with {(head[0] or content.lstrip())[:60]!r}."
-        raise InputError(met, where=str(path), hint="In Praat: Save as text file, or Save as short text file.")
+        message = f"This is no TextGrid: it begins with {(head[0] or content.lstrip())[:60]!r}."
+        raise InputError(message, where=str(path), hint="In Praat: Save as text file, or Save as short text file.")
     for what in ("the start", "the end"):
         tokens.number(what)
-    tiers = [tier for place in range(1, tokens.count("tiers") + 1) if (tier := _tier(tokens, place))]
+    tiers = [tier for number in range(1, tokens.count("tiers") + 1) if (tier := _tier(tokens, number))]
     tokens.finish()
     return tiers
 
 
-def _tier(tokens: "_Tokens", place: int) -> Tier | None:
-    tokens.inside = f" of tier {place}"
+def _tier(tokens: "_Tokens", tier: int) -> Tier | None:
+    tokens.inside = f" of tier {tier}"
     kind = tokens.string("the class")
     if kind not in ("IntervalTier", "TextTier"):
-        tokens.refuse(f"The class of tier {place} is {kind[:60]!r}.", "It is IntervalTier or TextTier.")
+        tokens.refuse(f"The class of tier {tier} is {kind[:60]!r}.", "It is IntervalTier or TextTier.")
     name = tokens.string("the name")
     tokens.inside = f" of tier {name[:60]!r}"
     for what in ("the start", "the end"):
         tokens.number(what)
     marks = []
-    for number in range(1, tokens.count("intervals") + 1):
-        tokens.interval = number
+    for interval in range(1, tokens.count("intervals") + 1):
+        tokens.interval = interval
         start = tokens.number("the start")
         line = tokens.line
         end = tokens.number("the end") if kind == "IntervalTier" else start
@@ -112,7 +112,7 @@ def _tier(tokens: "_Tokens", place: int) -> Tier | None:
 
 
 class _Tokens:
-    """The numbers and texts of a file in their order, and where in the file the last one stood."""
+    """Stream of the numbers and texts of a TextGrid, with the line of the last one."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
@@ -120,7 +120,7 @@ class _Tokens:
         self.inside = ""
         self.interval = 0
         self._text = text
-        self._place = 0
+        self._offset = 0
         self._matches = _TOKEN.finditer(text)
 
     def _next(self) -> str | float | None:
@@ -138,9 +138,9 @@ class _Tokens:
         self._move(len(self._text))
         return None
 
-    def _move(self, place: int) -> None:
-        self.line += self._text.count("\n", self._place, place)
-        self._place = place
+    def _move(self, offset: int) -> None:
+        self.line += self._text.count("\n", self._offset, offset)
+        self._offset = offset
 
     def header(self) -> str:
         """Return the next token, whatever it is: a file that is no TextGrid may hold anything."""
@@ -170,10 +170,10 @@ class _Tokens:
             self.refuse(f"After the last tier there is more: {str(found)[:60]!r}.", "A count (size) is too small.")
 
     def _wrong(self, what: str, kind: str, found: str | float | None) -> NoReturn:
-        place = f" of interval {self.interval}" if self.interval else ""
-        met = "the file ends" if found is None else f"there is {str(found)[:60]!r}"
+        interval = f" of interval {self.interval}" if self.interval else ""
+        instead = "the file ends" if found is None else f"there is {str(found)[:60]!r}"
         self.refuse(
-            f"Here {what}{place}{self.inside} was to come, {kind}; but {met}.",
+            f"Here {what}{interval}{self.inside} was to come, {kind}; but {instead}.",
             "The file is cut, or one of its counts (size) is wrong: write it again.",
         )
 
@@ -182,7 +182,7 @@ class _Tokens:
 
 
 def phone_tiers(tiers: Sequence[Tier], tier: str | None, where: str) -> list[Tier]:
-    """Return the tiers of phones: one, or one for each speaker as MFA names them (`Ann - phones`).
+    """Choose the phone tiers: one, or one for each speaker as MFA names them (`Ann - phones`).
 
     Parameters
     ----------
@@ -205,9 +205,9 @@ def phone_tiers(tiers: Sequence[Tier], tier: str | None, where: str) -> list[Tie
         hint = "Choose one with --tier NAME, or rename one."
         raise InputError(f"Several tiers may hold the phones: {both}.", where=where, hint=hint)
     if not found:
-        met = "No tier is called like one of phones" if tier is None else f"There is no tier {tier!r}"
+        message = "No tier is called like one of phones" if tier is None else f"There is no tier {tier!r}"
         hint = suggest(tier or "phones", [one.name[:60] for one in tiers])
-        raise InputError(f"{met}.", where=where, hint=f"Choose one with --tier NAME. {hint}")
+        raise InputError(f"{message}.", where=where, hint=f"Choose one with --tier NAME. {hint}")
     if not any(one.marks for one in found):
         raise InputError(f"The tier {found[0].name[:60]!r} is empty.", where=where, hint="Align the recording again.")
     return found

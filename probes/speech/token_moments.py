@@ -1,4 +1,4 @@
-"""Where do the tokens of a phone lie, and how far apart? Moments of every speaker and phone, read as a stream.
+"""Moments of phone tokens by speaker and phone (centroids, scatter, distances), read as a stream.
 
 Nothing here grows with the number of tokens: a layer is read in chunks, and what is kept are its mean and spread,
 and one centroid for each speaker and phone, a block of phones at a time.
@@ -65,7 +65,7 @@ def standardisation(chunks: Chunks) -> Standard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhoneMoments:
-    """One phone's tokens, speaker by speaker.
+    """Moments of one phone's tokens, speaker by speaker.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def phone_moments(
     cosine: bool = False,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[PhoneMoments]:
-    """Yield the moments of every wanted phone of a layer, after as many readings as memory asks for.
+    """Yield the moments of every wanted phone of a layer, read once for each block that fits in memory.
 
     Parameters
     ----------
@@ -109,10 +109,10 @@ def phone_moments(
     size = max(1, block_bytes // (8 * max(people * width, 1)))
     for start in range(0, len(wanted), size):
         block = wanted[start : start + size]
-        place = np.full(int(phones.max(initial=0)) + 1, -1)
-        place[block] = np.arange(len(block))
+        row_of = np.full(int(phones.max(initial=0)) + 1, -1)
+        row_of[block] = np.arange(len(block))
         # Phones that take no part have the number -1, which would index the last.
-        row = np.where(phones >= 0, place[phones], -1)
+        row = np.where(phones >= 0, row_of[phones], -1)
         cells = np.where(row >= 0, row * people + speakers, -1)
         counts = np.bincount(cells[cells >= 0], minlength=len(block) * people)
         sums = torch.zeros((len(block) * people, width), dtype=torch.float64)

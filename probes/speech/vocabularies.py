@@ -1,4 +1,4 @@
-"""What do the symbols of a checkpoint's own CTC head stand for?
+"""The vocabulary of a checkpoint's own CTC head: what each of its symbols stands for.
 
 Read before anything runs, from vocab.json and tokenizer_config.json as wav2vec2 tokenizers write them. Where they do
 not say it plainly, the answer is the reason why the head cannot be used.
@@ -21,7 +21,7 @@ _HINT = "Save the tokenizer's files again; without vocab.json the head is not us
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """What each symbol's number stands for; `blank` is CTC's, which stands for nothing.
+    """Symbols of a CTC head by number; `blank` is the number of CTC's blank.
 
     A symbol may have several characters, as phones have; the delimiter of words is a space.
     """
@@ -31,7 +31,7 @@ class Vocabulary:
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """The number of each symbol; the smallest where several stand for the same.
+        """Number of each symbol; the smallest where several numbers have the same symbol.
 
         >>> Vocabulary(symbols={1: "aɪ", 2: " ", 3: "tʃ"}, blank=0).numbers["tʃ"]
         3
@@ -39,7 +39,7 @@ class Vocabulary:
         return {self.symbols[number]: number for number in sorted(self.symbols, reverse=True)}
 
     def decode(self, path: Sequence[int]) -> str:
-        """Return the text of a path whose repeats are joined.
+        """Return the text of a path without repeats.
 
         >>> Vocabulary(symbols={1: "a", 2: " ", 3: "b"}, blank=0).decode([1, 0, 1, 2, 3])
         'aa b'
@@ -48,7 +48,7 @@ class Vocabulary:
 
 
 def read_vocabulary(folder: ModelFolder) -> Vocabulary | str:
-    """Return the symbols of the checkpoint's own CTC head; or why it cannot be used, empty where it has none.
+    """Read the symbols of the checkpoint's own CTC head; or return why it cannot be used, empty where it has none.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def _settings(path: Path) -> Mapping[str, object]:
 
 def _token(settings: Mapping[str, object], name: str, usual: str) -> str:
     value = settings.get(name)
-    # A token with its own rules of spacing stands in an object.
+    # A token with spacing rules of its own is written as an object.
     content = value.get("content") if isinstance(value, dict) else value
     return content if isinstance(content, str) and content else usual
 

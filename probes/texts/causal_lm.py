@@ -1,7 +1,7 @@
-"""A small causal language model, trained on given texts in less than a minute, in an ordinary model folder.
+"""Training of a small causal language model on given texts, in less than a minute, into an ordinary model folder.
 
-Answers "what does a language model write that has seen these texts, at each temperature?" with nothing fetched from
-anywhere: a byte-level BPE tokenizer and a GPT-2 of two layers, both trained here.
+A stand-in for a language model trained on known texts, with nothing fetched from anywhere: a byte-level BPE tokenizer
+and a GPT-2 of two layers, both trained here.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What does a folder of sentence-transformers do to make one vector of a text, and can it be repeated here exactly?
+"""Folders of sentence-transformers: the steps from a text to one vector, and whether all can be repeated exactly.
 
 Its settings are read and none of its code is run. A step that is not known here is refused.
 """
@@ -21,7 +21,7 @@ _LARGEST_JSON = 2**24
 
 @dataclass(frozen=True, slots=True)
 class DenseLayer:
-    """A linear layer behind the pooling: its weights' file and what is done to its output."""
+    """A linear layer behind the pooling: the file of its weights, and its activation."""
 
     weights: Path
     activation: str
@@ -30,7 +30,7 @@ class DenseLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """What a folder of sentence-transformers does; of a plain folder only `transformer` is known."""
+    """Steps of a sentence-transformers folder; a plain folder has only `transformer`."""
 
     transformer: Path
     mode: str = ""
@@ -42,21 +42,21 @@ class Pipeline:
 
 
 def read_pipeline(root: Path) -> Pipeline:
-    """Return what a folder does, from its modules.json where it has one."""
+    """Read the steps of a folder from its modules.json, if it has one."""
     steps = root / "modules.json"
     if not steps.exists():
         return Pipeline(transformer=root)
     kinds, names = _modules(root, steps)
-    places = [_inside(root, root / name, f"{steps}, path") for name in names]
-    settings = _transformer_settings(root, places[0])
-    pooling = places[1] / "config.json"
+    folders = [_inside(root, root / name, f"{steps}, path") for name in names]
+    settings = _transformer_settings(root, folders[0])
+    pooling = folders[1] / "config.json"
     return Pipeline(
-        transformer=places[0],
+        transformer=folders[0],
         mode=_mode(settings_object(root, pooling), str(pooling)),
         where=str(pooling),
         longest=positive(settings.get("max_seq_length")),
         lower=settings.get("do_lower_case") is True,
-        dense=tuple(_dense(root, place) for kind, place in zip(kinds, places, strict=True) if kind == "Dense"),
+        dense=tuple(_dense(root, folder) for kind, folder in zip(kinds, folders, strict=True) if kind == "Dense"),
         unit="Normalize" in kinds,
     )
 
@@ -109,7 +109,7 @@ def _mode(settings: Mapping[str, object], where: str) -> str:
 
 def _dense(root: Path, folder: Path) -> DenseLayer:
     settings, where = settings_object(root, folder / "config.json"), str(folder / "config.json")
-    # Tanh is what the package takes where nothing is said.
+    # Tanh is the package's default.
     package, _, activation = str(settings.get("activation_function", "torch.nn.Tanh")).rpartition(".")
     if activation not in ACTIVATIONS or not package.startswith("torch.nn"):
         raise _unknown(f"The activation {ascii(activation)[:80]} is not known.", f"{where}, activation_function")
@@ -124,7 +124,7 @@ def _dense(root: Path, folder: Path) -> DenseLayer:
 
 
 def _inside(root: Path, path: Path, where: str) -> Path:
-    """Return where a path leads, which must be inside the folder, or in the same model's part of the hub's cache."""
+    """Resolve a path, which must stay inside the folder or the same model's part of the hub's cache."""
     # Of links that lead in a circle realpath gives the link itself, where Path.resolve() raises.
     real = Path(os.path.realpath(path))
     cached = root.parent.name == "snapshots" and real.parent == root.parent.parent / "blobs"
@@ -143,7 +143,7 @@ def _json(root: Path, path: Path) -> object:
 
 
 def settings_object(root: Path, path: Path) -> Mapping[str, object]:
-    """Return the settings that a JSON file inside a model's folder holds."""
+    """Read the settings of a JSON file inside a model's folder."""
     content = _json(root, path)
     if not isinstance(content, dict):
         raise InputError("The settings are no object.", where=str(path), hint=AGAIN)
@@ -159,5 +159,5 @@ def _unknown(what: str, where: str) -> InputError:
 
 
 def positive(value: object) -> int | None:
-    """Return a whole number above 0, None for anything else."""
+    """Return the value if it is a whole number above 0, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -1,4 +1,4 @@
-"""Where do texts lie in the space of an encoder, each in the same place whatever texts are beside it?
+"""Embeddings of texts by an encoder, none of which depends on the texts beside it.
 
 One forward pass over a batch, padded on the right behind an exact mask, gives every text one vector. Texts of a
 corpus are taken in chunks, and a chunk is the unit of the cache: a killed run goes on with the first missing one.
@@ -39,14 +39,14 @@ _UNREAD = ("pooler.",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoded:
-    """Vectors, shape (n, width), in the order of the texts, and which of these were longer than allowed."""
+    """Vectors, shape (n, width), in the order of the texts, and whether each text was cut."""
 
     vectors: NDArray[np.float32]
     cut: NDArray[np.bool_]
 
     @property
     def shortened(self) -> int:
-        """Return how many texts were cut."""
+        """Number of texts that were cut."""
         return int(self.cut.sum())
 
 
@@ -80,7 +80,7 @@ class TextEncoder:
         self.width = self._encoder.width
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        """Return the vectors of texts; a text without any token is read as the mark of a text's beginning or end.
+        """Return the vectors of texts; a text without any token is encoded as the beginning or end mark alone.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class TextEncoder:
         return Encoded(vectors=vectors, cut=cut)
 
     def encode_each(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return the vectors of texts as `encode` does, and of each text whether it was shortened."""
+        """Return the vectors of texts as `encode` does, and whether each text was cut."""
         plain = [_clean(text) for text in texts]
         if isinstance(self._encoder, TfIdf):
             return self._encoder.encode(plain), np.zeros(len(plain), dtype=np.bool_)
@@ -112,14 +112,14 @@ def encode_all(
     progress: Progress,
     label: str,
 ) -> Encoded:
-    """Return the vectors of texts, shape (n, width), computing only what the cache lacks; copies share theirs.
+    """Encode texts, shape (n, width), computing only what is not in the cache, and each distinct text once.
 
     Parameters
     ----------
     reference
         See `TextEncoder`.
     label
-        What the phase is called in `progress`.
+        Name of the phase in `progress`.
 
     Raises
     ------
@@ -139,8 +139,8 @@ def encode_all(
             advance(len(chunk))
     if not texts:
         return Encoded(vectors=np.zeros((0, 0), dtype=np.float32), cut=np.zeros(0, dtype=np.bool_))
-    places = {text: place for place, text in enumerate(text for chunk in chunks for text in chunk)}
-    rows = [places[text] for text in texts]
+    indices = {text: index for index, text in enumerate(text for chunk in chunks for text in chunk)}
+    rows = [indices[text] for text in texts]
     return Encoded(vectors=np.concatenate(vectors)[rows], cut=np.concatenate(cut)[rows])
 
 
@@ -150,9 +150,9 @@ def _encoded(encoder: Callable[[], TextEncoder], chunk: Sequence[str]) -> dict[s
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Cut texts into chunks; those that differ in case, accents or white space only come into one.
+    """Yield chunks of texts; those that differ only in case, accents or white space share one.
 
-    Many tokenizers take such texts for the same, and in different batches rounding would tell them apart.
+    Many tokenizers give such texts the same tokens; in different batches rounding would give them different vectors.
     """
     groups: dict[str, list[str]] = {}
     for text in texts:
@@ -183,7 +183,7 @@ def _clean(text: str) -> str:
 
 
 class _Transformer:
-    """A language model, its tokenizer, and what makes one vector of its states."""
+    """A language model, its tokenizer, and the pooling and dense layers behind them."""
 
     def __init__(self, spec: TextEncoderSpec, folder: ModelFolder, *, device: str, dtype: str, batch: int) -> None:
         self._spec, self._folder, self._device, self._batch = spec, folder, device, batch
@@ -201,12 +201,12 @@ class _Transformer:
         self._masked = "attention_mask" in signature(self._model.forward).parameters
         rows = self._model.get_input_embeddings()
         self._known = int(rows.num_embeddings) if isinstance(rows, nn.Embedding) else None
-        with hub_models.told("model", folder):
+        with hub_models.loading_errors("model", folder):
             self.width = int(self._run([[0]]).shape[1])
 
     def encode(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         tokens, cut = self._tokens(texts)
-        # Texts of the same tokens are one to the model, and have one vector to the last bit.
+        # Texts of the same tokens are encoded once, so that their vectors are equal to the last bit.
         first = {tuple(found): row for row, found in reversed(list(enumerate(tokens)))}
         order = sorted(first.values(), key=lambda row: (len(tokens[row]), row))
         vectors: dict[int, Tensor] = {}
@@ -299,7 +299,7 @@ class _Transformer:
     def _pool(self, states: Tensor, mask: Tensor, lengths: Tensor) -> Tensor:
         rows = torch.arange(len(states), device=states.device)
         if self._spec.pooling == "mean":
-            # Not a product with the mask: what stands behind it may be infinite.
+            # Not a product with the mask: padding may be infinite.
             vectors = states.masked_fill(~mask[..., None], 0).sum(dim=1) / lengths[:, None]
         else:
             vectors = states[rows, lengths - 1 if self._spec.pooling == "last" else 0 * lengths]
@@ -310,7 +310,7 @@ class _Transformer:
 
 def _tokenizer(folder: ModelFolder) -> Any:
     again = "Save it again with the tokenizer's save_pretrained()."
-    with hub_models.limited("tokenizer", folder.path), hub_models.told("tokenizer", folder, again):
+    with hub_models.within_limits("tokenizer", folder.path), hub_models.loading_errors("tokenizer", folder, again):
         tokenizer = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
     # Texts are cut before tokenising too, so that it is always their beginning that counts.
     tokenizer.truncation_side = "right"
@@ -321,18 +321,18 @@ def _model(folder: ModelFolder, dtype: str) -> Any:
     """Return the folder's model without heads; of an encoder and decoder the encoder."""
     hub = transformers()
     config = hub_models.configuration(folder)
-    with hub_models.told("model", folder):
-        meta = hub_models.described(hub.AutoModel, config, folder, lambda name: not name.startswith(_UNREAD))
+    with hub_models.loading_errors("model", folder):
+        meta = hub_models.empty_model(hub.AutoModel, config, folder, lambda name: not name.startswith(_UNREAD))
     if meta.main_input_name != "input_ids":
         raise InputError(
             f"{folder.family!r} takes {meta.main_input_name}, not text.",
             where=str(folder.path / "config.json"),
             hint="Give an encoder of texts, such as a BERT or a GPT-2.",
         )
-    # The configuration is no guide: T5 saved without its decoder says that it is no pair of the two.
+    # The configuration does not tell: that of T5 saved without its decoder denies being an encoder and decoder.
     pair = hasattr(meta, "encoder") and hasattr(meta, "decoder")
     unread = (*_UNREAD, "decoder.") if pair else _UNREAD
-    limits = hub_models.numbers_of(folder)
+    limits = hub_models.integer_keys(folder)
     model = hub_models.load_whole(
         meta, config, folder, limits=limits, used=lambda name: not name.startswith(unread), dtype=dtype
     )

@@ -1,4 +1,4 @@
-"""Which encoder of texts is meant, and how does it make one vector of many tokens?
+"""Finding and checking an encoder of texts: its model, pooling, layer and limit of tokens.
 
 The folder is checked and its settings are read; nothing is loaded yet and nothing of it is ever run. A folder of
 sentence-transformers says itself how its tokens are pooled and what follows; only steps that can be repeated here
@@ -20,7 +20,7 @@ POOLINGS = ("auto", "mean", "last", "cls")
 MOST_TOKENS = 1024
 """Texts are cut here, unless more is asked for."""
 _MOST_LAYERS = 1000
-# A folder saved without its head, such as a GPT2Model, is told by its family alone.
+# A folder saved without its head, such as a GPT2Model, is recognised by its family alone.
 _CAUSAL = re.compile(
     "bloom|codegen|cohere|ctrl|deepseek_v[23]|falcon|falcon_mamba|gemma|gemma2|gemma3_text|gpt2|gpt_bigcode|gpt_neo|"
     "gpt_neox|gptj|granite|llama|mamba|mamba2|mistral|mixtral|mpt|olmo|olmo2|openai-gpt|opt|persimmon|phi|phi3|qwen2|"
@@ -44,7 +44,7 @@ _KNOWN_MODES = {"mean": "mean", "cls": "cls", "lasttoken": "last"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextEncoderSpec:
-    """An encoder that was found and checked; nothing of it is loaded.
+    """A checked encoder of texts; nothing of it is loaded.
 
     `layer` indexes the hidden states, 0 the embeddings and -1 the last; `unit` says that vectors are scaled to
     length 1; `lower` that texts are put in small letters. `tfidf` has no folder, pooling or limit.
@@ -62,15 +62,15 @@ class TextEncoderSpec:
 
     @property
     def weak(self) -> bool:
-        """Tell whether it sees the surface of texts only."""
+        """Whether the encoder sees only the surface of texts."""
         return self.kind == "tfidf"
 
     @property
     def key(self) -> dict[str, object]:
-        """Return all that an embedding depends on besides the text; the reference of `tfidf` is not known here."""
+        """The part of the cache key that does not depend on the text; the reference of `tfidf` is added elsewhere."""
         return {
             "encoder": self.folder.sha256 if self.folder else self.kind,
-            # Raised when the vectors of the same model change, so that a cache gives none of before.
+            # Raised when the vectors of the same model change, so that older cache entries are not used.
             "version": 4 if self.weak else 2,
             "pooling": self.pooling,
             "layer": self.layer,
@@ -82,7 +82,7 @@ class TextEncoderSpec:
 
     @property
     def description(self) -> str:
-        """Return in words what a vector is."""
+        """Description of the vectors in words."""
         if self.folder is None:
             return "TF-IDF of words, word pairs and 2 to 4 letters in a row, projected to 512 dimensions"
         layer = {-1: "the last layer", 0: "the embedding layer"}.get(self.layer, f"layer {self.layer}")
@@ -127,15 +127,15 @@ def find_text_encoder(
     folder = replace(folder, reference=reference)
     _check_text_model(folder)
     chosen = _pooling(pooling, pipeline, folder)
-    place = _layer(layer, folder)
+    index = _layer(layer, folder)
     # Dense layers and scaling belong to the vectors that the folder itself makes.
-    own = place == -1 and chosen == _KNOWN_MODES.get(pipeline.mode)
+    own = index == -1 and chosen == _KNOWN_MODES.get(pipeline.mode)
     return TextEncoderSpec(
         reference=reference,
         kind="transformer",
         folder=folder,
         pooling=chosen,
-        layer=place,
+        layer=index,
         max_tokens=_limit(max_tokens, pipeline, folder),
         unit=own and pipeline.unit,
         lower=pipeline.lower,
@@ -196,7 +196,7 @@ def _check_text_model(folder: ModelFolder) -> None:
             where=str(folder.path),
             hint=f"Fetch the tokenizer's files too: one of {', '.join(_TOKENIZERS)}.",
         )
-    # Judged here, since the library that reads its rules is ended by the system where they fill the memory.
+    # Checked here, since rules that fill the memory would end the whole process.
     if (folder.path / "tokenizer.json").is_file():
         check_rules(folder.path / "tokenizer.json")
 
@@ -235,28 +235,30 @@ def _layer(asked: int | float, folder: ModelFolder) -> int:
             where=f"{folder.path / 'config.json'}, key num_hidden_layers",
             hint=AGAIN,
         )
-    place = round(asked * count) if isinstance(asked, float) else asked
-    if not -count - 1 <= place <= count:
+    index = round(asked * count) if isinstance(asked, float) else asked
+    if not -count - 1 <= index <= count:
         raise InputError(
-            f"There is no layer {place}.", where=f"--layer {asked}", hint=f"Layers are 0 to {count}, or -1, the last."
+            f"There is no layer {index}.", where=f"--layer {asked}", hint=f"Layers are 0 to {count}, or -1, the last."
         )
     # Hidden states are the embeddings and one for each layer.
-    place = place % (count + 1)
-    return -1 if place == count else place
+    index = index % (count + 1)
+    return -1 if index == count else index
 
 
 def _limit(asked: int | None, pipeline: Pipeline, folder: ModelFolder) -> int:
-    places = None if folder.family in _UNLIMITED else _first(folder.config, _POSITION_KEYS)
-    if places is not None and _OFFSET.fullmatch(folder.family):
+    positions = None if folder.family in _UNLIMITED else _first(folder.config, _POSITION_KEYS)
+    if positions is not None and _OFFSET.fullmatch(folder.family):
         padding = folder.config.get("pad_token_id")
         # Position 0 is behind that of padding: RoBERTa's 514 positions, with padding at 1, hold 512 tokens.
-        places -= (padding if isinstance(padding, int) else 1) + 1
-    if asked is not None and places is not None and asked > places:
+        positions -= (padding if isinstance(padding, int) else 1) + 1
+    if asked is not None and positions is not None and asked > positions:
         raise InputError(
-            f"The model has {places} positions for tokens.", where=f"--max-tokens {asked}", hint=f"At most {places}."
+            f"The model has {positions} positions for tokens.",
+            where=f"--max-tokens {asked}",
+            hint=f"At most {positions}.",
         )
     longest = positive(_tokenizer_settings(folder).get("model_max_length"))
-    known = [limit for limit in (places, pipeline.longest, longest, MOST_TOKENS) if limit is not None]
+    known = [limit for limit in (positions, pipeline.longest, longest, MOST_TOKENS) if limit is not None]
     return max(min(known), 1) if asked is None else asked
 
 

@@ -1,7 +1,7 @@
-"""Texts of a file, or embeddings that were made of texts.
+"""Reader of files of texts, or of embeddings that were made of texts.
 
 JSON lines and lists, CSV, TSV and plain text are read line by line; NPZ and NPY files hold embeddings. What is left
-out is counted, and every text that is used keeps its place in the file.
+out is counted, and every text that is used keeps its line or row number.
 """
 
 import json
@@ -39,9 +39,9 @@ class TextSet:
     Parameters
     ----------
     given, skipped
-        Items that the file holds, and those left out, by reason.
+        Number of items in the file, and of those left out, by reason.
     places
-        Where each used item stands, counted from 1, shape (items,).
+        Position of each used item in the file, from 1, shape (items,).
     texts
         Used texts without surrounding whitespace and cut; None where the file holds embeddings alone.
     embeddings
@@ -70,8 +70,8 @@ class TextSet:
 
 
 @dataclass(slots=True)
-class _Found:
-    """What has been read so far; plain arrays, since a list of two million numbers is larger than their file."""
+class _Collector:
+    """Items read so far, in plain arrays, since a list of two million numbers is larger than their file."""
 
     max_words: int | None
     texts: list[str] = field(default_factory=list)
@@ -81,10 +81,10 @@ class _Found:
     given: int = 0
     shortened: int = 0
 
-    def add(self, place: int, text: str) -> None:
+    def add(self, number: int, text: str) -> None:
         self.given += 1
         text = _encodable(text).strip()
-        # Spaces of no width are no text either.
+        # Zero-width spaces are no text either.
         words = count_words(text)
         if not words:
             self.skipped[EMPTY] += 1
@@ -93,13 +93,13 @@ class _Found:
             text = first_words(text, self.max_words)
             self.shortened += 1
         self.texts.append(text)
-        self.places.append(place)
+        self.places.append(number)
         self.words.append(words)
 
-    def closed(self, path: Path, where: str, embeddings: NDArray[np.float32] | None = None) -> TextSet:
+    def finish(self, path: Path, where: str, embeddings: NDArray[np.float32] | None = None) -> TextSet:
         if not self.places:
-            said = f"There is no text: all {self.given} are empty." if self.given else "The file holds no texts."
-            raise InputError(said, where=str(path), hint=_HINT)
+            message = f"There is no text: all {self.given} are empty." if self.given else "The file holds no texts."
+            raise InputError(message, where=str(path), hint=_HINT)
         places = np.array(self.places, dtype=np.int64)
         return TextSet(
             path=path,
@@ -146,7 +146,7 @@ def read_texts(path: Path, *, column: str = "text", max_words: int | None = None
     suffix = path.suffix.lower()
     if suffix in (".npz", ".npy"):
         return _from_arrays(path)
-    found, where = _Found(max_words), "line"
+    found, where = _Collector(max_words), "line"
     if suffix in (".json", ".jsonl", ".ndjson"):
         where = _add_json(path, column, found)
     elif suffix in (".csv", ".tsv", ".tab"):
@@ -154,16 +154,16 @@ def read_texts(path: Path, *, column: str = "text", max_words: int | None = None
     else:
         for line, text in numbered_lines(path, hint=_HINT):
             found.add(line, text)
-    return found.closed(path, where)
+    return found.finish(path, where)
 
 
 def _encodable(text: str) -> str:
-    """Return a text that can be written as UTF-8: half a surrogate pair is no character."""
+    """Replace lone surrogates, which have no UTF-8 form."""
     return text if text.isascii() else _LONE.sub("\ufffd", text)
 
 
-def _add_json(path: Path, column: str, found: _Found) -> str:
-    """Add the texts of JSON lines or of a JSON list; return what their places count."""
+def _add_json(path: Path, column: str, found: _Collector) -> str:
+    """Add the texts of JSON lines or of a JSON list; return what their positions count, "line" or "entry"."""
     for line, content in numbered_lines(path, hint=_HINT):
         if not content.strip():
             continue
@@ -176,8 +176,8 @@ def _add_json(path: Path, column: str, found: _Found) -> str:
     # The first line with content opens a list.
     entries = parse_json(read_text(path, hint=_HINT), str(path), once=True, lone=True)
     assert isinstance(entries, list)
-    for place, entry in enumerate(entries, start=1):
-        found.add(place, _text_of(entry, column, f"{path}, entry {place}"))
+    for number, entry in enumerate(entries, start=1):
+        found.add(number, _text_of(entry, column, f"{path}, entry {number}"))
     return "entry"
 
 
@@ -185,33 +185,33 @@ def _text_of(entry: object, column: str, where: str) -> str:
     if isinstance(entry, str):
         return entry
     if not isinstance(entry, dict):
-        said = f"The entry is {_KINDS.get(type(entry), 'a number')}, neither an object nor a text."
-        raise InputError(said, where=where, hint=f"Write {{{json.dumps(column)}: ...}}.")
+        message = f"The entry is {_KINDS.get(type(entry), 'a number')}, neither an object nor a text."
+        raise InputError(message, where=where, hint=f"Write {{{json.dumps(column)}: ...}}.")
     if column not in entry:
         raise InputError(f"The entry has no key {column!r}.", where=where, hint=_suggest(column, tuple(entry)))
     text = entry[column]
     if not isinstance(text, str):
         hint = 'Write a text; an empty one ("") is left out and counted.'
-        said = f"The value of {column!r} is {_KINDS.get(type(text), 'a number')}, not a text."
-        raise InputError(said, where=where, hint=hint)
+        message = f"The value of {column!r} is {_KINDS.get(type(text), 'a number')}, not a text."
+        raise InputError(message, where=where, hint=hint)
     return text
 
 
 def _suggest(column: str, names: Sequence[str]) -> str:
-    # Names come from the file: as many, as long and as strange as somebody chose.
+    # Names come from an untrusted file: any number, length and characters.
     return suggest(column, [_encodable(name[:60]) for name in names[:1000]])
 
 
-def _add_table(path: Path, column: str, found: _Found) -> None:
+def _add_table(path: Path, column: str, found: _Collector) -> None:
     # A text may be as long as its line; a row of one empty text, "", is an empty text.
     table = Delimited(path, keep_empty=True, longest=LONGEST_LINE)
     columns = [name.strip() for name in table.header]
-    place = _place(column, columns, f"{path}:{table.header_line}")
+    index = _column_index(column, columns, f"{path}:{table.header_line}")
     for line, row in table.rows():
-        found.add(line, row[place])
+        found.add(line, row[index])
 
 
-def _place(column: str, columns: Sequence[str], where: str) -> int:
+def _column_index(column: str, columns: Sequence[str], where: str) -> int:
     if columns.count(column) > 1:
         hint = "Give every column a name of its own."
         raise InputError(f"The column {column!r} stands twice in the header.", where=where, hint=hint)
@@ -222,11 +222,11 @@ def _place(column: str, columns: Sequence[str], where: str) -> int:
 
 def _from_arrays(path: Path) -> TextSet:
     archive, name, stored = open_vectors(path)
-    count, found = stored.shape[0], _Found(None)
+    count, found = stored.shape[0], _Collector(None)
     texts = texts_beside(archive, name, count)
     if texts is None:
         found.given, found.places = count, array("q", range(1, count + 1))
     else:
         for row, text in enumerate(texts, start=1):
             found.add(row, text)
-    return found.closed(path, "row", vectors_of(stored, f"{path}, {name}"))
+    return found.finish(path, "row", vectors_of(stored, f"{path}, {name}"))

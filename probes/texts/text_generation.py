@@ -1,8 +1,8 @@
-"""What does a causal language model write, at a given temperature and cut-off?
+"""Text generation by a causal language model, with temperature, top-k, top-p and repetition penalty.
 
 A token is the argmax of its logits after repetition penalty, temperature, top-k and top-p, plus Gumbel noise, which
 is an exact draw from their softmax (Gumbel 1954; Maddison et al. 2014). Every text has a random stream of its own,
-so that what it says does not depend on its neighbours in the batch; only rounding, which differs between batch
+so that it does not depend on its neighbours in the batch; only rounding, which differs between batch
 shapes, can turn a near-tie the other way. Batches are kept by content: a killed run goes on where it was.
 """
 
@@ -35,7 +35,7 @@ _UNMASKED = ("rwkv",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How the next token is drawn: temperature 0 takes the likeliest, top-k 0 and top-p 1 cut nothing off."""
+    """Settings of sampling: temperature 0 takes the likeliest token, top-k 0 and top-p 1 cut nothing off."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -93,7 +93,7 @@ def check_causal(folder: ModelFolder, prompts: Sequence[str] = (), new: int = 1)
 
 
 class _Speller:
-    """The part of a model that needs no weights: from prompts to token ids and back."""
+    """Conversion of prompts to token ids and back, which needs no weights."""
 
     def __init__(self, folder: ModelFolder) -> None:
         self.folder = folder
@@ -104,11 +104,11 @@ class _Speller:
         sources = (self._tokeniser, _settings(folder), text, self.config)
         self.ends = _special(sources, "eos_token_id", self._vocabulary)
         self._start = [*_special(sources, "bos_token_id", self._vocabulary), *self.ends][:1]
-        # Some families say -1 where any length will do.
+        # Some families write -1 for no limit of length.
         self._context = max(0, getattr(text, "max_position_embeddings", None) or 0)
 
     def spell(self, prompt: str, new: int) -> tuple[list[int], int]:
-        """Return the prompt's token ids as far as `new` more fit behind them, and how many were cut off."""
+        """Return the prompt's token ids, cut so that `new` more fit behind them, and the number cut off."""
         ids: list[int] = list(self._tokeniser(prompt).input_ids)
         # Some tokenizers close every text; a text to be continued is still open.
         while ids and ids[-1] in self.ends:
@@ -134,7 +134,7 @@ class _Speller:
         return kept + ids[len(ids) - room + len(kept) :], len(ids) - room
 
     def read(self, prompt: str, seen: Sequence[int], new: Sequence[int], cut: int) -> Generated:
-        """Return the text that the new token ids spell after a prompt."""
+        """Decode new token ids after a prompt."""
         end = next((at for at, token in enumerate(new) if token in self.ends), len(new))
         before, whole = self._decode(seen), self._decode([*seen, *new[:end]])
         # Decoded alone, the first word would lose the space before it in some tokenizers.
@@ -149,7 +149,7 @@ class _Speller:
 
 
 def parameters_of(folder: ModelFolder) -> int:
-    """Return the number of parameters of a causal language model; no weights are loaded.
+    """Count the parameters of a causal language model without loading its weights.
 
     Raises
     ------
@@ -157,8 +157,8 @@ def parameters_of(folder: ModelFolder) -> int:
         Where the folder holds none.
     """
     loader = transformers().AutoModelForCausalLM
-    with hub_models.told("model", folder):
-        model = hub_models.described(loader, _check_config(folder), folder)
+    with hub_models.loading_errors("model", folder):
+        model = hub_models.empty_model(loader, _check_config(folder), folder)
     return sum(weight.numel() for weight in model.parameters())
 
 
@@ -176,7 +176,7 @@ class CausalLM:
         self._device = device
         self._model = _load(folder, self.speller.config, dtype)
         self._model.to(device=device).eval()
-        # The folder's own settings of sampling would be mixed into ours.
+        # The folder's own sampling settings would be mixed with ours.
         self._model.generation_config = transformers().GenerationConfig()
         self.parameters = sum(weight.numel() for weight in self._model.parameters())
 
@@ -243,7 +243,7 @@ class _Draw:
             hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
             raise _wrong(self._folder, "The model gives logits that are not finite numbers.", hint)
         width = self._mask.shape[1]
-        # Padding is no part of the text: in its place stands the last token of the prompt, which is.
+        # Padding is no part of the text: it is replaced by the last token of the prompt, which is.
         seen = torch.where(self._mask, input_ids[:, :width], input_ids[:, width - 1 : width])
         scores = self._penalty(torch.cat([seen, input_ids[:, width:]], dim=1), scores)
         for warp in self._warpers:
@@ -271,7 +271,7 @@ def generate_all(
     progress: Progress,
     label: str,
 ) -> list[Generated]:
-    """Continue every prompt, in order; a text depends on its place among the prompts, not on the size of the batches.
+    """Continue every prompt, in order; a text depends on the index of its prompt, not on the size of the batches.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ def generate_all(
         Where the folder is no causal language model, or a prompt cannot be continued by it.
     """
     speller = _Speller(folder)
-    # All of them now: a prompt that cannot be continued is told before hours are spent on others.
+    # All of them now: a prompt that cannot be continued is refused before hours are spent on others.
     rows = [(prompt, *speller.spell(prompt, sampling.max_new_tokens)) for prompt in prompts]
     packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
     common = [_VERSION, folder.sha256, asdict(sampling), seed, dtype, device.partition(":")[0], packages]
@@ -306,7 +306,7 @@ def generate_all(
 
 
 def row_seed(seed: int, row: int, sampling: Sampling) -> int:
-    """Return the seed of one text's noise: other settings have other noise, but more new tokens only add to it."""
+    """Return the seed of one text's noise, which differs by settings but not by the number of new tokens."""
     settings = asdict(sampling)
     del settings["max_new_tokens"]
     # 60 bits, which any generator takes as a seed.
@@ -331,7 +331,7 @@ def _to_end(row: list[int], ends: Sequence[int]) -> list[int]:
 
 
 def _settings(folder: ModelFolder) -> Any:
-    """Return the settings of generation that the folder brings, or None; only its special tokens are of use here."""
+    """Return the folder's generation settings, or None; only their special tokens are used here."""
     try:
         return transformers().GenerationConfig.from_pretrained(folder.path, **hub_models.LOCAL)
     except (OSError, ValueError):
@@ -348,7 +348,7 @@ def _special(sources: Sequence[Any], name: str, vocabulary: int) -> list[int]:
 
 
 def _check_config(folder: ModelFolder) -> Any:
-    """Return the configuration of a causal language model; nothing but architectures made for one is taken."""
+    """Check and return the configuration: only architectures of causal language models are taken."""
     known = transformers().models.auto.modeling_auto
     name = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(folder.family)
     config = hub_models.configuration(folder)
@@ -369,7 +369,7 @@ def _tokeniser(folder: ModelFolder) -> Any:
         raise _wrong(folder, "The folder has no tokenizer.", hint)
     if (folder.path / "tokenizer.json").is_file():
         check_rules(folder.path / "tokenizer.json")
-    with hub_models.limited("tokenizer", folder.path), hub_models.told("tokenizer", folder):
+    with hub_models.within_limits("tokenizer", folder.path), hub_models.loading_errors("tokenizer", folder):
         tokeniser = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
         empty = not tokeniser("A text to try.", add_special_tokens=False).input_ids
     if empty:
@@ -379,9 +379,9 @@ def _tokeniser(folder: ModelFolder) -> Any:
 
 def _load(folder: ModelFolder, config: Any, dtype: str) -> Any:
     loader = transformers().AutoModelForCausalLM
-    with hub_models.told("model", folder):
-        meta = hub_models.described(loader, config, folder)
-    limits = hub_models.numbers_of(folder)
+    with hub_models.loading_errors("model", folder):
+        meta = hub_models.empty_model(loader, config, folder)
+    limits = hub_models.integer_keys(folder)
     return hub_models.load_whole(meta, config, folder, limits=limits, dtype=dtype)
 
 

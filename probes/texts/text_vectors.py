@@ -1,4 +1,4 @@
-"""Which embeddings of texts does an NPZ or NPY file hold, and which texts stand beside them?
+"""Reader of text embeddings in an NPZ or NPY file, and of the texts beside them.
 
 Headers are judged before an array is read, and numbers and texts are read in pieces.
 """
@@ -19,7 +19,7 @@ _PIECE = 2**24
 
 
 def open_vectors(path: Path) -> tuple[Archive, str, StoredArray]:
-    """Open an NPZ or NPY of embeddings; return it, the name of their array and the array, of which a header was read.
+    """Open an NPZ or NPY of embeddings; return the archive, and name and header of the array of embeddings.
 
     Raises
     ------
@@ -38,22 +38,22 @@ def _embeddings_name(archive: Archive) -> str:
         return "embeddings"
     tables = [name for name, there in archive.arrays.items() if len(there.shape) == 2 and there.dtype.kind in "iuf"]
     if len(tables) != 1:
-        said = f"The file has no array 'embeddings', and {len(tables)} others could be meant. {archive.listing()}"
-        raise InputError(said, where=str(archive.path), hint=_SAVE)
+        message = f"The file has no array 'embeddings', and {len(tables)} others could be meant. {archive.listing()}"
+        raise InputError(message, where=str(archive.path), hint=_SAVE)
     return tables[0]
 
 
-def _wrong(archive: Archive, name: str, said: str, hint: str) -> InputError:
-    return InputError(f"The array {name!r} {said}.", where=f"{archive.path}, {name}", hint=hint)
+def _wrong(archive: Archive, name: str, message: str, hint: str) -> InputError:
+    return InputError(f"The array {name!r} {message}.", where=f"{archive.path}, {name}", hint=hint)
 
 
 def _checked(archive: Archive, name: str) -> StoredArray:
-    """Return the array of embeddings, after comparing its header with what can be read."""
+    """Check the header of the array of embeddings and return the array."""
     stored = archive.find(name)
     shape = stored.shape
     if len(shape) != 2 or not shape[0] or not 0 < shape[1] <= MAX_WIDTH:
-        said = f"has the shape {shape}, not (texts, width) with a width of 1 to {MAX_WIDTH}"
-        raise _wrong(archive, name, said, _SAVE)
+        message = f"has the shape {shape}, not (texts, width) with a width of 1 to {MAX_WIDTH}"
+        raise _wrong(archive, name, message, _SAVE)
     if stored.dtype.kind == "b":
         raise _wrong(archive, name, "holds values of type bool", _SAVE)
     _check_size(archive, name, stored)
@@ -68,24 +68,27 @@ def _check_size(archive: Archive, name: str, stored: StoredArray) -> None:
 
 
 def vectors_of(stored: StoredArray, where: str) -> NDArray[np.float32]:
-    """Return embeddings as float32, shape (texts, width), after a look at every number."""
+    """Read embeddings as float32, shape (texts, width), and refuse numbers that are not finite."""
     count, width = stored.shape
     values = np.empty((count, width), dtype=np.float32)
     step = max(1, _PIECE // (width * stored.dtype.itemsize))
     for start in range(0, count, step):
         piece = stored.rows(start, min(start + step, count))
-        # What float32 does not hold becomes infinite, and is told below with its place.
+        # Numbers beyond float32 become infinite, and are refused below with their position.
         with np.errstate(over="ignore", invalid="ignore"):
             values[start : start + step] = piece
         for row, number in np.argwhere(~np.isfinite(values[start : start + step]))[:1].tolist():
             large = ", beyond the range of float32" if np.isfinite(piece[row, number]) else ""
-            said, place = f"A number is {piece[row, number]:g}{large}.", f"row {start + row + 1}, column {number + 1}"
-            raise InputError(said, where=f"{where}, {place}", hint="Embed the text again, or leave it out.")
+            message, position = (
+                f"A number is {piece[row, number]:g}{large}.",
+                f"row {start + row + 1}, column {number + 1}",
+            )
+            raise InputError(message, where=f"{where}, {position}", hint="Embed the text again, or leave it out.")
     return values
 
 
 def texts_beside(archive: Archive, beside: str, count: int) -> Iterator[str] | None:
-    """Return the texts that stand with `count` embeddings of the array `beside`; None where there are none."""
+    """Read the texts of the `count` embeddings in the array `beside`; None where the file has none."""
     names = {**archive.arrays, **archive.refused}
     label = next((label for label in ("text", "texts") if label in names), None)
     return None if label is None else _strings(archive, label, beside, count)

@@ -1,4 +1,4 @@
-"""What is a word of a text? White space says it, but for scripts that are written without: there every letter counts.
+"""Splitting texts into words: at white space, and letter by letter in scripts that are written without.
 
 Where Chinese, Japanese, Thai or Khmer words begin, only a dictionary knows. A letter with its marks is a unit that
 every reader can check. In mixed text, runs of other letters stay whole: 我用 Python 寫 has three letters and a word.
@@ -31,7 +31,7 @@ _CUT = re.compile(f"[{_BLOCKS}{_BETWEEN}]")
 
 
 def unspaced_share(texts: Iterable[str]) -> float:
-    """Return the share of the letters of all texts that are of scripts written without spaces; 0 where none has any.
+    """Return the share of all letters that belong to scripts written without spaces; 0 where there are none.
 
     >>> unspaced_share(["我用 ab"]), unspaced_share(["", "1 + 1"])
     (0.5, 0.0)
@@ -44,7 +44,7 @@ def unspaced_share(texts: Iterable[str]) -> float:
 
 
 def tokens_of(text: str) -> list[list[str]]:
-    """Return the words of a text by the white space between them; punctuation stays with the word that it touches.
+    """Split a text at white space; punctuation stays with the word that it touches.
 
     >>> tokens_of("So it goes"), tokens_of("我用Python寫，好")
     ([['So'], ['it'], ['goes']], [['我', '用', 'Python', '寫，', '好']])
@@ -55,7 +55,7 @@ def tokens_of(text: str) -> list[list[str]]:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text in a row.
+    """Return the words of a text in order.
 
     >>> words_of("ภาษา ok"), words_of("カード")
     (['ภ', 'า', 'ษ', 'า', 'ok'], ['カー', 'ド'])
@@ -64,7 +64,7 @@ def words_of(text: str) -> list[str]:
 
 
 def count_words(text: str) -> int:
-    """Return how many words a text has.
+    """Count the words of a text.
 
     >>> count_words("so  it goes"), count_words("我用 Python")
     (3, 3)
@@ -73,7 +73,7 @@ def count_words(text: str) -> int:
 
 
 def first_words(text: str, most: int) -> str:
-    """Return the first words of a text, with the white space between them as it is; a shorter text stays as it is.
+    """Return the first words of a text with the white space between them; a shorter text stays whole.
 
     >>> first_words("so  it goes", 2), first_words("我用 Python 寫", 3), first_words("so it ", 2)
     ('so  it', '我用 Python', 'so it ')
@@ -91,10 +91,10 @@ def first_words(text: str, most: int) -> str:
     return text
 
 
-def glued(words: Sequence[str]) -> str:
-    """Return words as one token, with a space only where without it two would become one.
+def join_words(words: Sequence[str]) -> str:
+    """Join words into one token, with a space only where two of them would merge without it.
 
-    >>> glued(["我", "用"]), glued(["so", "it", "我"])
+    >>> join_words(["我", "用"]), join_words(["so", "it", "我"])
     ('我用', 'so it我')
     """
     parts: list[str] = []
@@ -106,16 +106,16 @@ def glued(words: Sequence[str]) -> str:
 
 
 def _end_of(token: str, words: Sequence[str]) -> int:
-    """Return where in a token its first words end."""
-    place = 0
+    """Return the index in a token behind its first words."""
+    index = 0
     for word in words:
-        place = token.index(word, place) + len(word)
-    return place
+        index = token.index(word, index) + len(word)
+    return index
 
 
 @cache
 def _kind(letter: str) -> str:
-    """Return what a character does: begin a word of one letter, belong to the one before, open, or go on."""
+    """Classify a character: a word of its own, a mark of the one before, an opening, or part of a run."""
     kind = unicodedata.category(letter)
     if kind[0] == "M" or (kind in ("Lm", "Cf") and letter != _BETWEEN):
         return "mark"
@@ -125,7 +125,7 @@ def _kind(letter: str) -> str:
 
 
 def _cut(token: str) -> list[str]:
-    """Return the words of a token without white space."""
+    """Split a token without white space into words."""
     if not _CUT.search(token):
         return [token]
     words: list[str] = []
@@ -146,7 +146,7 @@ def _cut(token: str) -> list[str]:
             words[-1] += letter
         else:
             words.append(letter)
-        # What closes leaves open what stands before it: "e-mail" is a word, and so is "(well".
+        # A closing mark does not end a run: "e-mail" is one word, and so is "(well".
         if kind in ("alone", "run") or not joins[kind]:
             last = {"closing": "opening", "mark": "opening"}.get(kind, kind)
     return words

@@ -1,4 +1,4 @@
-"""What are texts like on the surface: which words, word pairs and letter sequences do they share?
+"""TF-IDF vectors of texts from words, word pairs and letter sequences, hashed and projected at random.
 
 The weak stand-in for a language model: it sees spelling and vocabulary, no meaning. n-grams are hashed and their
 weights are projected at random, so a word that the reference lacks counts as much as any rare one. A vocabulary or
@@ -24,7 +24,7 @@ _STEP = 1000
 
 
 class _Plain(dict[int, str]):
-    """A table for `str.translate`, filled as it is asked: what is no letter, mark, number or line below is a space."""
+    """Lazy table for `str.translate` that turns all but letters, marks, numbers and underscores into spaces."""
 
     def __missing__(self, code: int) -> str:
         letter = chr(code)
@@ -38,7 +38,7 @@ _PLAIN = _Plain()
 
 
 class TfIdf:
-    """Vectors of length 1 from weighted n-grams; a blank text gives zeros.
+    """TF-IDF encoder: vectors of length 1 from weighted n-grams; a blank text gives zeros.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class TfIdf:
         self._parts = [_Part(reference, "char_wb", (2, 4), seed=0), _Part(reference, "word", (1, 2), seed=1)]
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector a text, shape (n, 512), which no other text of the call changes.
+        """Return one vector a text, shape (n, 512), independent of the other texts of the call.
 
         >>> vectors = TfIdf(["a red house", "a blue house"]).encode(["red house", "house red", "10 %"])
         >>> bool(vectors[0] @ vectors[1] > 0.5 > vectors[0] @ vectors[2])
@@ -66,7 +66,7 @@ class TfIdf:
 
 
 class _Part:
-    """One kind of n-gram: how it is counted, how rare each is, and where each goes."""
+    """One kind of n-gram: its counter, its inverse document frequencies, and its random projection."""
 
     def __init__(self, reference: Sequence[str], analyzer: str, sizes: tuple[int, int], *, seed: int) -> None:
         self._counter = HashingVectorizer(
@@ -107,10 +107,10 @@ def _words(text: str) -> list[str]:
 
 def _projection(seed: int) -> csr_matrix:
     generator = np.random.default_rng(seed)
-    places = generator.integers(0, WIDTH, size=_BUCKETS * _ENTRIES)
+    columns = generator.integers(0, WIDTH, size=_BUCKETS * _ENTRIES)
     signs = generator.choice(np.array([-1, 1], dtype=np.float32), size=_BUCKETS * _ENTRIES)
     starts = np.arange(0, _BUCKETS * _ENTRIES + 1, _ENTRIES)
-    return csr_matrix((signs / np.float32(np.sqrt(_ENTRIES)), places, starts), shape=(_BUCKETS, WIDTH))
+    return csr_matrix((signs / np.float32(np.sqrt(_ENTRIES)), columns, starts), shape=(_BUCKETS, WIDTH))
 
 
 def _scaled(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Which points are whose nearest neighbours, exactly, without ever holding all distances?
+"""Exact nearest neighbours, found without ever holding all distances.
 
 Squared distances come from products of blocks in float32, |x|^2 + |y|^2 - 2xy with the mean taken off first. Their
 rounding error is bounded, and what can be near within that bound is computed again in float64 from the points as given.
@@ -32,16 +32,16 @@ _HINT = "Give --device cpu, or fewer points with --samples."
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Points ready to be compared.
+    """Points prepared for distances.
 
     Parameters
     ----------
     given
-        As they came, float32 or float64, shape (points, width): what exact distances are computed from.
+        Points as given, float32 or float64, shape (points, width), from which exact distances are computed.
     centred
-        Less the common centre, float32 on the device.
+        Points less the common centre, float32 on the device.
     floors
-        |x|^2 of the centred points less what rounding may add to a squared distance on their account, float32.
+        |x|^2 of the centred points less their part in the bound of the rounding error, float32.
     """
 
     given: NDArray[np.floating]
@@ -61,7 +61,7 @@ class Neighbours:
     squared
         Squared distances in float64, shape (points, count).
     index
-        Which points they are, shape (points, count).
+        Indices of those points, shape (points, count).
     """
 
     squared: Floats
@@ -70,12 +70,12 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Pairs of a point x and a point y that are near by the measure of either, and the nearest pairs of all points.
+    """Near pairs of points x and y (within the reach of either), and the nearest point of each.
 
     Parameters
     ----------
     x, y
-        Places of the two, shape (pairs,).
+        Indices of the two points, shape (pairs,).
     squared
         Squared distances, shape (pairs,).
     nearest_y, nearest_x
@@ -128,7 +128,7 @@ def points(vectors: NDArray[np.floating], centre: NDArray[np.floating] | None = 
 
 
 def exact(x: Points, y: Points, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> Floats:
-    """Return the squared distances of single pairs in float64, from the points as given, shape (pairs,).
+    """Compute the squared distances of single pairs in float64, from the points as given, shape (pairs,).
 
     >>> one = points(np.array([[0.0, 0.0], [3.0, 4.0]]))
     >>> exact(one, one, np.array([0, 1]), np.array([1, 1])).tolist()
@@ -167,13 +167,13 @@ def neighbours(own: Points, count: int, *, progress: Progress | None = None, lab
             squared = _bounds(own, own, rows, columns)
             start, stop = rows.start, rows.stop
             if columns.start < stop:
-                # The triangle below the diagonal has been seen from the other side, and nobody is their own neighbour.
+                # The triangle below the diagonal was computed in its mirror image; no point is its own neighbour.
                 here = torch.ones_like(squared, dtype=torch.bool).triu(start - columns.start + 1)
                 squared.masked_fill_(~here, torch.inf)
             _keep(best, index, rows, squared, columns.start)
             _keep(best, index, columns, squared.T, start)
             advance(1)
-    return _settled(own, count, best.cpu().numpy(), index.cpu().numpy())
+    return _exact_neighbours(own, count, best.cpu().numpy(), index.cpu().numpy())
 
 
 def pairs(
@@ -208,8 +208,8 @@ def pairs(
     with (progress or Silent()).phase(label, len(blocks), "blocks") as advance:
         for rows, columns in blocks:
             squared = _bounds(x, y, rows, columns)
-            nearest[0].see(rows, columns.start, squared)
-            nearest[1].see(columns, rows.start, squared.T)
+            nearest[0].update(rows, columns.start, squared)
+            nearest[1].update(columns, rows.start, squared.T)
             near = squared <= torch.maximum(wide[0][rows, None], wide[1][None, columns])
             row, column = near.nonzero(as_tuple=True)
             count += len(row)
@@ -217,24 +217,24 @@ def pairs(
                 raise IncompleteError(f"More than {MOST_PAIRS:,} pairs are near: one side lies in a heap.", hint=_HINT)
             found.append(((row + rows.start).int().cpu(), (column + columns.start).int().cpu()))
             advance(1)
-    at_x, at_y = (torch.cat([part[place] for part in found]).numpy() for place in range(2))
+    at_x, at_y = (torch.cat([part[side] for part in found]).numpy() for side in range(2))
     of_x, of_y = (side.index.cpu().numpy() for side in nearest)
     to_y, to_x = exact(x, y, np.arange(len(x)), of_x), exact(x, y, of_y, np.arange(len(y)))
     return Pairs(at_x, at_y, exact(x, y, at_x, at_y), of_x, to_y, of_y, to_x)
 
 
 class _Nearest:
-    """The nearest point met so far of each of some points."""
+    """Running minimum: the nearest point so far of each point."""
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.squared = torch.full((size,), torch.inf, device=device)
         self.index = torch.zeros(size, dtype=torch.int32, device=device)
 
-    def see(self, rows: slice, first: int, squared: Tensor) -> None:
-        value, place = squared.min(1)
+    def update(self, rows: slice, first: int, squared: Tensor) -> None:
+        value, column = squared.min(1)
         better = value < self.squared[rows]
         self.squared[rows] = torch.where(better, value, self.squared[rows])
-        self.index[rows] = torch.where(better, (place + first).int(), self.index[rows])
+        self.index[rows] = torch.where(better, (column + first).int(), self.index[rows])
 
 
 def _blocks(rows: int, columns: int, *, symmetric: bool) -> Iterator[tuple[slice, slice]]:
@@ -245,7 +245,7 @@ def _blocks(rows: int, columns: int, *, symmetric: bool) -> Iterator[tuple[slice
 
 
 def _bounds(x: Points, y: Points, rows: slice, columns: slice) -> Tensor:
-    """Return numbers that no squared distance of a block is below, and that hardly any is far above."""
+    """Return tight lower bounds of the squared distances of a block."""
     try:
         left, right = x.centred[rows], y.centred[columns]
         return (left @ right.T).mul_(-2).add_(x.floors[rows, None]).add_(y.floors[None, columns])
@@ -254,10 +254,10 @@ def _bounds(x: Points, y: Points, rows: slice, columns: slice) -> Tensor:
 
 
 def _keep(best: Tensor, index: Tensor, rows: slice, squared: Tensor, first: int) -> None:
-    """Merge a block of distances into the lists of its rows, which are sorted, the nearest first."""
+    """Merge a block of distances into the sorted lists of its rows, the nearest first."""
     count, ends = best.shape[1], best[rows, -1:]
     if torch.isinf(ends).any():
-        value, place = squared.topk(min(count, squared.shape[1]), dim=1, largest=False)
+        value, found_at = squared.topk(min(count, squared.shape[1]), dim=1, largest=False)
     else:
         # Once a list is full, few distances of a block are below its end: only these are sorted.
         row, column = (squared < ends).nonzero(as_tuple=True)
@@ -267,23 +267,23 @@ def _keep(best: Tensor, index: Tensor, rows: slice, squared: Tensor, first: int)
         before = counts.cumsum(0) - counts
         slot = torch.arange(len(row), device=row.device) - before[row]
         value = torch.full((len(ends), int(counts.max())), torch.inf, device=best.device)
-        place = torch.zeros(value.shape, dtype=torch.int64, device=best.device)
-        value[row, slot], place[row, slot] = squared[row, column], column
+        found_at = torch.zeros(value.shape, dtype=torch.int64, device=best.device)
+        value[row, slot], found_at[row, slot] = squared[row, column], column
     both = torch.cat([best[rows], value], dim=1)
-    places = torch.cat([index[rows], (place + first).int()], dim=1)
+    indices = torch.cat([index[rows], (found_at + first).int()], dim=1)
     best[rows], order = both.topk(count, dim=1, largest=False)
-    index[rows] = places.gather(1, order)
+    index[rows] = indices.gather(1, order)
 
 
-def _settled(own: Points, count: int, best: NDArray[np.float32], index: Integers) -> Neighbours:
-    """Sort the lists by exact distances, and mend those from which rounding may have kept a neighbour."""
+def _exact_neighbours(own: Points, count: int, best: NDArray[np.float32], index: Integers) -> Neighbours:
+    """Sort the lists by exact distances, and recompute those that may lack a neighbour because of rounding."""
     size, kept = index.shape
     rows = np.repeat(np.arange(size), kept)
     squared = exact(own, own, rows, index.ravel()).reshape(size, kept)
     order = np.argsort(squared, axis=1, kind="stable")
     squared, index = np.take_along_axis(squared, order, 1), np.take_along_axis(index, order, 1)
     if kept < size - 1:
-        # Whatever is not listed is no nearer than the end of the list.
+        # Points that are not listed are no nearer than the end of the list.
         doubtful = np.flatnonzero(best.max(1) < squared[:, count - 1])
         for row in doubtful:
             everyone = exact(own, own, np.full(size, row), np.arange(size))

@@ -1,4 +1,4 @@
-"""How much of one sample lies within the support of another, as k-nearest-neighbour balls draw it?
+"""Precision, recall, density and coverage: how much of one sample lies within k-nearest-neighbour balls of another.
 
 Everything follows from lists of neighbours and near pairs that are found once: the values of the whole sample, and
 of any part of it, such as halves, without another distance.
@@ -22,7 +22,7 @@ METRICS = ("precision", "recall", "density", "coverage", "f1", "clipped_density"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One sample: its distinct points, their neighbours among themselves, and how many items each stands for.
+    """One sample: the neighbours of its distinct points among themselves, and the items that each stands for.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Side:
 
 
 def radii(side: Side, ks: Sequence[int]) -> Floats:
-    """Return r_k^2 of every point in every part of a sample: the squared distance to its k-th distinct neighbour.
+    """Return the squared distance r_k^2 of every point to its k-th distinct neighbour, in every part of a sample.
 
     Returns
     -------
@@ -53,19 +53,19 @@ def radii(side: Side, ks: Sequence[int]) -> Floats:
         return found
     cut = index.shape[1] < len(index) - 1
     for part, weights in enumerate(side.weights):
-        met: NDArray[np.int32] = np.cumsum((weights > 0)[index], axis=1, dtype=np.int32)
-        for place, k in enumerate(ks):
+        listed: NDArray[np.int32] = np.cumsum((weights > 0)[index], axis=1, dtype=np.int32)
+        for row, k in enumerate(ks):
             if cut and np.count_nonzero(weights) > k:
                 # `list_length` makes it next to impossible that a list ends too early; the ball is as wide as the list.
-                found[place, part] = squared[:, -1]
-            there = met[:, -1] >= k
-            found[place, part, there] = squared[there, (met[there] >= k).argmax(1)]
+                found[row, part] = squared[:, -1]
+            there = listed[:, -1] >= k
+            found[row, part, there] = squared[there, (listed[there] >= k).argmax(1)]
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class Balls:
-    """The balls around the points of a sample at one k: squared radii of shape (parts, points)."""
+    """Balls around the points of a sample at one k, with squared radii of shape (parts, points)."""
 
     side: Side
     k: int
@@ -73,12 +73,12 @@ class Balls:
 
     @property
     def drawn(self) -> Bools:
-        """Tell of every part whether all its points have a k-th neighbour, shape (parts,)."""
+        """Whether all points of each part have a k-th neighbour, shape (parts,)."""
         drawn: Bools = (np.isfinite(self.radii) | (self.side.weights == 0)).all(axis=1)
         return drawn
 
 
-def widened(own: Balls, factor: float = 3.0) -> float:
+def widened_share(own: Balls, factor: float = 3.0) -> float:
     """Return the share of points whose ball is more than `factor` times as wide in a part as in the whole, on average.
 
     In a cloud of d dimensions halves have balls 2^(1/d) times as wide. Where they jump, the points stand in groups
@@ -92,20 +92,20 @@ def widened(own: Balls, factor: float = 3.0) -> float:
 
 
 def balls(side: Side, ks: Sequence[int]) -> list[Balls]:
-    """Draw the balls of a sample at several k."""
+    """Return the balls of a sample at several k."""
     return [Balls(side, k, own) for k, own in zip(ks, radii(side, ks), strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What a reference brings to every comparison: its balls, clipped radii, and how it fares against itself."""
+class Reference:
+    """A reference prepared for comparisons: balls, clipped squared radii, and clipped density against itself."""
 
     balls: Balls
     clipped: Floats
     own_density: Floats
 
 
-def ground(own: Balls) -> Ground:
+def prepare_reference(own: Balls) -> Reference:
     """Prepare a reference for comparisons at one k.
 
     Raises
@@ -122,21 +122,21 @@ def ground(own: Balls) -> Ground:
         clipped[part] = np.minimum(own.radii[part], np.median(own.radii[part, there]))
         listed = there[:, None] & there[index]
         first = np.cumsum(listed, axis=1, dtype=np.int32) <= own.k
-        # Of several that are equally far, as many as k.
+        # Ties at the k-th distance are cut to k neighbours.
         held = listed & first & (own.side.neighbours.squared <= clipped[part][:, None])
         counts = np.bincount(index[held], minlength=len(weights))
         density[part] = _mean(np.minimum(counts / own.k, 1.0), weights)
-    return Ground(own, clipped, density)
+    return Reference(own, clipped, density)
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Who lies within whose balls in one part.
+    """Counts of points within balls, in one part of both samples.
 
     Parameters
     ----------
     held_by, holds
-        In how many reference balls each candidate lies, and how many candidates each reference ball holds.
+        Number of reference balls around each candidate, and of candidates in each reference ball.
     narrow
         As `held_by`, in balls of at most the median radius.
     reached
@@ -149,11 +149,11 @@ class Membership:
     reached: Bools
 
 
-def membership(reference: Ground, candidate: Balls, near: Pairs, part: int = 0) -> Membership:
-    """Look up who lies within whose balls, in one part of both samples; all counts are of distinct points."""
+def membership(reference: Reference, candidate: Balls, near: Pairs, part: int = 0) -> Membership:
+    """Count the distinct points within balls, in one part of both samples."""
     wx, wy = reference.balls.side.weights[part], candidate.side.weights[part]
-    met = np.flatnonzero((wx > 0)[near.x] & (wy > 0)[near.y])
-    x, y, squared = near.x[met], near.y[met], near.squared[met]
+    both = np.flatnonzero((wx > 0)[near.x] & (wy > 0)[near.y])
+    x, y, squared = near.x[both], near.y[both], near.squared[both]
     # Strictly inside, as the code of Naeem et al. counts: the neighbour that sets a radius is outside.
     in_x, in_y = squared < reference.balls.radii[part][x], squared < candidate.radii[part][y]
     reached = np.zeros(len(wx), dtype=bool)
@@ -166,8 +166,8 @@ def membership(reference: Ground, candidate: Balls, near: Pairs, part: int = 0) 
     )
 
 
-def evaluate(reference: Ground, candidate: Balls, near: Pairs) -> dict[str, Floats]:
-    """Return every metric of every part, each of shape (parts,).
+def evaluate(reference: Reference, candidate: Balls, near: Pairs) -> dict[str, Floats]:
+    """Compute every metric for every part, each of shape (parts,).
 
     With B(x) the ball around a reference point x of radius r_k(x), its distance to its k-th neighbour, and w the items
     that a point stands for: precision is the share of candidate items within any B(x); density their mean number of
@@ -175,7 +175,7 @@ def evaluate(reference: Ground, candidate: Balls, near: Pairs) -> dict[str, Floa
     coverage the share of reference items whose own ball holds any candidate point; f1 the harmonic mean of precision
     and recall (Kynkäänniemi et al. 2019; Naeem et al. 2020). Clipped density counts at most k balls of at most the
     median radius, over what the reference reaches with itself; clipped coverage is the share of good candidates that
-    would give the number of points per ball, at most k, that was met (Salvy et al. 2025), where copies of a candidate
+    would give the observed number of points per ball, at most k (Salvy et al. 2025), where copies of a candidate
     add nothing; both are left above 1 where chance takes them there, and are reported as at most 1. All are better
     when larger.
 
@@ -213,7 +213,7 @@ def reach(own: Sequence[Balls]) -> Floats:
 
 
 def list_length(k: int, share: float, size: int, *, risk: float = 1e-12) -> int:
-    """Return how long a list of neighbours must be so that a part with this share of the points holds k of them.
+    """Return the length of a list of neighbours at which a part with this share of the points holds k of them.
 
     The chance that it does not is `risk` for each point (binomial).
 
@@ -241,9 +241,9 @@ def coverage_ceiling(n: int, m: int, k: int) -> float:
 
 
 def hubness(side: Side, k: int) -> tuple[Floats, NDArray[np.int64]]:
-    """Return how skewed it is how often each point is among the k nearest of another, and the largest such number.
+    """Return the skewness of k-occurrence (how often a point is among the k nearest of others), and its maximum.
 
-    The skewness of the k-occurrence (Radovanović et al. 2010): near 0 without hubs.
+    Skewness is near 0 without hubs (Radovanović et al. 2010).
 
     Returns
     -------
@@ -268,7 +268,7 @@ def _mean(values: NDArray[np.bool_] | Floats, weights: Weights) -> float:
 
 
 def _calibrated(held: float, n: int, m: int, k: int) -> float:
-    """Return the number of good candidates over m at which n reference points hold as many, at most k each."""
+    """Return the number of good candidates over m at which the mean filling of n balls, at most k each, is `held`."""
     grid, expected = _expected(n, m, k)
     return float(np.interp(held, expected, grid))
 
@@ -281,7 +281,7 @@ def _expected(n: int, m: int, k: int) -> tuple[Floats, Floats]:
     """
     from scipy.stats import betabinom
 
-    # More good ones than there are: what chance may look like.
+    # Up to four times m: chance can exceed what m good candidates give on average.
     good = np.unique(np.round(np.linspace(0.0, 4.0, 801) * m).astype(int))
     fewer = np.arange(k)
     below = betabinom.pmf(fewer[None, :], good[:, None], k, max(n - k, 1))

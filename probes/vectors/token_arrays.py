@@ -1,4 +1,4 @@
-"""How are the tokens of an NPZ read without ever holding the file?
+"""Reader of NPZ files of tokens, labels and vectors, that never holds the whole file.
 
 Labels are read in pieces. Vectors stay in the file: what is stored plainly is read where it stands, what is
 compressed is unpacked as a stream. Nothing is mapped into memory, since mapped pages count as memory.
@@ -14,7 +14,7 @@ import numpy as np
 from probes.core.errors import InputError
 from probes.files.arrays import Archive, StoredArray, open_archive
 from probes.files.json_values import json_text
-from probes.vectors.token_vectors import ArrayVectors, VectorPlace, chosen_layers
+from probes.vectors.token_vectors import ArrayVectors, StoredVectors, chosen_layers
 
 MAX_TOKENS = 2**25
 """A few numbers of every token are held: above this they would be gigabytes."""
@@ -37,7 +37,7 @@ def layer_of(name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenArchive:
-    """An NPZ of tokens, of which nothing but the headers of its arrays has been read."""
+    """An NPZ of tokens, of which only the headers of the arrays have been read."""
 
     path: Path
     archive: Archive
@@ -59,35 +59,35 @@ class TokenArchive:
         return [name for name, array in self.archive.arrays.items() if name not in labels and array.dtype.kind in "iuf"]
 
     def line(self, index: int) -> int:
-        """Return the number of a token, from 0 as numpy counts."""
+        """Return the index of a token, from 0."""
         return index
 
     def spot(self, index: int, name: str) -> str:
-        """Say where a value stands."""
+        """Return the `where` of a value, for messages."""
         return f"{self.path}, {name}[{index}]"
 
     def labels(self, names: Sequence[str]) -> dict[str, list[str | None]]:
-        """Return arrays of texts or numbers, one entry a token, as texts; all are judged before one is read."""
+        """Read arrays of labels, one entry a token, as texts; all headers are checked before one array is read."""
         arrays = [self._array(name) for name in names]
         for array in arrays:
             if len(array.shape) != 1 or array.dtype.kind == "V":
-                said = f"has the shape {array.shape} and the type {array.dtype}, not one label for each token"
-                raise self._wrong(array.name, said, "Save one text or number for each token.")
+                message = f"has the shape {array.shape} and the type {array.dtype}, not one label for each token"
+                raise self._wrong(array.name, message, "Save one text or number for each token.")
             # In texts numpy takes four bytes a character.
             longest = array.dtype.itemsize // (4 if array.dtype.kind == "U" else 1)
             if not 0 < longest <= MAX_TEXT:
-                said = f"has room for {longest} characters; 1 to {MAX_TEXT} can be read"
-                raise self._wrong(array.name, said, "Save labels: numpy.array(labels, dtype=str).")
+                message = f"has room for {longest} characters; 1 to {MAX_TEXT} can be read"
+                raise self._wrong(array.name, message, "Save labels: numpy.array(labels, dtype=str).")
             self._check_length(array, names[0], arrays[0].shape[0])
         if not 0 < arrays[0].shape[0] <= MAX_TOKENS:
-            said = f"holds {arrays[0].shape[0]} tokens; 1 to {MAX_TOKENS} can be read"
-            raise self._wrong(names[0], said, "Give a file with tokens, or part of one that is too long.")
+            message = f"holds {arrays[0].shape[0]} tokens; 1 to {MAX_TOKENS} can be read"
+            raise self._wrong(names[0], message, "Give a file with tokens, or part of one that is too long.")
         return {array.name: self._texts(array) for array in arrays}
 
     def vectors(
         self, names: Sequence[str], *, beside: str, count: int, layers: Sequence[int] | None, transform: str
     ) -> ArrayVectors:
-        """Return the vectors that arrays hold, without reading them.
+        """Return the vectors of some arrays without reading them.
 
         Parameters
         ----------
@@ -104,21 +104,21 @@ class TokenArchive:
             if array.dtype.kind not in "iuf":
                 hint = "Save float16, float32 or float64 (of bfloat16: x.float().numpy())."
                 raise self._wrong(array.name, f"is of the type {array.dtype}, not of plain numbers", hint)
-        places = self._places(arrays, beside, count)
-        for place in places.values():
-            if not 0 < place.width <= MAX_WIDTH:
-                said = f"has vectors of {place.width} numbers; 1 to {MAX_WIDTH} can be read"
-                raise self._wrong(place.arrays[0].name, said, "Pool or project the features first.")
+        stored = self._stored(arrays, beside, count)
+        for vectors in stored.values():
+            if not 0 < vectors.width <= MAX_WIDTH:
+                message = f"has vectors of {vectors.width} numbers; 1 to {MAX_WIDTH} can be read"
+                raise self._wrong(vectors.arrays[0].name, message, "Pool or project the features first.")
         return ArrayVectors(
             path=self.path,
-            places={layer: places[layer] for layer in chosen_layers(layers, tuple(places), self.path)},
+            stored={layer: stored[layer] for layer in chosen_layers(layers, tuple(stored), self.path)},
             features=tuple(names) if len(arrays[0].shape) == 1 else (),
             transform=transform,
             kept=np.ones(count, dtype=np.bool_),
         )
 
-    def _wrong(self, name: str, said: str, hint: str) -> InputError:
-        return InputError(f"The array {name!r} {said}.", where=f"{self.path}, {name}", hint=hint)
+    def _wrong(self, name: str, message: str, hint: str) -> InputError:
+        return InputError(f"The array {name!r} {message}.", where=f"{self.path}, {name}", hint=hint)
 
     def _array(self, name: str) -> StoredArray:
         array = self.archive.find(name, "biufUSV")
@@ -139,13 +139,13 @@ class TokenArchive:
             values = array.items(start, min(start + _LABELS, array.shape[0]))
             for index, value in enumerate(values, start):
                 key = value if isinstance(value, str | bytes) else json_text(value)
-                # Labels repeat: each is judged once, and stands in memory once.
+                # Labels repeat: each is checked once and held in memory once.
                 if key not in known:
                     known[key] = _as_text(key, self.spot(index, array.name))
                 texts.append(known[key])
         return texts
 
-    def _places(self, arrays: Sequence[StoredArray], beside: str, count: int) -> dict[int, VectorPlace]:
+    def _stored(self, arrays: Sequence[StoredArray], beside: str, count: int) -> dict[int, StoredVectors]:
         first = arrays[0]
         axes = len(first.shape)
         if axes == 3 and len(arrays) == 1:
@@ -154,18 +154,20 @@ class TokenArchive:
             self._check_length(first, beside, count, axis=1)
             depth, _, width = first.shape
             numbers = self._numbers(first, range(depth))
-            return {number: VectorPlace((first,), place * count * width, width) for place, number in enumerate(numbers)}
+            return {
+                number: StoredVectors((first,), index * count * width, width) for index, number in enumerate(numbers)
+            }
         for array in arrays:
             if len(array.shape) != axes or axes not in (1, 2):
                 hint = "Vectors are (tokens, width) or (layers, tokens, width); a feature alone is (tokens,)."
                 raise self._wrong(array.name, f"has the shape {array.shape}", hint)
             self._check_length(array, beside, count)
         if axes == 1:
-            return {0: VectorPlace(tuple(arrays), 0, len(arrays))}
-        own = {layer_of(array.name): VectorPlace((array,), 0, array.shape[1]) for array in arrays}
+            return {0: StoredVectors(tuple(arrays), 0, len(arrays))}
+        own = {layer_of(array.name): StoredVectors((array,), 0, array.shape[1]) for array in arrays}
         if len(arrays) == 1 and None in own:
             return {self._numbers(first, (0,))[0]: own[None]}
-        known = {number: place for number, place in own.items() if number is not None}
+        known = {number: vectors for number, vectors in own.items() if number is not None}
         if len(known) < len(arrays):
             hint = "Name them layer_0, layer_1, ..., each number once."
             raise self._wrong(first.name, f"and {len(arrays) - 1} more are not one for each layer", hint)
@@ -179,13 +181,13 @@ class TokenArchive:
         if array.shape == (len(usual),) and array.dtype.kind in "iu":
             numbers = array.items(0, len(usual))
         if len(set(numbers)) < max(1, len(usual)):
-            said = f"does not number the {len(usual)} of {beside.name!r}"
-            raise self._wrong("layers", said, "Save one integer for each layer, none of them twice.")
+            message = f"does not number the {len(usual)} of {beside.name!r}"
+            raise self._wrong("layers", message, "Save one integer for each layer, none of them twice.")
         return numbers
 
 
 def open_tokens(path: Path) -> TokenArchive:
-    """Open an NPZ of tokens, reading only headers; one that would unpack to far more than its size is refused."""
+    """Open an NPZ of tokens, reading only headers; refuse one that would unpack to far more than its size."""
     hint = "Save all: numpy.savez(file, phone=phones, speaker=speakers, features=vectors)."
     archive = open_archive(path, forms=("NPZ",), hint=hint)
     archive.check_expansion(tuple(archive.arrays))

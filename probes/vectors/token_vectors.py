@@ -1,4 +1,4 @@
-"""How are the vectors of tokens read from an NPZ without ever holding them?
+"""Vectors of tokens that stay in their NPZ file and are read in pieces.
 
 What is stored plainly is read where it stands, what is compressed is unpacked as a stream.
 """
@@ -23,9 +23,9 @@ _SHOWN = 40
 def as_float32(
     values: NDArray[Any], transform: str, where: Callable[[int, int], str] | None = None
 ) -> NDArray[np.float32]:
-    """Return numbers (tokens, width) as they are analysed: as they are ("none") or their natural logarithm ("log").
+    """Transform numbers (tokens, width) for the analysis: unchanged ("none") or to natural logarithms ("log").
 
-    Where `where` can tell the place of a number, one that is finite and not above 0 has no logarithm and is refused.
+    With `where`, which gives the location of a number, a finite number not above 0 is refused: it has no logarithm.
 
     >>> as_float32(np.array([[1.0, np.e]]), "log").tolist()
     [[0.0, 1.0]]
@@ -39,7 +39,7 @@ def as_float32(
 
 
 def chosen_layers(asked: Sequence[int] | None, there: Sequence[int], path: Path) -> Sequence[int]:
-    """Return the layers asked for, after looking whether they are there; None asks for all."""
+    """Check and return the layers asked for; None asks for all."""
     layers = there if asked is None else asked
     if not layers or len({*layers} & {*there}) < len(layers):
         said, shown = (", ".join(map(str, numbers[:_SHOWN])) for numbers in (layers, there))
@@ -49,15 +49,15 @@ def chosen_layers(asked: Sequence[int] | None, there: Sequence[int], path: Path)
 
 
 @dataclass(frozen=True, slots=True)
-class VectorPlace:
-    """Where the vectors of a layer lie: from a value of one array on, or each number in an array of its own."""
+class StoredVectors:
+    """Location of a layer's vectors: from an offset in one array, or each number in an array of its own."""
 
     arrays: tuple[StoredArray, ...]
     first: int
     width: int
 
     def read(self, start: int, stop: int, *, checked: bool) -> NDArray[Any]:
-        """Return the vectors of the tokens from one place to another, shape (tokens, width)."""
+        """Read the vectors of the tokens from `start` to `stop`, shape (tokens, width)."""
         if len(self.arrays) > 1:
             return np.stack([array.values(start, stop, checked=checked) for array in self.arrays], axis=1)
         first, last = self.first + start * self.width, self.first + stop * self.width
@@ -77,7 +77,7 @@ class ArrayVectors:
     """
 
     path: Path
-    places: Mapping[int, VectorPlace]
+    stored: Mapping[int, StoredVectors]
     features: tuple[str, ...]
     transform: str
     kept: NDArray[np.bool_]
@@ -85,11 +85,11 @@ class ArrayVectors:
     @property
     def layers(self) -> tuple[int, ...]:
         """Numbers of the layers."""
-        return tuple(self.places)
+        return tuple(self.stored)
 
     def width(self, layer: int) -> int:
-        """Return how many numbers a vector of a layer has."""
-        return self.places[layer].width
+        """Return the width of a layer's vectors."""
+        return self.stored[layer].width
 
     def chunks(self, layer: int, size: int) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of the used tokens in their order, at most `size` at once, shape (tokens, width)."""
@@ -100,30 +100,30 @@ class ArrayVectors:
                 yield as_float32(values if kept.all() else values[kept], self.transform)
 
     def usable(self, progress: Progress) -> NDArray[np.bool_]:
-        """Tell which tokens have finite numbers in all layers, by one reading of them."""
+        """Read all layers once and tell which tokens have only finite numbers."""
         # In the order of the file, so that what is compressed is unpacked once.
-        layers = sorted(self.places, key=lambda layer: self.places[layer].first)
-        size = max(1, _PIECE // (8 * max(place.width for place in self.places.values())))
+        layers = sorted(self.stored, key=lambda layer: self.stored[layer].first)
+        size = max(1, _PIECE // (8 * max(vectors.width for vectors in self.stored.values())))
         good = np.ones(len(self.kept), dtype=np.bool_)
         seen = 0
         with progress.phase("Checking tokens", len(good), "tokens") as advance:
             for layer, start, values in self._pieces(layers, size, checked=True):
                 numbers = as_float32(values, self.transform, partial(self._spot, layer, start))
                 good[start : start + len(values)] &= np.isfinite(numbers).all(axis=1)
-                # Steps are tokens, and every token is met once a layer.
+                # Steps are tokens, and every token is read once a layer.
                 before, seen = seen, seen + len(values)
                 advance(seen // len(layers) - before // len(layers))
         return good
 
     def keeping(self, kept: NDArray[np.bool_]) -> "ArrayVectors":
-        """Return the same with other tokens used."""
+        """Return a copy that uses other tokens."""
         return replace(self, kept=kept)
 
     def _pieces(self, layers: Sequence[int], size: int, *, checked: bool) -> Iterator[tuple[int, int, NDArray[Any]]]:
         for layer in layers:
             for start in range(0, len(self.kept), size):
                 stop = min(start + size, len(self.kept))
-                yield layer, start, self.places[layer].read(start, stop, checked=checked)
+                yield layer, start, self.stored[layer].read(start, stop, checked=checked)
 
     def _spot(self, layer: int, start: int, token: int, number: int) -> str:
         name = f"{self.features[number]}[" if self.features else f"layer {layer} [token "

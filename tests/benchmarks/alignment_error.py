@@ -16,7 +16,7 @@ import numpy as np
 from audits.core.context import Cache, Context
 from audits.phoneme_errors.demo import prepare
 from audits.phoneme_errors.inputs import check
-from audits.phoneme_errors.speech import placed
+from audits.phoneme_errors.speech import align_phones
 from probes.speech.phones import PhoneInterval
 
 
@@ -28,7 +28,7 @@ def main() -> None:
     truth = check(options, context).inputs.speech.recordings
     own = replace(options, alignments=None, align_with=options.tokens, phones_col="phones")
     speech = check(own, context).inputs.speech
-    heard = {item.clip.name: item for item in placed(speech, own, context).recordings}
+    heard = {item.clip.name: item for item in align_phones(speech, own, context).recordings}
     away = defaultdict(list)
     for item in truth:
         there = heard.get(item.clip.name)

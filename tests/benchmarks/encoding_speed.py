@@ -121,7 +121,7 @@ def by_transformers(given: argparse.Namespace, *, at_once: bool) -> race.Job:
 
 def miles(given: argparse.Namespace) -> race.Job:
     """Take all layers at once, through the cache."""
-    from audits.asr_fairness.stacks import items_of
+    from audits.asr_fairness.layer_sets import items_of
     from probes.core.progress import Silent
     from probes.speech.activations import SpeechEncoder, batching_of, encoder_key
     from probes.speech.embeddings import Embeddings
@@ -150,7 +150,7 @@ def bare(given: argparse.Namespace) -> race.Job:
     """Run the encoder over the same batches."""
     import torch
 
-    from audits.asr_fairness.stacks import items_of
+    from audits.asr_fairness.layer_sets import items_of
     from probes.speech.activations import SpeechEncoder
     from probes.speech.embeddings import plan_batches
 

@@ -59,7 +59,7 @@ def miles(given: argparse.Namespace) -> race.Job:
     import numpy as np
 
     from probes.vectors import knn
-    from probes.vectors.support_metrics import Side, balls, evaluate, ground, reach
+    from probes.vectors.support_metrics import Side, balls, evaluate, prepare_reference, reach
 
     x, y = drawn(given)
 
@@ -70,7 +70,7 @@ def miles(given: argparse.Namespace) -> race.Job:
             balls(Side(knn.neighbours(rows, given.k), np.ones((1, len(rows)), dtype=np.int32)), [given.k])[0]
             for rows in (one, two)
         )
-        found = evaluate(ground(own), theirs, knn.pairs(one, two, reach([own]), reach([theirs])))
+        found = evaluate(prepare_reference(own), theirs, knn.pairs(one, two, reach([own]), reach([theirs])))
         return {name: float(found[name][0]) for name in NAMES}
 
     return job

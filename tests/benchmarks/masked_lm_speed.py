@@ -40,26 +40,26 @@ def windows(given: argparse.Namespace) -> Any:
     """Return the sentences of the file as windows of bytes."""
     import numpy as np
 
-    from probes.language_models.token_windows import cut
+    from probes.language_models.token_windows import cut_windows
 
     if not Path(given.text).is_file():
         raise race.LeftOutError(f"no {given.text}: give --text")
     lines = Path(given.text).read_bytes().splitlines()[:20_000]
     encoded = [np.frombuffer(line, dtype=np.uint8).astype(np.int32) for line in lines]
-    return cut(encoded, [len(line) for line in lines], separator=10, length=given.length)
+    return cut_windows(encoded, [len(line) for line in lines], separator=10, length=given.length)
 
 
 def batches(given: argparse.Namespace) -> list[Any]:
     """Return for each step ids, hidden positions and answers."""
     import torch
 
-    from probes.language_models.token_windows import hidden, masked_positions
+    from probes.language_models.token_windows import hide_tokens, masked_positions
 
     text, generator, found = windows(given), torch.Generator().manual_seed(0), []
     for _ in range(given.steps):
         chosen = text.ids[torch.randint(0, len(text), (BATCH,), generator=generator)]
         positions = masked_positions(BATCH, given.length, 0.15, generator)[0]
-        ids, answers = hidden(chosen, positions, MASK)
+        ids, answers = hide_tokens(chosen, positions, MASK)
         found.append((ids, positions, answers))
     return found
 

@@ -142,7 +142,7 @@ class Audit:
 
     def leaks(self) -> tuple[list[tuple[Any, int]], list[Any]]:
         """Return each model's leak with the attack that was chosen, and the differences."""
-        from audits.membership.leaking import gaps_of, leaks_of
+        from audits.membership.leaks import gaps_of, leaks_of
         from audits.membership.rates import judged_of
 
         level = self.context.level

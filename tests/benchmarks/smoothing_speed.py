@@ -114,7 +114,9 @@ def miles(given: argparse.Namespace) -> race.Job:
     made, images, other = sampler(given)
 
     def job() -> race.Job:
-        counts = [made.tally(image, place, "estimation", 0, given.draws).votes for place, image in enumerate(images)]
+        counts = [
+            made.count_votes(image, place, "estimation", 0, given.draws).votes for place, image in enumerate(images)
+        ]
         return lambda: {
             **certified([row.tolist() for row in counts], made.noise.scale),
             "other labels": other,

@@ -68,7 +68,7 @@ def scores(
     """Return every metric of every candidate, of the whole and of the halves, shape (1 + 2 splits,)."""
     from audits.statistics.halves import half_splits
     from probes.vectors import knn
-    from probes.vectors.support_metrics import Balls, Side, balls, evaluate, ground, list_length, reach
+    from probes.vectors.support_metrics import Balls, Side, balls, evaluate, list_length, prepare_reference, reach
 
     def prepared(rows: Floats) -> tuple[knn.Points, Balls]:
         points = knn.points(rows, reference.mean(0))
@@ -79,7 +79,7 @@ def scores(
         return points, balls(Side(near, weights), [K])[0]
 
     x, own = prepared(reference)
-    against, found = ground(own), []
+    against, found = prepare_reference(own), []
     for rows in candidates:
         y, theirs = prepared(rows)
         found.append(evaluate(against, theirs, knn.pairs(x, y, reach([own]), reach([theirs]))))

@@ -19,7 +19,7 @@ from audits.core.context import Draft
 from audits.core.records import Estimate
 from calibration.checks import NONE, Calibration, Case, Check, Outcomes, held
 from calibration.worlds import Floats, groups_of
-from probes.classifiers.smoothing import Tally
+from probes.classifiers.smoothing import VoteCounts
 
 GROUPS, SIGMA, FIRST, DRAWS, RADIUS = 4, 0.5, 50, 400, 0.25
 GAP, HALF = "gap", "half"
@@ -46,7 +46,7 @@ class Votes:
         """Return the class without noise."""
         return self.label if self.right else 1 - self.label
 
-    def until(self, purpose: str, draws: int) -> Tally:
+    def until(self, purpose: str, draws: int) -> VoteCounts:
         """Return the votes of the first so many draws for a purpose."""
         done, wrong = self._kept.get(purpose, (0, 0))
         wrong += int(self.rng.binomial(draws - done, self.rate))
@@ -54,7 +54,7 @@ class Votes:
         votes = torch.zeros(2, dtype=torch.int64)
         votes[self.label], votes[1 - self.label] = draws - wrong, wrong
         none = torch.zeros(2, dtype=torch.int64)
-        return Tally(draws=draws, votes=votes, sums=none, squares=none)
+        return VoteCounts(draws=draws, votes=votes, sums=none, squares=none)
 
     def save(self) -> None:
         """Keep nothing."""

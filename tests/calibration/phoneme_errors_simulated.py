@@ -143,8 +143,8 @@ def audited(case: Case, rng: np.random.Generator, *, alone: bool = False) -> Aud
     first, *second = (
         measure_layers(one.vectors, (0,), corpus, "discriminant", "", options, context) for one in encoders[: 2 - alone]
     )
-    placed = tuple(_heard(groups, rng))
-    counts = Counts(options=options, corpus=corpus, first=first, second=second[0] if second else (), placed=placed)
+    aligned = tuple(_heard(groups, rng))
+    counts = Counts(options=options, corpus=corpus, first=first, second=second[0] if second else (), aligned=aligned)
     estimates(draft, counts)
     findings(draft, counts)
     return Audited(draft=draft, counts=counts)

@@ -290,15 +290,15 @@ def test_more_draws_run_only_what_is_missing(
     from probes.classifiers.smoothing import Sampler
 
     asked: list[tuple[int, int]] = []
-    plain = Sampler.tally
+    plain = Sampler.count_votes
 
-    def tally(self: Any, pixels: Any, index: int, stream: Any, start: int, stop: int) -> Any:
+    def count_votes(self: Any, pixels: Any, index: int, stream: Any, start: int, stop: int) -> Any:
         asked.append((start, stop))
         return plain(self, pixels, index, stream, start, stop)
 
     short = digits.command("--max", "5", "--seed", "5")
     finish(call_miles, short, tmp_path / "short")
-    monkeypatch.setattr(Sampler, "tally", tally)
+    monkeypatch.setattr(Sampler, "count_votes", count_votes)
     long = finish(call_miles, digits.command("--max", "5", "--seed", "5", n=900), tmp_path / "long")
     assert len({start for start, _ in asked}) >= 1 and min(start for start, _ in asked) == 300
     assert sum(stop - start for start, stop in asked) == 5 * 600
@@ -358,7 +358,7 @@ def test_l1_uses_uniform_noise_and_its_radius(digits: Digits, call_miles: Call, 
     assert "l1" in next(warning["message"] for warning in read(folder)["warnings"] if warning["id"] == "sigma-unit")
     net = fold_batchnorm(load_classifier(str(digits.model), arch="small_cnn").module)
     sampler = Sampler(net, classes=3, noise=Noise("uniform", 0.5), seed=0, device="cpu", dtype="float32", batch=64)
-    first = sampler.tally(torch.from_numpy(patterns(21)[0][0]), 0, "estimation", 0, 300)
+    first = sampler.count_votes(torch.from_numpy(patterns(21)[0][0]), 0, "estimation", 0, 300)
     assert counts_of(folder)["looks.votes"][0][0] == first.votes.tolist()
     assert np.allclose(counts_of(folder)["looks.sums"][0][0], first.sums.tolist(), atol=300)
 

@@ -477,9 +477,7 @@ def test_a_null_in_json_is_a_missing_transcript_only_in_the_manifest(
     assert "wrote nothing for 1 of 95 clips" in " ".join(warning["message"] for warning in report["warnings"])
 
 
-def test_the_named_decimal_mark_reads_counts_and_is_a_setting_only_where_it_is_given(
-    call_miles: Call, corpus: Corpus, tmp_path: Path
-) -> None:
+def test_the_named_decimal_mark_reads_counts_and_is_a_setting(call_miles: Call, corpus: Corpus, tmp_path: Path) -> None:
     rows = [
         {"path": row["path"], "speaker": row["speaker"], "gender": row["gender"], "words": LENGTH, "errors": at % 3}
         for at, row in enumerate(corpus.rows)
@@ -494,7 +492,12 @@ def test_the_named_decimal_mark_reads_counts_and_is_a_setting_only_where_it_is_g
         assert done.code == 0, done.err
         reports[mark] = json.loads((tmp_path / "run" / "report.json").read_text(encoding="utf-8"))
         settings = reports[mark]["settings"]
-        assert settings.get("decimal", "") == mark and ("decimal" in settings) == bool(mark)
+        assert settings["decimal"] == (mark or None)
+        # A report of a version without this option.
+        del settings["decimal"]
+        (tmp_path / "run" / "report.json").write_text(json.dumps(reports[mark]), encoding="utf-8")
+        again = call_miles("audit-groups", str(path), *short, *more, "--out", "run", cwd=tmp_path)
+        assert (again.code, "was finished earlier" in again.out) == ((2, False) if mark else (0, True))
         if mark:
             refused = call_miles("audit-groups", str(path), *short, "--out", "other", cwd=tmp_path)
             said = {".": "'1.000' may be 1000 or 1", ",": "'0,000' is no count"}[mark]

@@ -62,7 +62,7 @@ class Small:
 
 
 def sentences(count: int, seed: int) -> list[str]:
-    from probes.texts.sentences import make_sentences
+    from probes.texts.synthetic_sentences import make_sentences
 
     return make_sentences(count, seed=seed)
 

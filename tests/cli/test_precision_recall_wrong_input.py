@@ -49,7 +49,7 @@ def written(path: Path, texts: Sequence[str]) -> Path:
 
 
 def sentences(count: int, seed: int) -> list[str]:
-    from probes.texts.sentences import make_sentences
+    from probes.texts.synthetic_sentences import make_sentences
 
     return make_sentences(count, seed=seed)
 

@@ -53,6 +53,12 @@ def ended(work: Path) -> Outcome:
         (errno.ESTALE, None, 2, ("Stale file handle.", "where: the inputs of audit-groups")),
         (errno.ENOSPC, None, 3, ("No space left on device.", "where: the inputs of audit-groups", "Make room")),
         (errno.EMFILE, None, 3, ("Too many open files.", "where: the inputs of audit-groups")),
+        (errno.ENOENT, "far/clips.csv", 2, ("No such file or directory.", "where: far/clips.csv")),
+        (errno.EPIPE, None, 3, ("Broken pipe.", "where: the inputs of audit-groups")),
+        (errno.EROFS, "cache/entry", 3, ("Read-only file system.", "where: cache/entry")),
+        (errno.ENOENT, f"{runner.__file__}.lost", 3, ("No such file or directory.", "Install miles again")),
+        (errno.EACCES, os.__file__, 3, ("Permission denied.", "Install miles again")),
+        (errno.ENOENT, "env/lib/site-packages/a/b.json", 3, ("No such file or directory.", "Install miles again")),
     ],
 )
 def test_an_input_that_the_system_does_not_give_is_wrong_input(
@@ -63,6 +69,19 @@ def test_an_input_that_the_system_does_not_give_is_wrong_input(
     assert outcome.code == code
     assert all(part in outcome.out for part in said), outcome.out
     assert not (work / RUN).exists()
+
+
+@pytest.mark.parametrize("said", ["library not found using find_library.", ""])
+def test_an_error_without_a_number_keeps_its_text(said: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(spec: Any, options: Any, context: Any) -> Any:
+        with context.progress.phase("Checking recordings", 1, "recordings"):
+            raise OSError(said) if said else OSError
+
+    monkeypatch.setattr(runner, "check", fail)
+    outcome = ended(work)
+    assert outcome.code == 3
+    assert (said or "OSError.") in outcome.out and ".." not in outcome.out
+    assert "where: miles audit-groups" in outcome.out and "--verbose" in outcome.out
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])

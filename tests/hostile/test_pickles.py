@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 
+from probes.contained import call
 from probes.core.errors import InputError
 from probes.files.pickles import Other, read_pickle
 
@@ -415,14 +416,36 @@ def test_a_file_without_checksums_is_read(tmp_path: Path) -> None:
     assert torch.equal(found["a"], torch.arange(1000))
 
 
-def test_a_file_of_another_byte_order_is_turned_around(tmp_path: Path) -> None:
+@pytest.mark.parametrize("record", ["byteorder", "BYTEORDER", "ByteOrder"])
+def test_a_file_of_another_byte_order_is_turned_around(record: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(saved({"a": torch.tensor([1, 256], dtype=torch.int16)}))) as old:
         entries = [(entry.filename, old.read(entry)) for entry in old.infolist()]
     with zipfile.ZipFile(tmp_path / "a.pt", "w") as new:
         for name, content in entries:
-            new.writestr(zipfile.ZipInfo(name), b"big" if name.endswith("byteorder") else content)
+            order = name.endswith("byteorder")
+            new.writestr(zipfile.ZipInfo(name.replace("byteorder", record)), b"big" if order else content)
     found: Any = read_pickle(tmp_path / "a.pt")
-    assert found["a"].tolist() == [256, 1]
+    assert found["a"].tolist() == torch.load(tmp_path / "a.pt")["a"].tolist() == [256, 1]
+
+
+def parts_before_zip(data: bytes) -> tuple[bytes, list[str], bytes]:
+    """Return the head of a file of the form before the zip, the keys of its storages, and their numbers."""
+    file, ends = io.BytesIO(data), []
+    for _ in range(5):
+        for _step in pickletools.genops(file):
+            pass
+        ends.append(file.tell())
+    return data[: ends[3]], pickle.loads(data[ends[3] : ends[4]]), data[ends[4] :]
+
+
+def test_numbers_that_are_given_twice_are_refused(tmp_path: Path) -> None:
+    """torch keeps those that it reads last."""
+    head, keys, first = parts_before_zip(saved({"a": torch.ones(2), "b": torch.ones(2)}, zipped=False))
+    last = parts_before_zip(saved({"a": torch.full((2,), 9.0), "b": torch.full((2,), 9.0)}, zipped=False))[2]
+    (tmp_path / "a.pt").write_bytes(head + pickle.dumps(keys + keys, 2) + first + last)
+    assert torch.load(tmp_path / "a.pt")["a"].tolist() == [9, 9]
+    with pytest.raises(InputError, match="fills the same tensor twice"):
+        read_pickle(tmp_path / "a.pt")
 
 
 @pytest.mark.parametrize(
@@ -465,6 +488,33 @@ def test_numbers_read_ahead_are_those_read_afterwards(
     assert all(torch.equal(found[name], value) for name, value in content.items())
     found["a"][2] = 7.0
     assert found["b"][0, 0] == 7.0
+
+
+@pytest.mark.parametrize("how", ["replaced", "written", "cut off", "gone"])
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, later = tmp_path / "run.pt", tmp_path / "next.pt"
+    path.write_bytes(saved({"old": torch.ones(4)}))
+    # Clocks of files may be coarse.
+    os.utime(path, (1, 1))
+    later.write_bytes(saved({"new": torch.full((4,), 2.0)}))
+
+    def change_first(*args: Any, meanwhile: Callable[[], None], **options: Any) -> Any:
+        meanwhile()
+        if how == "replaced":
+            later.replace(path)
+        elif how == "written":
+            path.write_bytes(later.read_bytes())
+        elif how == "cut off":
+            path.write_bytes(later.read_bytes()[:200])
+        else:
+            path.unlink()
+        return call(*args, **options)
+
+    monkeypatch.setattr("probes.files.pickles.call", change_first)
+    with pytest.raises(InputError, match="No such file" if how == "gone" else "changed while it was read"):
+        read_pickle(path)
 
 
 @pytest.mark.parametrize("place", [(0, 8), (-1, 8), (10**9, 8), (10**9, 10**12), (64, -1)])

@@ -62,6 +62,15 @@ def test_a_packed_table_is_to_be_unpacked(tmp_path: Path, what: str) -> None:
     assert error.hint == "Unpack it, and name the file inside. Give a table with a header and rows."
 
 
+@pytest.mark.parametrize("level", [1, 9])
+def test_bzip2_is_known_by_more_than_three_letters(tmp_path: Path, level: int) -> None:
+    for content in (b"", b"path,text\n"):
+        assert "a bzip2 file" in refusal(tmp_path / "t.csv", bz2.compress(content, level)).message
+    for name in ("BZh", "BZhello", f"BZh{level}"):
+        (tmp_path / "t.csv").write_text(f"{name},text\n1,a\n", encoding="utf-8")
+        assert [dict(row.values) for row in read_table(tmp_path / "t.csv").rows] == [{name: "1", "text": "a"}]
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_the_unicode_text_of_excel_is_named(tmp_path: Path, encoding: str) -> None:
     error = refusal(tmp_path / "t.txt", "path\ttext\na.wav\tun été\n".encode(encoding))

@@ -10,7 +10,7 @@ from phone_tokens import Planted, draw_tokens
 from sklearn.linear_model import LogisticRegression
 
 from probes.speech import phone_probes
-from probes.speech.phone_probes import Design, Hits, deal, read_phones
+from probes.speech.phone_probes import Design, Hits, fit_and_count, make_design
 from probes.speech.token_moments import standardisation
 
 pytestmark = pytest.mark.numerical
@@ -40,7 +40,7 @@ def tokens() -> tuple[Design, Vectors]:
     member = np.array([[name.startswith(f"{group}-") for name in names] for group in GROUPS])
     member[:, ::7] = False
     vectors = drawn.vectors * np.linspace(0.5, 20, 8, dtype=np.float32) + np.float32(5)
-    return deal(phones, speakers, member, 3, np.random.default_rng(1)), vectors
+    return make_design(phones, speakers, member, 3, np.random.default_rng(1)), vectors
 
 
 def logistic(x: Vectors, y: Labels, mix: Shares) -> Callable[[Vectors], Labels]:
@@ -115,7 +115,7 @@ def test_softmax_probes_are_logistic_regressions_of_scikit_learn(
         return iter(np.array_split(vectors, 5))
 
     standard = standardisation(chunks)
-    found = read_phones(design, chunks, standard, method="logistic")
+    found = fit_and_count(design, chunks, standard, method="logistic")
     expected = plain_loop(design, standard.apply(vectors).astype(np.float32), logistic)
     assert 0.3 < found.everyone.sum() / found.trials.sum() < 0.95
     assert_close(found, expected, 500)
@@ -129,7 +129,7 @@ def test_discriminants_are_those_of_the_textbook(tokens: tuple[Design, Vectors])
         return iter(np.array_split(vectors, 5))
 
     standard = standardisation(chunks)
-    found = read_phones(design, chunks, standard, method="discriminant")
+    found = fit_and_count(design, chunks, standard, method="discriminant")
     expected = plain_loop(design, standard.apply(vectors).astype(np.float32), discriminant)
     assert 0.3 < found.everyone.sum() / found.trials.sum() < 0.95
     assert_close(found, expected, 1000)

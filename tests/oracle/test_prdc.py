@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from probes.vectors import knn
-from probes.vectors.support_metrics import Side, balls, evaluate, ground, reach
+from probes.vectors.support_metrics import Side, balls, evaluate, prepare_reference, reach
 
 pytestmark = pytest.mark.numerical
 
@@ -29,7 +29,7 @@ def ours(x: NDArray[Any], y: NDArray[Any], k: int) -> dict[str, float]:
         balls(Side(knn.neighbours(rows, k), np.ones((1, len(rows)), dtype=np.int32)), [k])[0] for rows in (one, two)
     )
     near = knn.pairs(one, two, reach([own]), reach([theirs]))
-    found = evaluate(ground(own), theirs, near)
+    found = evaluate(prepare_reference(own), theirs, near)
     return {name: float(found[name][0]) for name in NAMES}
 
 

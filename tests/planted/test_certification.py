@@ -41,7 +41,7 @@ from audits.core import intervals
 from audits.core.context import Cache, Draft
 from audits.statistics.binomial import lower_limit
 from probes.classifiers.noise import Noise
-from probes.classifiers.smoothing import ImageCounts, Sampler, Tally
+from probes.classifiers.smoothing import ImageCounts, Sampler, VoteCounts
 
 Floats = NDArray[np.float64]
 
@@ -74,11 +74,11 @@ class Planted:
     def save(self) -> None:
         pass
 
-    def until(self, stream: str, draws: int) -> Tally:
+    def until(self, stream: str, draws: int) -> VoteCounts:
         known = self.known.get(stream, np.zeros(len(self.shares), dtype=np.int64))
         self.known[stream] = known + self.rng.multinomial(draws - int(known.sum()), self.shares)
         votes = torch.from_numpy(self.known[stream])
-        return Tally(draws, votes, votes * 0, votes * 0)
+        return VoteCounts(draws, votes, votes * 0, votes * 0)
 
 
 class Direction(nn.Module):
@@ -200,15 +200,15 @@ def test_a_network_in_training_mode_is_certified_in_evaluation_mode(tmp_path: Pa
 
 def test_every_draw_is_counted_once_however_batches_fall() -> None:
     pixels = picture()
-    whole: dict[int, Tally] = {}
+    whole: dict[int, VoteCounts] = {}
     for batch in (16, 48, 256):
         sampler = Sampler(
             placed(Linear, pixels, 0.1), classes=2, noise=Noise("gaussian", 0.5), seed=7, device="cpu",
             dtype="float32", batch=batch,
         )  # fmt: skip
-        whole[batch] = sampler.tally(pixels, 0, "estimation", 0, 1003)
+        whole[batch] = sampler.count_votes(pixels, 0, "estimation", 0, 1003)
         assert whole[batch].draws == int(whole[batch].votes.sum()) == 1003
-        parts = [sampler.tally(pixels, 0, "estimation", a, b) for a, b in ((0, 7), (7, 500), (500, 1003))]
+        parts = [sampler.count_votes(pixels, 0, "estimation", a, b) for a, b in ((0, 7), (7, 500), (500, 1003))]
         together = parts[0] + parts[1] + parts[2]
         assert together.draws == 1003
         assert torch.equal(together.votes, whole[batch].votes)
@@ -225,7 +225,7 @@ def test_streams_and_images_have_noise_of_their_own() -> None:
     )  # fmt: skip
 
     def said(index: int, stream: Any) -> Floats:
-        votes = [sampler.tally(pixels, index, stream, i, i + 1).votes[0] for i in range(400)]
+        votes = [sampler.count_votes(pixels, index, stream, i, i + 1).votes[0] for i in range(400)]
         return np.array(votes, dtype=float)
 
     first = said(0, "selection")
@@ -242,7 +242,7 @@ class Watched(Planted):
         super().__init__(*given)
         self.asked: list[tuple[str, int]] = []
 
-    def until(self, stream: str, draws: int) -> Tally:
+    def until(self, stream: str, draws: int) -> VoteCounts:
         self.asked.append((stream, draws))
         return super().until(stream, draws)
 

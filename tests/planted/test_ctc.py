@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from probes.speech.ctc import Alphabet, Utterances, fit_ctc
-from probes.speech.words import count_characters
+from probes.speech.word_errors import count_characters
 
 FOLDS, SPEAKERS, CLIPS, WIDTH = 3, 15, 90, 24
 LETTERS = "abcdefgh"

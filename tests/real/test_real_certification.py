@@ -126,7 +126,7 @@ def attacked(module: torch.nn.Module, images: Tensor, classes: Tensor, budgets: 
 
 def predicted(sampler: Sampler, image: Tensor, index: int) -> int:
     """Return what the smoothed classifier says with fresh noise, -1 where 600 draws do not tell (alpha 0.001)."""
-    votes = sampler.tally(image, index, "estimation", 0, 600).votes
+    votes = sampler.count_votes(image, index, "estimation", 0, 600).votes
     most, next_ = (int(count) for count in votes.topk(2).values)
     return int(votes.argmax()) if binomtest(most, most + next_).pvalue <= 0.001 else -1
 

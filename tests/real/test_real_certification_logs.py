@@ -21,7 +21,7 @@ from audits.certification.radii import Geometry
 from audits.certification.rules import Rule, geometric_looks
 from audits.certification.sampling import draw
 from audits.core.context import Cache, Context, Draft
-from probes.classifiers.smoothing import Tally
+from probes.classifiers.smoothing import VoteCounts
 from probes.core.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -115,12 +115,12 @@ class Image:
     def save(self) -> None:
         pass
 
-    def until(self, stream: str, draws: int) -> Tally:
+    def until(self, stream: str, draws: int) -> VoteCounts:
         before, hits = self.known.get(stream, (0, 0))
         hits += int(self.rng.binomial(draws - before, self.top))
         self.known[stream] = (draws, hits)
         votes = torch.tensor([hits, draws - hits, *([0] * 8)])
-        return Tally(draws, votes, votes * 0, votes * 0)
+        return VoteCounts(draws, votes, votes * 0, votes * 0)
 
 
 def tops() -> Floats:

@@ -10,9 +10,9 @@ import torch
 
 from audits.asr_fairness import AUDIT, Options
 from audits.asr_fairness.inputs import check
+from audits.asr_fairness.layer_sets import baseline_layers
 from audits.asr_fairness.recordings import Inputs
 from audits.asr_fairness.sid import measure_sid, split_sid
-from audits.asr_fairness.stacks import baseline_stack
 from audits.core.context import Cache, Context
 from audits.core.testing import drafted
 from probes.core.guarded_imports import transformers
@@ -72,7 +72,7 @@ def test_log_mel_speaker_errors_of_children_and_adults(encoder: Path, tmp_path: 
     assert isinstance(inputs, Inputs) and len(inputs.recordings) == 636
     deals = split_sid(inputs.recordings, options, context)
     assert [(split.classes, split.enrolled) for split in deals] == [(106, (4, 4))] * options.repeats
-    counts = measure_sid([baseline_stack(inputs, options, context)], deals, options, context)
+    counts = measure_sid([baseline_layers(inputs, options, context)], deals, options, context)
     right = counts.hits[:, 0]
     assert right.mean() == pytest.approx(0.868, abs=0.04)
     people = [inputs.recordings[clip].clip.attributes for clip in counts.clips]

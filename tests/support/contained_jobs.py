@@ -8,6 +8,7 @@ import resource
 import socket
 import subprocess
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,32 @@ def grow(size: int) -> None:
     mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x100)
 
 
+def fill_sockets(most: int) -> int:
+    """Hold bytes in pairs of sockets, with as many handles as can be had; return how many bytes."""
+    with suppress(ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    kept: list[tuple[socket.socket, socket.socket]] = []
+    held = 0
+    with suppress(OSError):
+        while len(kept) < most:
+            kept.append(socket.socketpair())
+            kept[-1][0].setblocking(False)
+            with suppress(BlockingIOError):
+                while True:
+                    held += kept[-1][0].send(bytes(2**16))
+    return held
+
+
+def set_limit(kind: int) -> None:
+    """Set a limit of its own, to what it is."""
+    resource.setrlimit(kind, resource.getrlimit(kind))
+
+
+def send_handle() -> None:
+    """Leave a handle in a socket, where it counts as none."""
+    socket.send_fds(socket.socketpair()[0], [b"x"], [0])
+
+
 def own_private(size: int) -> int:
     """Take memory as allocators do."""
     return len(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
@@ -178,6 +205,12 @@ def outlive() -> None:
     """Go on when the server ends."""
     if ctypes.CDLL(None, use_errno=True).prctl(1, 0, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
+
+
+def lock(path: str, kind: int) -> None:
+    """Lock a file."""
+    with Path(path).open("rb") as file:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
 
 
 def type_ahead() -> None:

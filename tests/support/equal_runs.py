@@ -185,7 +185,7 @@ def main() -> None:
     from miles_cli import main as program
 
     program._let_idle_threads_sleep()
-    program._let_sums_not_hang_on_their_place()
+    program._fix_order_of_sums()
     given.folder.mkdir(parents=True, exist_ok=True)
     runs = all_runs(given.only, given.runs)
     if given.verb == "keep":

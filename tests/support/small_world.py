@@ -287,7 +287,7 @@ def _texts_of_models(folder: Path) -> None:
 
     from probes.core.progress import Silent
     from probes.texts.causal_lm import train_causal_lm
-    from probes.texts.sentences import make_sentences
+    from probes.texts.synthetic_sentences import make_sentences
 
     made = make_sentences(440, seed=0)
     human, fresh, rest = made[:200], made[200:320], made[320:]

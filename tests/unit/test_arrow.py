@@ -67,6 +67,10 @@ def test_every_form_holds_the_same_rows(tmp_path: Path, name: str) -> None:
         (pa.array([datetime.date(2020, 1, 2)]), ["2020-01-02"]),
         (pa.array([datetime.datetime(2020, 1, 2, 3, 4, 5)]), ["2020-01-02T03:04:05"]),
         (pa.array([decimal.Decimal("1.50")]), ["1.50"]),
+        (
+            pa.array([decimal.Decimal("20.000"), decimal.Decimal("0.125"), None], pa.decimal128(10, 3)),
+            ["20", "0.125", None],
+        ),
         (pa.array([2**63], pa.uint64()), [str(2**63)]),
         (pa.nulls(2), [None, None]),
     ],

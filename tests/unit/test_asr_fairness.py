@@ -10,10 +10,10 @@ import pytest
 from audits.asr_fairness import Options
 from audits.asr_fairness.cohort import Cohort
 from audits.asr_fairness.comparisons import Comparison, compare
-from audits.asr_fairness.contrasts import Contrast, missed, tell_silence
+from audits.asr_fairness.contrasts import Contrast, missed, tell_not_shown
 from audits.asr_fairness.counts import HEAD, TEST, Layer, TaskCounts, named, sums_of
 from audits.asr_fairness.data_warnings import warn_about_attributes
-from audits.asr_fairness.estimates import add_best_layer, add_corrected, add_gaps, add_rates, warn_parted
+from audits.asr_fairness.estimates import add_best_layer, add_corrected, add_gaps, add_rates, warn_differing
 from audits.asr_fairness.findings import findings, pattern_words, tell_crossings, worth_telling
 from audits.asr_fairness.inputs import check
 from audits.asr_fairness.measure import Counts
@@ -189,7 +189,7 @@ def test_it_is_said_where_those_who_say_more_err_otherwise(scene) -> None:
     parted.errors[more, 1:3] = 50.0
     parted.errors[more, 3] = alike.errors[more, 3] * 10
     for counts, draft in zip((alike, parted), drafts, strict=True):
-        warn_parted(draft, counts, cohort)
+        warn_differing(draft, counts, cohort)
     assert drafts[0].warnings == []
     (told,) = drafts[1].warnings
     # On the best layer alone; the head's rates do not hang on who says how much.
@@ -479,7 +479,7 @@ def _silent(scene: tuple, *rows: tuple[str, Layer, float]) -> Draft:
         )
         for by, layer, low in rows
     ]
-    tell_silence(draft, counts, silent, len(silent))
+    tell_not_shown(draft, counts, silent, len(silent))
     return draft
 
 

@@ -11,7 +11,7 @@ from probes.core import guarded_imports as guarded
 from probes.core.progress import Silent
 from probes.models.checkpoints import find_model
 from probes.texts.causal_lm import CONTEXT, END, _batches, train_causal_lm
-from probes.texts.sentences import make_sentences
+from probes.texts.synthetic_sentences import make_sentences
 
 TEXTS = make_sentences(400, seed=4)
 

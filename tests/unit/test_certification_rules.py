@@ -37,7 +37,7 @@ from audits.certification.sampling import Drawn, decided, interval_of, limits_of
 from audits.core.context import Cache, Context, Draft
 from audits.core.options import check_record
 from audits.statistics.binomial import lower_limit
-from probes.classifiers.smoothing import MOST, ONE, Tally
+from probes.classifiers.smoothing import MOST, ONE, VoteCounts
 from probes.core.errors import InputError
 
 
@@ -55,19 +55,19 @@ def estimated(verdicts: Sequence[Verdict], rule: Rule, log: Log | None = None, *
     return draft
 
 
-def tally(*votes: int) -> Tally:
+def tally(*votes: int) -> VoteCounts:
     counts = torch.tensor(votes)
-    return Tally(int(counts.sum()), counts, counts * 0, counts * 0)
+    return VoteCounts(int(counts.sum()), counts, counts * 0, counts * 0)
 
 
-def soft_tally(outputs: Any) -> Tally:
+def soft_tally(outputs: Any) -> VoteCounts:
     """Count soft outputs of shape (draws, classes) as the sampler does."""
     whole = (torch.as_tensor(outputs) * ONE).long()
     votes = whole.argmax(1).bincount(minlength=whole.shape[1])
-    return Tally(len(whole), votes, whole.sum(0), (whole**2).sum(0))
+    return VoteCounts(len(whole), votes, whole.sum(0), (whole**2).sum(0))
 
 
-def drawn(selection: Tally, *looks: Tally, label: int = 0) -> Drawn:
+def drawn(selection: VoteCounts, *looks: VoteCounts, label: int = 0) -> Drawn:
     return Drawn(index=4, label=label, clean=0, selection=selection, looks=looks, seconds=1.25)
 
 
@@ -375,11 +375,11 @@ def test_soft_pilots_ask_for_fewer_draws_where_outputs_vary_less() -> None:
 
 def test_sums_of_squares_fit_as_many_draws_as_may_be_asked() -> None:
     sure = torch.tensor([MOST, 0])
-    most = Tally(MOST, sure, sure * ONE, sure * ONE * ONE)
+    most = VoteCounts(MOST, sure, sure * ONE, sure * ONE * ONE)
     assert int(most.squares[0]) == MOST * ONE**2
     rule = rule_of(Options(sigma=0.5, n=MOST, lipschitz="1"), images=1, lipschitz=1.0)
     half = torch.tensor([MOST // 2 + 1, MOST // 2])
-    torn = Tally(MOST, half, half * ONE, half * ONE * ONE)
+    torn = VoteCounts(MOST, half, half * ONE, half * ONE * ONE)
     limits = limits_of(torn, interval_of(most, rule), rule)
     assert limits.low == pytest.approx(0.5 - math.sqrt(0.5 * math.log(2000) / MOST), abs=1e-5)
 

@@ -367,3 +367,18 @@ def test_what_stands_beside_the_rows_has_to_be_finite_too() -> None:
         ),
         allow_nan=False,
     )
+
+
+@pytest.mark.parametrize("panels", [1, 2])
+def test_a_long_title_stands_in_lines_below_panels_beside_each_other(panels: int) -> None:
+    title = "False alarms (share of non-members)"
+    x, y = Axis("fpr", title, ends=(0.01, 1.0)), Axis("tpr", "Found", ends=(0.01, 1.0))
+    given = [{**row, "panel": name} for name in "ab"[:panels] for row in roc_rows([{"name": "one"}])]
+    chart = charts.roc(given, x=x, y=y, guides=["chance"], label="attack")
+    inner = chart["spec"] if panels > 1 else chart
+    titles = [one["encoding"]["x"]["axis"]["title"] for one in inner["layer"]]
+    # The narrowest panels are 158 pixels wide; 24 letters take about 152.
+    assert titles == [title if panels == 1 else ["False alarms (share of", "non-members)"]] * 5
+    if panels > 1:
+        drawn = vl_convert.vegalite_to_svg({**chart, "spec": {**inner, "width": 158}, "config": CONFIG})
+        assert f">{title}<" not in drawn and drawn.count(">non-members)<") == 2

@@ -1,6 +1,8 @@
 """Children that work on strangers' files: what they hand back, what they cannot reach, and how they end."""
 
+import ctypes
 import errno
+import fcntl
 import json
 import os
 import pickle
@@ -11,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,8 +22,8 @@ import contained_jobs as jobs
 import pytest
 import torch
 
-from probes.contained import ContainedError, LimitError, Limits, Session, call, calls, warm, within
-from probes.contained.wire import Garbled, read_answer
+from probes.contained import ContainedError, LimitError, Limits, Session, call, system_calls, warm, within
+from probes.contained.wire import MalformedAnswer, read_answer
 from probes.core.errors import InputError
 
 SMALL = Limits(memory=2**28, seconds=1)
@@ -65,12 +68,54 @@ def test_it_reads_only_what_it_was_given(tmp_path: Path) -> None:
 
 
 @LINUX
+def test_a_folder_of_scripts_is_not_opened_to_children(tmp_path: Path) -> None:
+    """The folder of the script stands in `sys.path`, and so does the current folder with `python -m`."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret", encoding="utf-8")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("from contained_jobs import read", encoding="utf-8")
+    (tmp_path / "package" / "later.py").write_text(
+        "def answer():\n    from package import last\n    return last.__name__"
+    )
+    (tmp_path / "package" / "last.py").touch()
+    code = """if True:
+        import sys
+        from contained_jobs import read
+        from package.later import answer
+        from probes.contained import ContainedError, call
+        print(call(answer))
+        try:
+            print(call(read, sys.argv[1]))
+        except ContainedError as error:
+            print(error.kind)
+    """
+    (tmp_path / "script.py").write_text(code, encoding="utf-8")
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+    command = [sys.executable, str(tmp_path / "script.py"), str(secret)]
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["package.last", "PermissionError"]
+
+
+@LINUX
 def test_it_cannot_write_even_what_it_reads(tmp_path: Path) -> None:
     path = tmp_path / "given.txt"
     path.write_text("as it was", encoding="utf-8")
     for place in (path, tmp_path / "new.txt"):
         with pytest.raises(ContainedError, match="PermissionError"):
             call(jobs.write, str(place), reads=[tmp_path])
+    assert path.read_text(encoding="utf-8") == "as it was" and not (tmp_path / "new.txt").exists()
+
+
+@LINUX
+@pytest.mark.parametrize(
+    "flags", [os.O_WRONLY | os.O_TRUNC, os.O_RDWR, os.O_TRUNC, os.O_CREAT, os.O_APPEND | os.O_WRONLY]
+)
+def test_files_are_not_opened_for_writing_where_the_kernel_lacks_landlock(flags: int, tmp_path: Path) -> None:
+    path = tmp_path / "own.txt"
+    path.write_text("as it was", encoding="utf-8")
+    assert _in_fork(lambda: os.close(os.open(path, os.O_RDONLY))) == 0
+    for place in (path, tmp_path / "new.txt"):
+        assert _in_fork(lambda: os.open(place, flags)) == errno.EPERM  # noqa: B023
     assert path.read_text(encoding="utf-8") == "as it was" and not (tmp_path / "new.txt").exists()
 
 
@@ -119,10 +164,35 @@ def test_memory_that_no_limit_counts_is_not_to_be_had(job: Any) -> None:
 
 
 @LINUX
+def test_sockets_hold_little_that_no_limit_counts() -> None:
+    assert call(jobs.fill_sockets, 1490) < 2**25
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(jobs.send_handle)
+
+
+@LINUX
+@pytest.mark.parametrize("kind", [resource.RLIMIT_NOFILE, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE])
+def test_no_limit_is_set_but_that_of_time(kind: int) -> None:
+    """Users who may lift limits, as root may, have children that may not."""
+    call(jobs.set_limit, resource.RLIMIT_CPU)
+    with pytest.raises(ContainedError, match="not allowed to raise maximum limit"):
+        call(jobs.set_limit, kind)
+
+
+@LINUX
 @pytest.mark.parametrize(("job", "args"), [(jobs.send_signals, [1]), (jobs.outlive, []), (jobs.type_ahead, [])])
 def test_allowed_calls_do_only_what_is_listed(job: Any, args: list[int]) -> None:
     with pytest.raises(ContainedError, match="PermissionError"):
         call(job, *args)
+
+
+@LINUX
+def test_other_readers_of_a_file_are_not_kept_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    path.touch()
+    call(jobs.lock, str(path), fcntl.LOCK_SH, reads=[path])
+    with pytest.raises(ContainedError, match="PermissionError"):
+        call(jobs.lock, str(path), fcntl.LOCK_EX, reads=[path])
 
 
 @LINUX
@@ -146,7 +216,7 @@ def test_no_call_is_listed_that_reaches_others(machine: str) -> None:
         "truncate": (76, 45), "fchmod": (91, 52), "setxattr": (188, 5), "io_setup": (206, 0), "reboot": (169, 142),
     }  # fmt: skip
     place = ["x86_64", "aarch64"].index(machine)
-    listed = {*calls._ALLOWED[machine], *calls._JUDGED[machine]}
+    listed = {*system_calls._ALLOWED[machine], *system_calls._JUDGED[machine]}
     assert not [name for name, numbers in denied.items() if numbers[place] in listed]
 
 
@@ -225,6 +295,66 @@ def test_a_block_has_a_limit_of_memory(job: Any) -> None:
     assert large.value.what == "memory"
     with pytest.raises(RuntimeError, match="of its own"), within(SMALL):
         raise RuntimeError("of its own")
+
+
+@LINUX
+@pytest.mark.parametrize(("kind", "field"), [(resource.RLIMIT_DATA, 5), (resource.RLIMIT_AS, 0)])
+def test_a_limit_of_the_user_that_is_lower_is_no_fault_of_the_block(kind: int, field: int) -> None:
+    before = resource.getrlimit(kind)
+    held = int(Path("/proc/self/statm").read_text().split()[field]) * resource.getpagesize()
+    resource.setrlimit(kind, (held + 2**27, before[1]))
+    try:
+        with pytest.raises(MemoryError), within(SMALL):
+            jobs.allocate(2**29)
+        with pytest.raises(MemoryError, match="can't allocate memory"), within(SMALL):
+            torch.empty(2**29, dtype=torch.uint8)
+    finally:
+        resource.setrlimit(kind, before)
+
+
+@LINUX
+def test_limits_of_memory_of_two_threads_follow_one_another() -> None:
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    inside, left = threading.Event(), threading.Event()
+    limits: list[tuple[int, int]] = []
+
+    def work() -> None:
+        with within(Limits(memory=2**27, seconds=60)):
+            inside.set()
+            left.wait(60)
+            limits.append(resource.getrlimit(resource.RLIMIT_DATA))
+
+    worker = threading.Thread(target=work)
+    with within(Limits(memory=2**28, seconds=60)):
+        worker.start()
+        # Time to begin, which it must not do yet.
+        assert not inside.wait(0.5)
+    left.set()
+    worker.join()
+    assert limits != [before] and resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def test_computing_of_other_threads_is_not_counted() -> None:
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            sum(range(1000))
+
+    workers = [threading.Thread(target=work) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    try:
+        start = time.process_time()
+        with within(SMALL):
+            while time.process_time() - start < 1.5:
+                time.sleep(0.01)
+        with pytest.raises(LimitError, match="more than 1 seconds"), within(SMALL):
+            jobs.spin()
+    finally:
+        over.set()
+        for worker in workers:
+            worker.join()
 
 
 def test_a_block_in_a_thread_runs_without_a_clock() -> None:
@@ -335,8 +465,26 @@ def test_nonsense_from_a_child_is_known_as_such(head: object) -> None:
     with ours, theirs:
         data = json.dumps(head).encode()
         theirs.sendall(len(data).to_bytes(8, "little") + data + bytes(8))
-        with pytest.raises(Garbled):
+        with pytest.raises(MalformedAnswer):
             read_answer(ours, 2**20)
+
+
+def _in_fork(work: Callable[[], object]) -> int:
+    """Return the number of the error that work ends in behind the filter of calls alone, or zero."""
+    child = os.fork()
+    if child == 0:
+        status = 255
+        try:
+            system = ctypes.CDLL(None, use_errno=True)
+            system.prctl(38, 1, 0, 0, 0)
+            system_calls.allow_calls(system)
+            work()
+            status = 0
+        except OSError as error:
+            status = error.errno or 255
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _wait_until_gone(number: int) -> None:

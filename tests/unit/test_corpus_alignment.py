@@ -11,8 +11,8 @@ from probes.core.cache import Cache
 from probes.core.errors import InputError
 from probes.core.progress import Silent
 from probes.models.checkpoints import ModelFolder
-from probes.speech.align import Targets, align_ctc, phone_intervals
-from probes.speech.corpus_alignment import ALIGNED, Placed, align_corpus
+from probes.speech.corpus_alignment import ALIGNED, ClipAlignment, align_corpus
+from probes.speech.ctc_alignment import Targets, align_ctc, phone_intervals
 from probes.speech.embeddings import Item
 from probes.speech.frames import head_centres
 
@@ -55,19 +55,21 @@ ITEMS = [item(number, SAMPLES + 320 * (number % 3)) for number in range(7)]
 TEXTS = [targets(*(1 + (number + place) % 5 for place in range(2 + number % 4))) for number in range(7)]
 
 
-def aligned(folder: Path, encoder: Fake, items=ITEMS, texts=TEXTS, *, key: str = "k", **options) -> list[Placed | None]:
+def aligned(
+    folder: Path, encoder: Fake, items=ITEMS, texts=TEXTS, *, key: str = "k", **options
+) -> list[ClipAlignment | None]:
     given = {"blank": 0, "key": {"head": key}, "cache": Cache(folder), "progress": Silent()}
     return align_corpus(items, texts, FOLDER, encoder.open, **{**given, **options})
 
 
-def alone(one: Item, text: Targets) -> Placed:
+def alone(one: Item, text: Targets) -> ClipAlignment:
     logs = answers(one.read())
     path = align_ctc(logs, text.numbers, blank=0)
     phones = phone_intervals(path, head_centres(FOLDER, one.samples), text.symbols, pauses=frozenset({" "}))
     best = logs.argmax(1).tolist()
     heard = [one for one, before in zip(best, [None, *best], strict=False) if one != before]
     errors = edits([one for one in heard if one], list(text.numbers))
-    return Placed(phones=phones, score=path.score, errors=errors, length=len(text.numbers))
+    return ClipAlignment(phones=phones, score=path.score, errors=errors, length=len(text.numbers))
 
 
 def edits(one: list[int], other: list[int]) -> int:

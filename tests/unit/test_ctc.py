@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import ctc_loss, log_softmax
 
 from probes.speech.ctc import Alphabet, CtcProbes, Utterances, fit_ctc
-from probes.speech.ctc.passes import even_alignment, forward_backward, scores
+from probes.speech.ctc.forward_backward import even_alignment, forward_backward, scores
 from probes.speech.ctc.utterances import chunks
 from probes.speech.ctc.whitening import whiten
 

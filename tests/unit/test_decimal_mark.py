@@ -106,6 +106,20 @@ def test_tokens_have_the_named_mark(tmp_path: Path, name: str, separator: str) -
     assert caught.value.where == f"{path}:4, x1"
 
 
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_a_lone_point_is_a_decimal_point_and_lone_commas_of_thousands_are_unclear(
+    tmp_path: Path, separator: str
+) -> None:
+    points = write(tmp_path, [["v", "g"], ["1.000", "a"], ["2.000", "b"]], separator=separator)
+    assert [float(str(row.values["v"])) for row in read_table(points).with_points(["v"]).rows] == [1, 2]
+    with pytest.raises(InputError, match="has a point, and --decimal says"):
+        read_table(points, ",").with_points(["v"])
+    if separator == ";":
+        commas = write(tmp_path, [["v", "g"], ["1,000", "a"], ["2,000", "b"]], separator=separator)
+        with pytest.raises(InputError, match="may be 1000 or 1"):
+            read_table(commas).with_points(["v"])
+
+
 def test_words_are_left_alone_and_a_named_point_needs_no_commas(tmp_path: Path) -> None:
     path = write(tmp_path, [["text", "age"], ["1.5 km", "2,5"], ["1,5", "3"]], separator=";")
     table = read_table(path, ",").with_points(["age"])

@@ -62,7 +62,7 @@ def test_sets_are_added_and_taken_out() -> None:
     assert_same(found.total([0, 1, 2]), whole)
     for place, (vectors, labels) in enumerate(parts):
         assert_same(found.total([place]), moments_of(vectors, labels))
-        assert_same(whole.less(found.total([place])), found.total([p for p in range(3) if p != place]))
+        assert_same(whole.subtract(found.total([place])), found.total([p for p in range(3) if p != place]))
     assert_same(found.total([]), ClassMoments.empty(1, CLASSES, WIDTH))
 
 

@@ -138,9 +138,9 @@ def test_an_encoder_of_unknown_depth_has_no_coordinates_unless_layers_are_named(
 def test_a_gate_that_no_estimate_can_meet_is_refused_by_the_plan(ask: Ask, gate: str, mend: str) -> None:
     coordinates = ask(tasks=("sid",)).plan.coordinates
     with pytest.raises(InputError) as error:
-        gates.check_places(gates.parse(gate), coordinates)
+        gates.check_coordinates(gates.parse(gate), coordinates)
     assert mend in error.value.hint
-    gates.check_places(gates.parse("gap[by=accent&gender,kind=log_odds,layer=4].low > 0"), coordinates)
+    gates.check_coordinates(gates.parse("gap[by=accent&gender,kind=log_odds,layer=4].low > 0"), coordinates)
 
 
 def test_what_too_few_speakers_will_not_show_is_noted_and_no_coordinate(ask: Ask) -> None:

@@ -14,8 +14,8 @@ import torch
 
 from audits.asr_fairness import Options, asr, sid
 from audits.asr_fairness.inputs import check
+from audits.asr_fairness.layer_sets import LayerSet
 from audits.asr_fairness.measure import Counts, measure
-from audits.asr_fairness.stacks import Stack
 from audits.core.context import Cache, Context
 from probes.core.errors import IncompleteError, InputError
 from probes.core.executor import Workers, run_jobs
@@ -137,7 +137,7 @@ def test_only_what_is_missing_is_fitted(made: Made, sent: list[int], tmp_path: P
     assert sent == [0, 0]
     sorted(tmp_path.glob(f"{sid.KIND}/*/*.safetensors"))[0].unlink()
     assert same(first, made(tmp_path, controls=False, workers=2)) and probes(tmp_path) == kept
-    # The folds of one stack, or the words of one.
+    # The folds of one layer set, or the words of one.
     assert sent[2:] in ([0, 1], [3, 0])
 
 
@@ -161,21 +161,21 @@ def test_labels_are_shuffled_anew_in_every_deal(options: Options, tmp_path: Path
         np.concatenate([fold.labels for fold in sid._folds(split, context, sid.SHUFFLED)]) for split in (one, two)
     ]
     assert not np.array_equal(*labels)
-    stack = SimpleNamespace(key="k", places=(0,))
-    assert sid._key(stack, one, context, sid.SHUFFLED) != sid._key(stack, two, context, sid.SHUFFLED)  # type: ignore[arg-type]
+    layer_set = SimpleNamespace(key="k", positions=(0,))
+    assert sid._key(layer_set, one, context, sid.SHUFFLED) != sid._key(layer_set, two, context, sid.SHUFFLED)  # type: ignore[arg-type]
 
 
 def test_a_worker_that_has_not_the_embeddings_says_so(
     made: Made, sent: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shipped = Stack.shipped
+    shipped = LayerSet.shipped
 
-    def cleared(stack: Stack) -> Stack:
+    def cleared(layer_set: LayerSet) -> LayerSet:
         for entry in tmp_path.glob(f"{POOLED}/*/*.safetensors"):
             entry.unlink()
-        return shipped(stack)
+        return shipped(layer_set)
 
-    monkeypatch.setattr(Stack, "shipped", cleared)
+    monkeypatch.setattr(LayerSet, "shipped", cleared)
     with pytest.raises(IncompleteError, match="cannot read the embeddings"):
         made(tmp_path, controls=False, tasks=("sid",), workers=2)
     assert sent == [12] and not probes(tmp_path)

@@ -3,11 +3,13 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from audits.core.records import Report
+from audits.report.comparison.comparing import differing
 from audits.report.report_file import fingerprint_of, write_report
 from miles_cli import folders
 from probes.core.errors import IncompleteError, InputError
@@ -42,6 +44,19 @@ def test_a_finished_run_is_reported_refused_or_overwritten(tmp_path: Path, sampl
     assert "--force" in error.value.hint
     assert folders.finished(tmp_path, MARK, force=True) is None
     assert left(tmp_path) == ["report.json"]
+
+
+def test_an_option_that_older_versions_lack_counts_only_where_it_is_given(sample_report: Report) -> None:
+    old, default, given = (
+        replace(sample_report, audit="audit-groups", settings={"by": ["age"], **more})
+        for more in ({}, {"decimal": None}, {"decimal": ","})
+    )
+    assert fingerprint_of(old) == fingerprint_of(default) != fingerprint_of(given)
+    assert differing(old, default).settings == () != differing(old, given).settings
+    # No other option may be absent, nor that of an audit without it.
+    for audit, more in (("audit-groups", {"values": None}), ("certify", {"decimal": None})):
+        one, other = (replace(sample_report, audit=audit, settings=settings) for settings in ({}, more))
+        assert fingerprint_of(one) != fingerprint_of(other)
 
 
 def test_the_state_of_a_run_killed_at_its_very_end_goes(tmp_path: Path, sample_report: Report) -> None:

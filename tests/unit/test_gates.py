@@ -70,7 +70,7 @@ COORDINATES_OF_A_RUN = {"by": ("accent", "gender"), "layer": (0, 1, "head"), "gr
     ["gap[by=accent] > 0", "gap[layer=1.0] > 0", "gap[layer=head] > 0", "gap[group=accent=north, mid] > 0", "gap > 0"],
 )
 def test_a_gate_on_what_a_run_can_have_is_let_through(expression: str) -> None:
-    gates.check_places(gates.parse(expression), COORDINATES_OF_A_RUN)
+    gates.check_coordinates(gates.parse(expression), COORDINATES_OF_A_RUN)
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_a_gate_on_what_a_run_can_have_is_let_through(expression: str) -> None:
 )
 def test_a_gate_on_what_no_run_can_have_is_refused_with_what_there_is(expression: str, hint: str) -> None:
     with pytest.raises(InputError) as error:
-        gates.check_places(gates.parse(expression), COORDINATES_OF_A_RUN)
+        gates.check_coordinates(gates.parse(expression), COORDINATES_OF_A_RUN)
     assert (error.value.where, error.value.hint) == ("--fail-if", hint)
-    gates.check_places(gates.parse(expression), {})
+    gates.check_coordinates(gates.parse(expression), {})
 
 
 def test_warnings_that_explain_what_is_missing_are_quoted_and_no_others() -> None:
@@ -226,7 +226,7 @@ def test_findings_are_counted_and_their_evidence_is_what_was_looked_at(
     gate: str, outcome: str, rows: tuple[int, ...]
 ) -> None:
     parsed = gates.parse(gate, known=("gap",))
-    gates.check_places(parsed, {"by": ["accent"]})
+    gates.check_coordinates(parsed, {"by": ["accent"]})
     result = gates.judge(parsed, [], findings=found("high", "low", "high"))
     assert (result.outcome, result.rows) == (outcome, rows)
 

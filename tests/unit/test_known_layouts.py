@@ -6,7 +6,7 @@ import pytest
 
 from probes.core.errors import InputError
 from probes.speech.corpora import PRESETS
-from probes.speech.known_layouts import _COLUMNS, _FOLDERS, advice_on_folder, advice_on_table, advised
+from probes.speech.known_layouts import _COLUMNS, _FOLDERS, advice_on_folder, advice_on_table, with_advice
 from probes.speech.manifests import ColumnMap, Manifest, read_manifest
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
@@ -75,7 +75,7 @@ def test_other_folders_and_tables_are_not(tmp_path: Path) -> None:
 
 
 def test_an_advice_stands_once() -> None:
-    with pytest.raises(InputError) as caught, advised("So."), advised("So."), advised(""):
+    with pytest.raises(InputError) as caught, with_advice("So."), with_advice("So."), with_advice(""):
         raise InputError("Bad.", hint="Mend.")
     assert caught.value.hint == "Mend. So."
 
@@ -100,7 +100,7 @@ def test_what_columns_were_read_as(tmp_path: Path) -> None:
         "offset: the start in seconds; duration: the length in seconds; age: a number in bins, 2 levels; "
         "gender: 2 levels.",
     )
-    assert "gender" not in manifest.preview(besides=["gender"])[0]
+    assert "gender" not in manifest.preview(without=["gender"])[0]
 
 
 def test_a_folder_that_goes_away_meanwhile_has_no_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from probes.language_models import masked_training as module
 from probes.language_models.masked_lm import MaskedLM
 from probes.language_models.masked_training import CURVE, Recipe, held_positions, rows_of, score, train
-from probes.language_models.token_windows import Windows, cut
+from probes.language_models.token_windows import Windows, cut_windows
 
 LENGTH, MASK = 16, 1000
 
@@ -207,7 +207,7 @@ def markov(rng: np.random.Generator, count: int) -> Windows:
     for _ in range(count):
         jumps = np.where(rng.random(39) < 0.05, rng.integers(0, 8, 39), 1)
         lines.append(((rng.integers(8) + np.cumsum(jumps)) % 8).astype(np.int32))
-    return cut(lines, [len(line) for line in lines], separator=8, length=LENGTH)
+    return cut_windows(lines, [len(line) for line in lines], separator=8, length=LENGTH)
 
 
 def small(seed: int = 0, width: int = 16) -> MaskedLM:
@@ -256,7 +256,7 @@ def test_weights_that_are_frozen_stay() -> None:
     assert torch.equal(network.token.weight, before)
 
 
-HELD = cut(
+HELD = cut_windows(
     [np.arange(size, dtype=np.int32) % 8 for size in (3, 50, 0, 17, 30, 8, 3)],
     [3, 50, 0, 17, 30, 8, 3],
     separator=8,

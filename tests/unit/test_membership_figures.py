@@ -18,7 +18,7 @@ from audits.membership.attack_figures import ALL_POINTS, CHANCE, LEAST_POINTS, M
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, Bounds, Proved
 from audits.membership.claims import Claim
 from audits.membership.figure_parts import LONGEST, MOST_PANELS, MOST_ROWS
-from audits.membership.leaking import Leak
+from audits.membership.leaks import Leak
 from audits.membership.rates import Judged, hit_rate, judged_of, of_area
 from audits.membership.scoring import Attack, model_where
 from audits.report.charts.text import distinct

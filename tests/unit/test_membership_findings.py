@@ -18,9 +18,9 @@ from audits.membership.claims import Claim
 from audits.membership.copying import Copying
 from audits.membership.estimates import add_bounds
 from audits.membership.findings import NOTHING, findings
-from audits.membership.hitting import LARGE_TIMES, NOTABLE_TIMES, Hit
+from audits.membership.hit_ratios import LARGE_TIMES, NOTABLE_TIMES, Hit
 from audits.membership.leak_findings import LARGE, NOTABLE
-from audits.membership.leaking import Difference, Leak
+from audits.membership.leaks import Difference, Leak
 from audits.membership.scoring import model_where
 from audits.statistics.roc import Area, Call, Gap, area
 

@@ -12,7 +12,7 @@ import torch
 from opened_models import causal, classifier, masked, speech, text_encoder
 from safetensors.torch import load_file, save_file
 
-from probes.contained import Limits
+from probes.contained import Limits, blocks
 from probes.core.errors import InputError
 from probes.models import hub_models
 from probes.models.checkpoints import find_model
@@ -43,6 +43,8 @@ HOSTILE: dict[str, Any] = {
     "attn_implementation": KERNEL,
     "_attn_implementation": KERNEL,
     "_experts_implementation": KERNEL,
+    "_attn_implementation_internal": KERNEL,
+    "_experts_implementation_internal": KERNEL,
     "quantization_config": {"quant_method": "fp8"},
     "use_pretrained_backbone": True,
     "num_labels": 30_000_000,
@@ -94,10 +96,37 @@ def test_what_stands_beside_a_model_is_read_within_limits(
     assert caught.value.where == str(folder / file)
 
 
+@pytest.mark.parametrize(
+    ("kind", "action", "name"),
+    [
+        ("speech", speech, "AutoConfig"),
+        ("speech", speech, "AutoFeatureExtractor"),
+        ("causal", causal, "AutoTokenizer"),
+    ],
+)
+def test_a_process_without_memory_is_no_fault_of_the_model(
+    kind: str, action: Callable[[Path], None], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = small_models.hub(kind)(tmp_path)
+
+    def short(*args: object, **options: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(getattr(hub_models.transformers(), name), "from_pretrained", short)
+    # As where a limit of the user is lower.
+    monkeypatch.setattr(blocks, "_free_addresses", lambda: 0)
+    with pytest.raises(MemoryError):
+        action(folder)
+
+
 def test_depths_are_counted_in_all(tmp_path: Path) -> None:
     check_config(tmp_path, {"depths": [3, 4, 23, 3]})
     with pytest.raises(InputError, match="more than 1000 layers in all"):
         check_config(tmp_path, {"depths": [1000] * 2})
+    with pytest.raises(InputError, match="more than 1000 layers in all"):
+        check_config(tmp_path, {"depths": [[400, "400"], 400.0]})
+    with pytest.raises(InputError, match="more than 1000 layers in all"):
+        check_config(tmp_path, {"subdepths": [-(10**400), 0.5]})
 
 
 @pytest.mark.parametrize("key", HOSTILE)
@@ -167,7 +196,7 @@ def test_the_model_that_is_loaded_is_the_one_that_is_hashed(tmp_path: Path) -> N
     config = hub_models.configuration(found)
     # Even a key that the check would let pass leads nowhere: the tensors are handed over.
     config.transformers_weights = "other.safetensors"
-    meta = hub_models.described(loader, config, found)
+    meta = hub_models.empty_model(loader, config, found)
     loaded = hub_models.load_model(meta, config, found, limits=[])
     assert loaded.unused == loaded.lacking == []
     assert all(torch.equal(loaded.model.state_dict()[name], value) for name, value in tensors.items())
@@ -191,6 +220,8 @@ def test_a_model_that_is_slow_to_describe_is_no_model_of_these_weights(tmp_path:
         {"num_labels": 21_843, "depths": [2, 2, 18, 2], "num_local_experts": 384, "max_window_layers": 70},
         {"num_experts": 16_384, "depthwise_separable_out_channel": 1024, "depth_separable_channels": 2048},
         {"seed": 2_147_483_647, "n_params": 7 * 10**9, "num_parameters": 124_000_000, "total_flos": 10**18},
+        {"hidden_act": "gelu", "hidden_dropout_prob": 0.1, "image_size": [[224, 224]], "out_features": ["stage1"]},
+        {"hidden_size": 768.0, "layers_block_type": ["mamba", "attention"], "head_dim": None, "patch_size": "16"},
         {"max_depth": 2000, "conv_depthwise_dim": 2048, "ngram_vocab_size_base": 20_000_000},
     ],
 )
@@ -205,6 +236,9 @@ def test_what_models_of_the_hub_hold_is_allowed(tmp_path: Path, keys: dict[str, 
         ("num_layer", 1001), ("num_experts", 2**15 + 1), ("num_labels", 2**17 + 1), ("hidden_size", 2**24 + 1),
         ("d_model", 2**24 + 1), ("dff", 2**24 + 1), ("n_embd", 2**24 + 1), ("vocab_size", -(2**24) - 1),
         ("n_inner", 2**24 + 1), ("num_attention_heads", 2**24 + 1), ("num_codebooks", 2**24 + 1),
+        ("num_hidden_layers", "3000000"), ("num_hidden_layers", "3e6"), ("num_hidden_layers", 3e9),
+        ("num_hidden_layers", float("nan")), ("num_hidden_layers", float("inf")), ("num_labels", "9" * 5000),
+        ("hidden_sizes", [[2**25]]), ("hidden_sizes", [8, [[8, ["33554432"]]]]),
     ],
 )  # fmt: skip
 def test_sizes_beyond_belief_are_refused(tmp_path: Path, key: str, value: object) -> None:

@@ -144,10 +144,10 @@ def test_results_of_other_machines_are_used_and_copied(tmp_path: Path) -> None:
     second.write("a", {"loss": 2.0})
     second.write("b", {"loss": 3.0})
     merged = Results(tmp_path / "own", also=(first.folder, second.folder))
-    assert merged.found(["a", "c", "b"]) == {0, 2}
+    assert merged.finished(["a", "c", "b"]) == {0, 2}
     assert [merged.read(key) for key in ("a", "b", "c")] == [{"loss": 1.0}, {"loss": 3.0}, None]
     alone = Results(tmp_path / "own")
-    assert alone.found(["a", "c", "b"]) == {0, 2} and alone.read("b") == {"loss": 3.0}
+    assert alone.finished(["a", "c", "b"]) == {0, 2} and alone.read("b") == {"loss": 3.0}
     assert alone.path("b").read_bytes() == second.path("b").read_bytes()
     # The own one wins.
     second.write("b", {"loss": 4.0})

@@ -81,6 +81,22 @@ def test_a_file_has_one_decimal_mark(
     assert said in caught.value.message and f"{tmp_path / 'n.csv'}{where}" in str(caught.value.where)
 
 
+@pytest.mark.parametrize("word", ["true", "True", "TRUE", "false", "False", "FALSE", '"true"'])
+@pytest.mark.parametrize("size", [1, 2**22])
+def test_words_of_truth_are_no_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, size: int) -> None:
+    monkeypatch.setattr(number_rows, "_BLOCK", size)
+    for content, place in (
+        (f"1,{word}\n0,{word}\n", "1, column 2"),
+        (f"x,y\n1,2\n0,{word}\n", "3, column 2"),
+        (f"x,y\n1,2\n{word},{word}\n", "3, column 1"),
+    ):
+        path = write(tmp_path, content)
+        with pytest.raises(InputError) as caught:
+            read_number_rows(path)
+        said = f"{word.strip(chr(34))!r} is not a finite number."
+        assert (caught.value.message, caught.value.where) == (said, f"{path}:{place}")
+
+
 @pytest.mark.parametrize("clear", ["0,123", ",5", "1234,567", "1,2", "1,2345", "1,234e3", "-0,001"])
 def test_one_comma_that_is_clear_makes_the_others_clear(tmp_path: Path, clear: str) -> None:
     for content in (f"1,234;{clear}\n", f"1,234;7\n{clear};8\n"):

@@ -11,6 +11,7 @@ from audits.core.numbers import (
     RANGE,
     UPPER_BOUND,
     bounded,
+    coordinates,
     counted,
     decimals,
     described,
@@ -18,7 +19,6 @@ from audits.core.numbers import (
     interval,
     is_bound,
     levelled,
-    placed,
     point,
     probability,
     written,
@@ -154,7 +154,7 @@ def test_an_upper_bound_is_rounded_up_and_its_lower_end_down() -> None:
 
 
 def test_coordinates_in_words() -> None:
-    assert placed({"layer": 3, "by": "accent", "radius": 0.25}) == "by accent, layer 3, radius 0.25"
+    assert coordinates({"layer": 3, "by": "accent", "radius": 0.25}) == "by accent, layer 3, radius 0.25"
 
 
 def test_the_upper_end_of_a_lower_bound_is_no_limit() -> None:

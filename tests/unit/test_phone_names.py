@@ -53,4 +53,4 @@ def test_the_map_goes_before_the_rules(tmp_path: Path, rows: str, phone: str) ->
 
 def test_the_map_can_make_a_phone_of_a_pause(tmp_path: Path) -> None:
     names = phone_names(put(tmp_path / "map.csv", "from,to\nbr,BR1\n"))
-    assert names.applied([PhoneInterval("br", 0, 1), PhoneInterval("sp", 1, 2)]) == (PhoneInterval("BR1", 0, 1),)
+    assert names.rename([PhoneInterval("br", 0, 1), PhoneInterval("sp", 1, 2)]) == (PhoneInterval("BR1", 0, 1),)

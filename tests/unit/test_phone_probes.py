@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from phone_tokens import Planted, draw_tokens
 
 from probes.speech import phone_probes
-from probes.speech.phone_probes import Design, Hits, affordable, deal, mean_hits, read_phones
+from probes.speech.phone_probes import Design, Hits, affordable, fit_and_count, make_design, mean_hits
 from probes.speech.token_moments import standardisation
 
 pytestmark = pytest.mark.numerical
@@ -36,7 +36,7 @@ def by_chunks(vectors: Vectors, size: int) -> Callable[[], Iterator[Vectors]]:
 
 def read(design: Design, vectors: Vectors, method: str, *, size: int = 500) -> Hits:
     chunks = by_chunks(vectors, size)
-    return read_phones(design, chunks, standardisation(chunks), method=method)
+    return fit_and_count(design, chunks, standardisation(chunks), method=method)
 
 
 def planted(seed: int, *, folds: int = 3, **groups: Planted) -> tuple[Design, Vectors]:
@@ -49,7 +49,7 @@ def planted(seed: int, *, folds: int = 3, **groups: Planted) -> tuple[Design, Ve
     phones, speakers, vectors = phones[order], speakers[order], drawn.vectors[order]
     phones[rng.random(len(phones)) < 0.1] = -1
     member = np.array([[name.startswith(f"{group}-") for name in names] for group in groups])
-    return deal(phones, speakers, member, folds, rng), vectors
+    return make_design(phones, speakers, member, folds, rng), vectors
 
 
 TWO = {"near": Planted(speakers=8), "far": Planted(speakers=5)}
@@ -70,7 +70,7 @@ def test_every_group_is_dealt_evenly_and_matched_tokens_are_as_many_in_each_fold
     member = np.stack([one == 0, one == 1, two == 0, two == 1, two == 2])
     speakers = rng.integers(0, len(people), 300)
     phones = rng.integers(-1, 4, 300)
-    design = deal(phones, speakers, member, folds, rng)
+    design = make_design(phones, speakers, member, folds, rng)
     assert design.fold.shape == (len(people),) and set(design.fold) <= set(range(folds))
     for inside in (*member, np.ones(len(people), dtype=bool)):
         counts = np.bincount(design.fold[inside], minlength=folds)
@@ -100,7 +100,7 @@ def test_who_stands_for_several_speakers_is_in_one_fold() -> None:
     member = np.stack([near, ~near, late, ~late])
     speakers, phones = np.repeat(np.arange(12), 6), np.tile([0, 1, 2, -1, 0, 1], 12)
     for seed in range(10):
-        design = deal(phones, speakers, member, 3, np.random.default_rng(seed), people=people)
+        design = make_design(phones, speakers, member, 3, np.random.default_rng(seed), people=people)
         for person in range(9):
             assert len(set(design.fold[people == person])) == 1
         assert sorted(np.bincount([design.fold[people == person][0] for person in range(9)])) == [3, 3, 3]
@@ -113,12 +113,14 @@ def test_who_stands_for_several_speakers_is_in_one_fold() -> None:
 def test_where_everyone_is_one_speaker_naming_the_people_changes_nothing() -> None:
     design = planted(0, **TWO)[0]
     given = (design.phones, design.speakers, design.member, 3)
-    plain, named = (deal(*given, np.random.default_rng(4), people=people) for people in (None, np.arange(13)))
+    plain, named = (make_design(*given, np.random.default_rng(4), people=people) for people in (None, np.arange(13)))
     assert np.array_equal(plain.fold, named.fold) and np.array_equal(plain.matched, named.matched)
 
 
 def test_where_a_group_is_everyone_all_its_tokens_are_matched() -> None:
-    design = deal(np.arange(12) % 3 - 1, np.arange(12) % 4, np.ones((1, 4), dtype=bool), 2, np.random.default_rng(0))
+    design = make_design(
+        np.arange(12) % 3 - 1, np.arange(12) % 4, np.ones((1, 4), dtype=bool), 2, np.random.default_rng(0)
+    )
     assert np.array_equal(design.matched[0], design.phones >= 0)
 
 
@@ -132,7 +134,7 @@ def marked(folds: int) -> tuple[Design, Vectors]:
     signs = rng.choice([-1.0, 1.0], people)
     vectors[np.arange(len(speakers)), speakers] = signs[speakers] * np.where(phones == 1, 1.0, -0.5)
     member = np.stack([np.arange(people) < 7, np.arange(people) >= 7])
-    return deal(phones, speakers, member, folds, rng), vectors
+    return make_design(phones, speakers, member, folds, rng), vectors
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -195,7 +197,7 @@ def test_what_takes_no_part_is_neither_learnt_nor_read(method: str) -> None:
     loud = np.where((design.phones < 0)[:, None], np.float32(1e3), vectors)
     chunks = by_chunks(vectors, 500)
     plain, shouted = (
-        read_phones(design, by_chunks(one, 500), standardisation(chunks), method=method) for one in (vectors, loud)
+        fit_and_count(design, by_chunks(one, 500), standardisation(chunks), method=method) for one in (vectors, loud)
     )
     for kind in ("trials", *KINDS):
         assert np.array_equal(getattr(plain, kind), getattr(shouted, kind)), kind
@@ -231,7 +233,7 @@ def test_blocks_of_groups_do_not_matter(monkeypatch: pytest.MonkeyPatch, groups_
     standard = standardisation(chunks)
     openings.clear()
     monkeypatch.setattr(phone_probes, "MOMENT_BYTES", groups_at_once * 2 * 8 * 2 * 6**2)
-    assert unlike(whole, read_phones(design, chunks, standard, method="discriminant")) <= 1
+    assert unlike(whole, fit_and_count(design, chunks, standard, method="discriminant")) <= 1
     assert len(openings) == -(-5 // max(groups_at_once, 1)) + 1
 
 
@@ -241,7 +243,7 @@ def crossed(seed: int, rows: list[int]) -> tuple[Design, Vectors]:
     people = np.arange(design.member.shape[1])
     masks = np.stack([people % 2 == 0, people % 2 == 1, people % 3 == 0, people % 3 == 1, people < 9])
     rng = np.random.default_rng(seed)
-    return deal(design.phones, design.speakers, masks[rows], 2, rng), vectors
+    return make_design(design.phones, design.speakers, masks[rows], 2, rng), vectors
 
 
 @pytest.mark.parametrize("rows", [[0, 1], [0, 1, 2, 3], [2, 0, 1], [2, 3], [4], [4, 0, 1]])
@@ -354,7 +356,7 @@ def test_every_group_is_spread_over_the_folds_however_they_cross(seed: int) -> N
     accents, child = np.repeat(np.arange(10), 5), np.tile(np.arange(5) == 0, 10)
     member = np.concatenate([accents[None] == np.arange(10)[:, None], [child, ~child]])
     phones, speakers = np.tile(np.arange(2), 50), np.repeat(np.arange(50), 2)
-    fold = deal(phones, speakers, member, 5, np.random.default_rng(seed)).fold
+    fold = make_design(phones, speakers, member, 5, np.random.default_rng(seed)).fold
     spread = np.array([np.bincount(fold[inside], minlength=5) for inside in member])
     assert (spread[:10] == 1).all()
     assert spread[10].max() - spread[10].min() <= 1

@@ -109,8 +109,8 @@ def test_a_phase_of_nothing_and_one_step_too_many_are_no_errors(capsys: pytest.C
 
 
 def test_an_interrupt_that_a_library_swallows_still_ends_the_run() -> None:
-    with interrupts.heeded() as heed, pytest.raises(KeyboardInterrupt):
-        watch = Watch(quiet=True, heed=heed)
+    with interrupts.remembered() as check, pytest.raises(KeyboardInterrupt):
+        watch = Watch(quiet=True, check_interrupt=check)
         with watch.phase("Encoding", 2, "clips") as advance:
             advance(1)
             with contextlib.suppress(BaseException):
@@ -120,19 +120,19 @@ def test_an_interrupt_that_a_library_swallows_still_ends_the_run() -> None:
 
 
 def test_an_interrupt_swallowed_before_a_phase_is_heeded_when_it_opens() -> None:
-    with interrupts.heeded() as heed, pytest.raises(KeyboardInterrupt):
+    with interrupts.remembered() as check, pytest.raises(KeyboardInterrupt):
         with contextlib.suppress(BaseException):
             signal.raise_signal(signal.SIGINT)
-        with Watch(quiet=True, heed=heed).phase("Writing the report", 1, "report"):
+        with Watch(quiet=True, check_interrupt=check).phase("Writing the report", 1, "report"):
             raise AssertionError
 
 
 def test_interrupts_that_are_ignored_stay_so() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with interrupts.heeded() as heed:
+        with interrupts.remembered() as check:
             signal.raise_signal(signal.SIGINT)
-            heed()
+            check()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
@@ -140,8 +140,8 @@ def test_interrupts_that_are_ignored_stay_so() -> None:
 
 def test_outside_the_main_thread_nothing_is_set() -> None:
     def run() -> None:
-        with interrupts.heeded() as heed:
-            heed()
+        with interrupts.remembered() as check:
+            check()
             seen.append(signal.getsignal(signal.SIGINT))
 
     seen: list[object] = []

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from probes.classifiers import smoothing
 from probes.classifiers.classifier_networks import Normalise, small_cnn
 from probes.classifiers.noise import BLOCK, STREAMS, Noise, Stream
-from probes.classifiers.smoothing import BATCHES, MOST, ONE, ImageCounts, Sampler, Tally
+from probes.classifiers.smoothing import BATCHES, MOST, ONE, ImageCounts, Sampler, VoteCounts
 from probes.core.cache import Cache
 from probes.core.errors import InputError
 
@@ -98,12 +98,12 @@ def noise_of(noise: Noise, draws: int, index: int = 0, stream: Stream = "estimat
     """Return the noise of the first draws: what a black image turns into, shape (draws, c, h, w)."""
     recorder = Recorder()
     sampler = make_sampler(recorder, classes=2, noise=noise, seed=seed)
-    sampler.tally(torch.zeros(SHAPE), index, stream, 0, draws)
+    sampler.count_votes(torch.zeros(SHAPE), index, stream, 0, draws)
     # Whole blocks may be run, of which only the first draws count.
     return recorder.all[:draws]
 
 
-def same(one: Tally, other: Tally) -> bool:
+def same(one: VoteCounts, other: VoteCounts) -> bool:
     parts = zip((one.votes, one.sums, one.squares), (other.votes, other.sums, other.squares), strict=True)
     return one.draws == other.draws and all(torch.equal(left, right) for left, right in parts)
 
@@ -128,7 +128,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", NETS)
 def test_counts_do_not_depend_on_the_batch_size(kind: str) -> None:
     found = [
-        make_sampler(make_net(kind), batch=batch).tally(image(), 3, "estimation", 0, 555)
+        make_sampler(make_net(kind), batch=batch).count_votes(image(), 3, "estimation", 0, 555)
         for batch in (1, 16, 17, 32, 48, 64, 100, 128, 200, 256)
     ]
     assert int((found[0].votes > 0).sum()) >= 3
@@ -139,10 +139,10 @@ def test_counts_do_not_depend_on_the_batch_size(kind: str) -> None:
 @pytest.mark.parametrize("cuts", [(16,), (1,), (15, 17), (100, 187, 351), tuple(range(0, 555, 5))[1:]])
 def test_counts_do_not_depend_on_where_they_are_split(kind: str, cuts: tuple[int, ...]) -> None:
     sampler = make_sampler(make_net(kind))
-    whole = sampler.tally(image(), 3, "estimation", 0, 555)
-    total = Tally(0, *(torch.zeros(5, dtype=torch.int64) for _ in range(3)))
+    whole = sampler.count_votes(image(), 3, "estimation", 0, 555)
+    total = VoteCounts(0, *(torch.zeros(5, dtype=torch.int64) for _ in range(3)))
     for start, stop in itertools.pairwise((0, *cuts, 555)):
-        total = total + sampler.tally(image(), 3, "estimation", start, stop)
+        total = total + sampler.count_votes(image(), 3, "estimation", start, stop)
     assert torch.equal(total.votes, whole.votes)
     assert same(total, whole)
 
@@ -150,17 +150,17 @@ def test_counts_do_not_depend_on_where_they_are_split(kind: str, cuts: tuple[int
 def test_counts_do_not_depend_on_the_order_of_images_and_streams() -> None:
     sampler = make_sampler(make_net("batch norm"))
     jobs = [(number, stream) for number in range(3) for stream in STREAMS]
-    forwards = {job: sampler.tally(image(job[0]), job[0], job[1], 0, 200) for job in jobs}
+    forwards = {job: sampler.count_votes(image(job[0]), job[0], job[1], 0, 200) for job in jobs}
     for number, stream in reversed(jobs):
-        again = make_sampler(make_net("batch norm"), batch=32).tally(image(number), number, stream, 0, 200)
-        assert same(sampler.tally(image(number), number, stream, 0, 200), forwards[number, stream])
+        again = make_sampler(make_net("batch norm"), batch=32).count_votes(image(number), number, stream, 0, 200)
+        assert same(sampler.count_votes(image(number), number, stream, 0, 200), forwards[number, stream])
         assert same(again, forwards[number, stream])
 
 
 @pytest.mark.parametrize("kind", NETS)
 @pytest.mark.parametrize("batch", [16, 48])
 def test_an_interrupted_count_goes_on_where_it_was_saved(tmp_path: Any, clock: None, kind: str, batch: int) -> None:
-    whole = make_sampler(make_net(kind)).tally(image(), 3, "estimation", 0, 500)
+    whole = make_sampler(make_net(kind)).count_votes(image(), 3, "estimation", 0, 500)
     cache = Cache(tmp_path)
     broken = Fickle(make_net(kind), fail_at=8)
     with pytest.raises(KeyboardInterrupt):
@@ -176,8 +176,8 @@ def test_an_interrupted_count_goes_on_where_it_was_saved(tmp_path: Any, clock: N
 @pytest.mark.parametrize("kind", NETS)
 def test_more_draws_later_are_the_draws_of_one_go(tmp_path: Any, kind: str, batch: int) -> None:
     sampler = make_sampler(make_net(kind), batch=batch)
-    short = sampler.tally(image(), 3, "estimation", 0, 500)
-    long = sampler.tally(image(), 3, "estimation", 0, 2000)
+    short = sampler.count_votes(image(), 3, "estimation", 0, 500)
+    long = sampler.count_votes(image(), 3, "estimation", 0, 2000)
     counts = make_counts(Cache(tmp_path / "up"), sampler)
     assert same(counts.until("estimation", 500), short)
     assert torch.equal(counts.until("estimation", 2000).votes, long.votes)
@@ -195,7 +195,8 @@ def test_extension_through_the_cache_draws_only_what_is_missing(tmp_path: Any) -
     module = Fickle(make_net("batch norm"))
     second = make_counts(cache, make_sampler(module))
     assert same(
-        second.until("estimation", 1024), make_sampler(make_net("batch norm")).tally(image(), 3, "estimation", 0, 1024)
+        second.until("estimation", 1024),
+        make_sampler(make_net("batch norm")).count_votes(image(), 3, "estimation", 0, 1024),
     )
     assert module.calls == 512 // 64
     second.save()
@@ -260,7 +261,7 @@ def test_no_noise_comes_twice_in_a_long_run() -> None:
     # This image, stream and seed have two blocks whose seeds agree in their lower 32 bits.
     recorder = Recorder()
     sampler = make_sampler(recorder, classes=2, batch=4096)
-    sampler.tally(torch.zeros(1, 1, 1), 55, "estimation", 0, 28_000 * BLOCK)
+    sampler.count_votes(torch.zeros(1, 1, 1), 55, "estimation", 0, 28_000 * BLOCK)
     blocks = recorder.all.reshape(-1, BLOCK)
     assert len(blocks) == 28_000
     assert len(blocks.unique(dim=0)) == len(blocks)
@@ -284,7 +285,7 @@ def test_noise_has_the_distribution_that_it_is_named_after(noise: Noise, law: An
 def test_every_pixel_and_channel_has_noise_of_its_own() -> None:
     recorder = Recorder()
     pixels = image(0, (3, 5, 4))
-    make_sampler(recorder, classes=2).tally(pixels, 0, "estimation", 0, 4000)
+    make_sampler(recorder, classes=2).count_votes(pixels, 0, "estimation", 0, 4000)
     drawn = (recorder.all - pixels).flatten(1).double().numpy()
     together = np.corrcoef(drawn.T) - np.eye(60)
     assert np.abs(together).max() < 5.5 / math.sqrt(4000)
@@ -294,7 +295,7 @@ def test_every_pixel_and_channel_has_noise_of_its_own() -> None:
 
 @pytest.mark.parametrize("draws", [1, 15, 16, 17, 63, 64, 65, 333])
 def test_the_last_partial_batch_counts(draws: int) -> None:
-    tally = make_sampler(make_net("linear")).tally(image(), 0, "selection", 0, draws)
+    tally = make_sampler(make_net("linear")).count_votes(image(), 0, "selection", 0, draws)
     assert tally.draws == draws == int(tally.votes.sum())
     # Each output loses less than 1 / ONE to rounding.
     assert draws * (ONE - 5) <= int(tally.sums.sum()) <= draws * ONE
@@ -303,15 +304,17 @@ def test_the_last_partial_batch_counts(draws: int) -> None:
 def test_a_network_in_training_mode_is_evaluated() -> None:
     net = nn.Sequential(make_net("batch norm"), nn.Dropout(0.5)).train()
     before = {name: value.clone() for name, value in net.state_dict().items()}
-    found = make_sampler(net).tally(image(), 3, "estimation", 0, 300)
+    found = make_sampler(net).count_votes(image(), 3, "estimation", 0, 300)
     assert not any(part.training for part in net.modules())
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
-    assert same(found, make_sampler(make_net("batch norm").eval()).tally(image(), 3, "estimation", 0, 300))
+    assert same(found, make_sampler(make_net("batch norm").eval()).count_votes(image(), 3, "estimation", 0, 300))
 
 
 def test_noise_is_added_before_the_normalisation() -> None:
     recorder = Recorder()
-    make_sampler(nn.Sequential(Normalise((0.5,), (0.1,)), recorder), classes=2).tally(image(), 0, "estimation", 0, 500)
+    make_sampler(nn.Sequential(Normalise((0.5,), (0.1,)), recorder), classes=2).count_votes(
+        image(), 0, "estimation", 0, 500
+    )
     spread = (recorder.all * 0.1 + 0.5 - image()).double()
     assert float(spread.std()) == pytest.approx(0.5, rel=0.02)
 
@@ -327,7 +330,7 @@ def test_votes_for_a_linear_classifier_come_as_often_as_theory_says() -> None:
         linear.bias[0], linear.bias[1] = shift, -shift
     net = nn.Sequential(Normalise((0.5,), (0.25,)), nn.Flatten(), linear)
     draws = 20_000
-    tally = make_sampler(net, classes=2, batch=256).tally(image(), 0, "estimation", 0, draws)
+    tally = make_sampler(net, classes=2, batch=256).count_votes(image(), 0, "estimation", 0, draws)
     # After the normalisation a distance of 0.3 is one of 0.3 * 0.25 in pixels.
     expected = norm.cdf(0.3 * 0.25 / 0.5)
     assert int(tally.votes[0]) / draws == pytest.approx(expected, abs=4.5 * math.sqrt(0.25 / draws))
@@ -342,20 +345,20 @@ def test_logits_that_are_not_finite_are_refused(bad: float) -> None:
 
     sampler = make_sampler(Overflowing(), classes=2)
     with pytest.raises(InputError, match="not finite") as caught:
-        sampler.tally(torch.zeros(SHAPE), 0, "estimation", 0, 50_000)
+        sampler.count_votes(torch.zeros(SHAPE), 0, "estimation", 0, 50_000)
     assert "--sigma" in caught.value.hint
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_runs(dtype: str) -> None:
-    exact = make_sampler(make_net("batch norm")).tally(image(), 3, "estimation", 0, 400)
+    exact = make_sampler(make_net("batch norm")).count_votes(image(), 3, "estimation", 0, 400)
     sampler = make_sampler(make_net("batch norm"), dtype=dtype)
-    found = sampler.tally(image(), 3, "estimation", 0, 400)
+    found = sampler.count_votes(image(), 3, "estimation", 0, 400)
     assert next(sampler.module.parameters()).dtype == getattr(torch, dtype)
     assert int(found.votes.sum()) == 400
     assert float((found.votes - exact.votes).abs().max()) <= 20
     assert 0 <= sampler.clean(image()) < 5
-    assert same(found, make_sampler(make_net("batch norm"), dtype=dtype).tally(image(), 3, "estimation", 0, 400))
+    assert same(found, make_sampler(make_net("batch norm"), dtype=dtype).count_votes(image(), 3, "estimation", 0, 400))
 
 
 def test_sums_are_those_of_the_soft_outputs() -> None:
@@ -363,7 +366,7 @@ def test_sums_are_those_of_the_soft_outputs() -> None:
     noisy = image() + noise_of(GAUSSIAN, 700, index=3)
     with torch.no_grad():
         soft = net(noisy).double().softmax(1)
-    tally = make_sampler(net).tally(image(), 3, "estimation", 0, 700)
+    tally = make_sampler(net).count_votes(image(), 3, "estimation", 0, 700)
     assert float((tally.sums / ONE / 700 - soft.mean(0)).abs().max()) < 1.5e-6
     assert float((tally.squares / ONE / ONE / 700 - (soft**2).mean(0)).abs().max()) < 3e-6
     assert torch.equal(tally.votes, soft.argmax(1).bincount(minlength=5))
@@ -374,8 +377,8 @@ def test_sums_are_those_of_the_soft_outputs() -> None:
 def test_sums_of_squares_hold_as_many_draws_as_may_be_asked() -> None:
     # A class with soft output 1 in every draw.
     draws = MOST
-    one = Tally(1, *(torch.tensor([ONE**power, 0]) for power in range(3)))
-    rest = Tally(draws - 1, *(torch.tensor([(draws - 1) * ONE**power, 0]) for power in range(3)))
+    one = VoteCounts(1, *(torch.tensor([ONE**power, 0]) for power in range(3)))
+    rest = VoteCounts(draws - 1, *(torch.tensor([(draws - 1) * ONE**power, 0]) for power in range(3)))
     total = rest + one
     mean = total.sums.double() / ONE / draws
     square = total.squares.double() / float(ONE) ** 2 / draws
@@ -398,7 +401,8 @@ def test_the_batch_size_is_found_once_among_the_sizes(monkeypatch: pytest.Monkey
     assert other.batch == 32
     # The trial leaves no trace in the counts.
     assert same(
-        other.tally(image(), 0, "pilot", 0, 96), make_sampler(make_net("linear")).tally(image(), 0, "pilot", 0, 96)
+        other.count_votes(image(), 0, "pilot", 0, 96),
+        make_sampler(make_net("linear")).count_votes(image(), 0, "pilot", 0, 96),
     )
 
 

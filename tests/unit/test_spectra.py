@@ -15,7 +15,7 @@ from audits.core.records import Estimate
 from audits.spectra.convergence import law, order
 from audits.spectra.counts import Running, joined, main_line
 from audits.spectra.estimates import add_row
-from audits.spectra.findings import _check_fit, _tell_verdict, verdict_of
+from audits.spectra.findings import _check_fit, _find_verdict, verdict_of
 from audits.spectra.grids import band_names
 from audits.spectra.hooks import Cut, StageHook, distance, whole_shells
 from audits.spectra.preflight import regression
@@ -246,7 +246,7 @@ def test_a_verdict_looks_at_intervals_alone() -> None:
         add_row(draft, "direct_worse_share", worse, resolution=61)
         grids = [SimpleNamespace(resolution=31), SimpleNamespace(resolution=61)]
         setup: Any = SimpleNamespace(grids=grids, output_method="fourier")
-        _tell_verdict(draft, setup, 61, _check_fit(draft, setup))
+        _find_verdict(draft, setup, 61, _check_fit(draft, setup))
         return draft
 
     def verdict(draft: Draft) -> tuple[Any, str]:

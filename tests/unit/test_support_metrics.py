@@ -12,18 +12,18 @@ from probes.vectors import knn
 from probes.vectors.support_metrics import (
     METRICS,
     Balls,
-    Ground,
+    Reference,
     Side,
     balls,
     coverage_ceiling,
     evaluate,
-    ground,
     hubness,
     list_length,
     membership,
+    prepare_reference,
     radii,
     reach,
-    widened,
+    widened_share,
 )
 
 pytestmark = pytest.mark.numerical
@@ -48,7 +48,7 @@ def metrics(
     """Return all metrics of y against x, in all parts that the weights name."""
     own, theirs = (balls(side(rows, weights, count=count), [k])[0] for rows, weights in ((x, wx), (y, wy)))
     one, two = (knn.points(rows, x.mean(0)) for rows in (x, y))
-    return evaluate(ground(own), theirs, knn.pairs(one, two, reach([own]), reach([theirs])))
+    return evaluate(prepare_reference(own), theirs, knn.pairs(one, two, reach([own]), reach([theirs])))
 
 
 def line(*places: float) -> Floats:
@@ -80,7 +80,7 @@ def test_membership_names_who_lies_where() -> None:
     x, y = line(0, 1, 3, 10), line(0.5, 2, 30)
     own, theirs = (balls(side(rows), [1])[0] for rows in (x, y))
     one, two = (knn.points(rows, x.mean(0)) for rows in (x, y))
-    who = membership(ground(own), theirs, knn.pairs(one, two, reach([own]), reach([theirs])))
+    who = membership(prepare_reference(own), theirs, knn.pairs(one, two, reach([own]), reach([theirs])))
     assert who.held_by.tolist() == [2, 1, 0]
     assert who.holds.tolist() == [1, 1, 1, 0]
     assert who.narrow.tolist() == [2, 1, 0]
@@ -139,7 +139,7 @@ def test_parts_of_points_with_ties_are_told_apart_as_exactly_as_the_whole() -> N
     wx, wy = (np.vstack([ones(rows), halves(rows, 5)]) for rows in (x, y))
     own, theirs = (balls(side(rows, weights), [3])[0] for rows, weights in ((x, wx), (y, wy)))
     one, two = (knn.points(rows, x.mean(0)) for rows in (x, y))
-    found = evaluate(ground(own), theirs, knn.pairs(one, two, reach([own]), reach([theirs])))
+    found = evaluate(prepare_reference(own), theirs, knn.pairs(one, two, reach([own]), reach([theirs])))
     for part in range(len(wx)):
         for name, value in exact_shares(own, theirs, x, y, part).items():
             assert found[name][part] == pytest.approx(value, abs=1e-12), (part, name)
@@ -167,7 +167,7 @@ def test_points_at_the_very_edge_of_all_balls_lie_in_none() -> None:
 
 def test_what_the_reference_reaches_hardly_depends_on_how_long_lists_are() -> None:
     rows = np.unique(np.random.default_rng(0).integers(0, 3, (200, 8)), axis=0) + 0.0
-    short, long = (ground(balls(side(rows, count=count), [5])[0]) for count in (5, 48))
+    short, long = (prepare_reference(balls(side(rows, count=count), [5])[0]) for count in (5, 48))
     # Which of several that are equally far are listed is open.
     assert short.own_density == pytest.approx(long.own_density, abs=0.03)
 
@@ -193,7 +193,7 @@ def test_a_part_of_too_few_points_has_no_radii() -> None:
     assert three.drawn.tolist() == [True, True] and four.drawn.tolist() == [True, False]
     assert np.isinf(four.radii[1, :4]).all() and np.isfinite(four.radii[0]).all()
     with pytest.raises(ValueError, match="no 4 neighbours"):
-        ground(four)
+        prepare_reference(four)
     nobody = Side(knn.Neighbours(np.empty((2, 0)), np.empty((2, 0), dtype=np.int32)), np.ones((1, 2), dtype=np.int32))
     assert np.isinf(radii(nobody, [1])).all()
 
@@ -233,7 +233,7 @@ def test_a_candidate_of_one_text_again_and_again_has_no_recall() -> None:
     theirs = balls(Side(lonely, np.array([[50]], dtype=np.int32)), [3])[0]
     one, two = (knn.points(rows, x.mean(0)) for rows in (x, y))
     near = knn.pairs(one, two, reach([own]), reach([theirs]))
-    found = evaluate(ground(own), theirs, near)
+    found = evaluate(prepare_reference(own), theirs, near)
     assert np.isnan(found["recall"]).all() and np.isnan(found["f1"]).all()
     assert found["precision"] == [1.0]
     held = int((cdist(x, y)[:, 0] < np.sort(cdist(x, x), 1)[:, 3]).sum())
@@ -351,8 +351,8 @@ def test_lists_of_wholes_and_of_few_points_are_short() -> None:
 
 
 def test_a_ground_knows_its_clipped_radii() -> None:
-    found: Any = ground(balls(side(line(0, 1, 3, 10)), [1])[0])
-    assert isinstance(found, Ground)
+    found: Any = prepare_reference(balls(side(line(0, 1, 3, 10)), [1])[0])
+    assert isinstance(found, Reference)
     np.testing.assert_allclose(found.clipped, [[1, 1, 2.5, 2.5]])
     assert found.own_density == pytest.approx([0.5])
 
@@ -376,17 +376,17 @@ def test_balls_jump_in_halves_where_groups_are_hardly_larger_than_k(
     weights = np.concatenate([ones(x), np.stack([first, ~first], 1).reshape(-1, len(x)).astype(np.int32)])
     own = balls(side(x, weights), [5])[0]
     # Of groups of no more than k every ball reaches beyond, in the whole as in halves.
-    assert low <= widened(own) <= high
+    assert low <= widened_share(own) <= high
     members_left = hypergeom(len(x) - 1, members - 1, len(x) // 2 - 1)
     if members > 6:
         # A ball jumps where fewer than k others of its group are in the same half.
-        assert widened(own) == pytest.approx(float(members_left.cdf(4)), abs=0.05)
-    assert widened(Balls(own.side, 5, own.radii[:1])) == 0.0
+        assert widened_share(own) == pytest.approx(float(members_left.cdf(4)), abs=0.05)
+    assert widened_share(Balls(own.side, 5, own.radii[:1])) == 0.0
 
 
 def test_balls_that_jump_are_those_more_than_three_times_as_wide() -> None:
     weights = np.array([[1, 1, 1, 1], [1, 1, 0, 1], [1, 0, 0, 1]], dtype=np.int32)
     own = balls(side(line(0, 1, 2, 6), weights), [1])[0]
     # Of the points in the parts: 0 has its nearest at 1, 1 and 6; 1 has 1 and 1; 6 has 4, 5 and 6.
-    assert widened(own) == pytest.approx(1 / 5)
-    assert widened(own, factor=1.4) == pytest.approx(2 / 5)
+    assert widened_share(own) == pytest.approx(1 / 5)
+    assert widened_share(own, factor=1.4) == pytest.approx(2 / 5)

@@ -19,7 +19,7 @@ from probes.core.progress import Silent
 from probes.models.checkpoints import find_model
 from probes.texts import text_generation
 from probes.texts.causal_lm import _train_tokeniser, train_causal_lm
-from probes.texts.sentences import make_sentences
+from probes.texts.synthetic_sentences import make_sentences
 from probes.texts.text_generation import (
     TEXTS,
     CausalLM,

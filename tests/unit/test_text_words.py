@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.texts.text_words import count_words, first_words, glued, tokens_of, unspaced_share, words_of
+from probes.texts.text_words import count_words, first_words, join_words, tokens_of, unspaced_share, words_of
 
 ANY = st.text(st.sampled_from("ab我用ーカ\u0e17\u0e35\u0e48가,.「」( \u200b\u0301"), max_size=20)
 
@@ -46,7 +46,11 @@ def test_the_first_words_are_a_beginning_of_so_many(text: str, most: int) -> Non
 
 
 def test_glued_words_stay_apart_where_they_would_become_one() -> None:
-    assert glued(["我", "用"]) == "我用" and glued(["so", "it", "我", "go"]) == "so it我go" and glued([]) == ""
+    assert (
+        join_words(["我", "用"]) == "我用"
+        and join_words(["so", "it", "我", "go"]) == "so it我go"
+        and join_words([]) == ""
+    )
 
 
 def test_the_share_of_letters_is_of_letters_alone() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from probes.language_models.token_windows import Windows, cut, hidden, masked_positions
+from probes.language_models.token_windows import Windows, cut_windows, hide_tokens, masked_positions
 
 pytestmark = pytest.mark.numerical
 
@@ -16,7 +16,7 @@ def ids(line: bytes) -> Any:
 
 
 def windows_of(lines: list[bytes], length: int) -> Windows:
-    return cut([ids(line) for line in lines], [len(line) for line in lines], separator=SEPARATOR, length=length)
+    return cut_windows([ids(line) for line in lines], [len(line) for line in lines], separator=SEPARATOR, length=length)
 
 
 def drawn_lines(seed: int, count: int = 40) -> list[bytes]:
@@ -54,7 +54,7 @@ def test_of_text_in_bytes_the_bytes_are_the_tokens(length: int) -> None:
 
 def test_a_sentence_cut_through_brings_its_share_of_bytes() -> None:
     # Three tokens for nine bytes and the end of the line, of which two are kept; before it two tokens for five bytes.
-    found = cut([ids(b"a"), ids(b"bcd")], [4, 9], separator=SEPARATOR, length=4)
+    found = cut_windows([ids(b"a"), ids(b"bcd")], [4, 9], separator=SEPARATOR, length=4)
     assert found.tokens == 4 and found.bytes == pytest.approx(5 + 10 * 2 / 4)
     assert found.ids.tolist() == [[97, SEPARATOR, 98, 99]] and found.sentence.tolist() == [[0, 0, 1, 1]]
 
@@ -106,7 +106,7 @@ def test_hidden_tokens_come_back_as_answers_and_all_others_stay() -> None:
     given = torch.randint(0, 256, (6, 20), generator=generator, dtype=torch.int32)
     before = given.clone()
     positions = masked_positions(6, 20, 0.25, generator)[0]
-    found, answers = hidden(given, positions, 256)
+    found, answers = hide_tokens(given, positions, 256)
     assert found.dtype == answers.dtype == torch.int64 and torch.equal(given, before)
     for row in range(6):
         where = positions[row].tolist()

@@ -28,7 +28,7 @@ from audits.speaker_groups.transcripts import (
     write_corpus,
 )
 from probes.core.errors import InputError
-from probes.speech.words import count_words, normalise
+from probes.speech.word_errors import count_words, normalise
 
 SEEDS = range(2)
 

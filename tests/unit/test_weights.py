@@ -10,11 +10,11 @@ from torch import nn
 
 from probes.classifiers.classifier_files import load_classifier
 from probes.core.errors import InputError
-from probes.files.weights import bare, check_held, entries, unwrap
+from probes.files.weights import check_held, entries, unwrap, without_prefixes
 from probes.generators.denoisers import load_denoiser
 from probes.generators.generator_files import load_discriminator, load_generator
 from probes.models.checkpoints import ModelFolder, load_state_dict, read_weights
-from probes.models.found_networks import hash_tensors, load_into, read_tensors
+from probes.models.network_weights import hash_tensors, load_into, read_tensors
 from probes.operators.fno.reading import load_operator
 
 READERS: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[Path], Any]]] = {
@@ -57,16 +57,16 @@ def test_what_wraps_a_network_is_taken_off_everywhere(tmp_path: Path, kind: str,
 def test_the_prefixes_are_those_of_torch() -> None:
     net = nn.Linear(2, 2)
     wrapped = torch.compile(nn.DataParallel(net))
-    assert bare(wrapped.state_dict()).keys() == net.state_dict().keys()
+    assert without_prefixes(wrapped.state_dict()).keys() == net.state_dict().keys()
     averaged = torch.optim.swa_utils.AveragedModel(wrapped)
-    assert bare(entries(averaged.state_dict())).keys() == net.state_dict().keys()
+    assert without_prefixes(entries(averaged.state_dict())).keys() == net.state_dict().keys()
 
 
 def test_a_prefix_that_not_every_name_has_is_a_name() -> None:
     for names in (["module.a", "b"], ["module.", "module.a"], ["model.a"], []):
-        assert list(bare(dict.fromkeys(names))) == names
-    assert list(bare({"model.net.a": 1}, more=("model.",))) == ["net.a"]
-    assert list(bare({"module." * 20 + "a": 1})) == ["module." * 12 + "a"]
+        assert list(without_prefixes(dict.fromkeys(names))) == names
+    assert list(without_prefixes({"model.net.a": 1}, more=("model.",))) == ["net.a"]
+    assert list(without_prefixes({"module." * 20 + "a": 1})) == ["module." * 12 + "a"]
 
 
 def test_wrappers_are_opened_by_their_keys() -> None:

@@ -1,9 +1,11 @@
 """Does a zip that two readers could read as two contents never get as far as a reader?"""
 
+import io
 import struct
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -11,6 +13,19 @@ from probes.core.errors import InputError
 from probes.files.zips import entries
 
 CENTRAL, END = b"PK\x01\x02", b"PK\x05\x06"
+
+
+class Unseekable(io.RawIOBase):
+    """A stream."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self.file.write(data)
 
 
 def written(path: Path, *names: str) -> Path:
@@ -146,3 +161,40 @@ def test_entries_outside_of_the_file_are_refused(tmp_path: Path) -> None:
         struct.pack_into("<I", tail, 12, end - start + 12)
         path.write_bytes(data[:start] + entry + data[start + 47 : end] + tail)
         assert "outside of the file" in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("place", "field", "value", "said"),
+    [
+        (1, 28, 60, "stands outside of the file"),
+        (1, 28, 60_000, "stands outside of the file"),
+        (1, 26, 60, "stands outside of the file"),
+        (0, 28, 20, "two entries in it share bytes"),
+        (0, 26, 20, "two entries in it share bytes"),
+        (0, 2, 0x0605, "has no header"),
+    ],
+)
+def test_entries_stand_one_behind_the_other_by_their_own_headers(
+    place: int, field: int, value: int, said: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "a.zip", "a", "b")
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<H", data, entries(path)[place].header_offset + field, value)
+    path.write_bytes(data)
+    assert said in refused(path)
+
+
+def test_two_entries_of_one_header_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.zip", "a", "b")
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<I", data, data.rindex(CENTRAL) + 42, 0)
+    path.write_bytes(data)
+    assert "two entries in it share bytes" in refused(path)
+
+
+def test_what_stands_behind_an_entry_is_passed_over(tmp_path: Path) -> None:
+    """Such as sizes that a writer knew too late, as of a stream."""
+    with (tmp_path / "a.zip").open("wb") as file, zipfile.ZipFile(Unseekable(file), "w") as archive:
+        archive.writestr("a", "1" * 100)
+        archive.writestr("b", "2" * 100)
+    assert [info.compress_size for info in entries(tmp_path / "a.zip")] == [100, 100]

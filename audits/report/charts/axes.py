@@ -1,4 +1,4 @@
-"""Axes, legends and tooltips: how the values of rows become places, colours and words."""
+"""Axes, legends and tooltips: positions, colours and words of the values of rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from audits.report.charts.theme import OKABE_ITO
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What one direction of a chart, or its colour, shows.
+    """One axis of a chart, or its colour: field, title, scale and format.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def ends_of(field: str) -> tuple[str, str]:
 
 
 def fitted(axis: Axis, rows: list[Json], *more: str) -> Axis:
-    """Return the axis with the digits that tell its ticks apart, over its own and `more` keys of the rows."""
+    """Return the axis with a number format that keeps its ticks distinct, over its own and `more` keys of the rows."""
     low, high = axis.ends or span_of(rows, [axis.field, *more], zero=axis.zero)
     return replace(axis, format=finer(axis.format, low, high))
 
@@ -84,7 +84,7 @@ def as_steps(rows: list[Json], axis: Axis, *, force: bool = False) -> tuple[list
 
 
 def position(side: Literal["x", "y"], axis: Axis, rows: list[Json], field: str = "") -> Json:
-    """Return where marks stand along x or y, by the key of the axis or by `field`, on one scale of its values."""
+    """Return the encoding of x or y by the key of the axis or by `field`, on the axis's own scale."""
     name = field or axis.field
     if axis.kind == "quantitative" or (axis.kind == "auto" and numeric(rows, axis.field)):
         return {"field": name, "type": "quantitative", "scale": scale_of(axis), "axis": _ticks(side, axis, rows)}
@@ -121,13 +121,13 @@ def _ticks(side: str, axis: Axis, rows: list[Json]) -> Json:
 
 
 def level_at(field: str, axis: Axis) -> Json:
-    """Return the place of a line across a panel: of all rows one, lest as many lie on each other as there are rows."""
-    place: Json = {"field": field, "aggregate": "min", "type": "quantitative", "title": axis.title}
-    return place if axis.ends is None else {**place, "scale": scale_of(axis)}
+    """Return the encoding of a line across a panel: an aggregate, so that it is drawn once and not for each row."""
+    encoding: Json = {"field": field, "aggregate": "min", "type": "quantitative", "title": axis.title}
+    return encoding if axis.ends is None else {**encoding, "scale": scale_of(axis)}
 
 
 def tooltips(rows: list[Json], named: Sequence[tuple[str, str]], low: str, high: str, digits: str) -> list[Json]:
-    """List what a mark says when pointed at: the named keys, the interval, then all else the rows hold."""
+    """Return the tooltip of a mark: the named keys, the interval, then all other keys of the rows."""
     present = dict.fromkeys(key for row in rows for key in row)
     titles = {key: title or key for key, title in named}
     if low and high:
@@ -142,12 +142,12 @@ def tooltips(rows: list[Json], named: Sequence[tuple[str, str]], low: str, high:
 
 
 def words_of(keys: Sequence[str]) -> list[Json]:
-    """List what a mark says when pointed at: these keys alone, as words."""
+    """Return a tooltip of these keys alone, as words."""
     return [{"field": key, "type": "nominal", "title": key} for key in keys]
 
 
 def amounts_of(axes: Sequence[Axis], rows: list[Json]) -> list[Json]:
-    """List the numbers along these axes, each with the ends of its interval where the rows have any."""
+    """Return tooltip entries for the numbers of these axes, with the ends of intervals where the rows have any."""
     hints: list[Json] = []
     for axis in axes:
         style: Json = {"type": "quantitative", "format": axis.format or ".3~g"}
@@ -159,11 +159,11 @@ def amounts_of(axes: Sequence[Axis], rows: list[Json]) -> list[Json]:
 
 
 def legend_of(rows: list[Json], series: str, title: str) -> Json:
-    """Return colour and, so that colour never stands alone, shape by series; nothing for a single one."""
+    """Return colour and shape by series, since colour must not stand alone; empty for a single series."""
     names = distinct(rows, series)
     if len(names) < 2:
         return {}
-    palette = [OKABE_ITO[place % len(OKABE_ITO)] for place in range(len(names))]
+    palette = [OKABE_ITO[index % len(OKABE_ITO)] for index in range(len(names))]
     longest = max(len(str(name)) for name in names)
     # Long names stand under each other, so that the legend fits a phone.
     columns = len(names) if longest * len(names) <= 30 else 2 if longest <= 20 else 1

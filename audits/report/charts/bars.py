@@ -22,13 +22,13 @@ def bars(
     shades = legend_of(table, series, series_title) if series else {}
 
     def draw(panel: list[Json], last: bool) -> Json:
-        places = {
+        encoding = {
             "y": position("y", Axis(label, "", kind="ordinal"), panel),
             "x": position("x", value, panel),
             "color": shades.get("color", {"value": OKABE_ITO[0]}),
             "tooltip": tooltips(panel, named, "", "", value.format),
         }
         size = {"width": "container", "height": height_of(distinct(panel, label))}
-        return {"$schema": SCHEMA, **layer("bar", places, rows=panel), **size, **UNUSED}
+        return {"$schema": SCHEMA, **layer("bar", encoding, rows=panel), **size, **UNUSED}
 
     return under_each_other(draw, table, facet)

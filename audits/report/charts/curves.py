@@ -109,7 +109,7 @@ def _powers(axis: Axis) -> Axis:
 
 
 def _roc_looks(series: Sequence[str], guides: Sequence[str]) -> Json:
-    """Return colour, dashes and shapes, in one legend: what is measured, then what it is to be read against."""
+    """Return colour, dashes and shapes in one legend: what is measured, then the references."""
     names = [*series, *guides]
     longest = max(len(name) for name in names)
     columns = len(names) if longest * len(names) <= 30 else 1

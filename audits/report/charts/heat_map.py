@@ -19,7 +19,7 @@ LINE = 28
 
 
 def heat_map(rows: Rows, *, x: Axis, y: Axis, value: Axis, diverging: bool, faded: str | None = None) -> Json:
-    """Draw a table of numbers; cells where the key `faded` is true are shown as undecided, without colour.
+    """Draw a table of numbers as colours; cells where the key `faded` is true stay uncoloured, as undecided.
 
     A diverging scale is centred on zero and reaches equally far both ways. Where no two numbers differ to the
     digits shown, all cells have one neutral tone.
@@ -33,7 +33,7 @@ def heat_map(rows: Rows, *, x: Axis, y: Axis, value: Axis, diverging: bool, fade
         value = fitted(replace(value, zero=False), table)
     scale, dark = _shades(decided or [0.0], value.field, diverging)
     named = [(y.field, y.title), (x.field, x.title), (value.field, value.title)]
-    places = {
+    encoding = {
         "x": position("x", x, table),
         "y": position("y", y, table),
         "tooltip": tooltips(table, named, "", "", value.format),
@@ -44,26 +44,26 @@ def heat_map(rows: Rows, *, x: Axis, y: Axis, value: Axis, diverging: bool, fade
     if len(texts) < 2:
         shade, dark = {"value": NEUTRAL}, "false"
     known, unknown = f"!({undecided})", undecided
-    layers = [layer("rect", {**places, "color": shade}, only=known)]
+    layers = [layer("rect", {**encoding, "color": shade}, only=known)]
     if faded:
         pale: Json = {"color": UNDECIDED, "fillOpacity": 0.12, "stroke": UNDECIDED, "strokeDash": [2, 3]}
-        layers.append(layer("rect", places, only=unknown, **pale))
+        layers.append(layer("rect", encoding, only=unknown, **pale))
     columns = len(distinct(table, x.field))
     if columns <= MOST_NUMBERED_COLUMNS:
         # Numbers that would run into each other are worse than none: they vanish where a cell is too narrow.
         looks: Json = {"fontSize": 11, "opacity": {"expr": f"width < {columns * 34} ? 0 : 1"}}
-        number = {**places, "text": {"field": value.field, "type": "quantitative", "format": value.format or ".2f"}}
+        number = {**encoding, "text": {"field": value.field, "type": "quantitative", "format": value.format or ".2f"}}
         layers.append(layer("text", {**number, "color": either(dark, "#ffffff", "#000000")}, only=known, **looks))
         layers += [layer("text", number, only=unknown, **looks)] if faded else []
     chart = assembled(layers, table, None, height=height_of(distinct(table, y.field), LINE))
     if len(texts) > 1:
         return chart
-    said = one_tone(value.title, texts, len(decided) < len(table))
-    return {**chart, "title": {"text": said, "anchor": "start", "fontWeight": "normal"}}
+    text = one_tone(value.title, texts, len(decided) < len(table))
+    return {**chart, "title": {"text": text, "anchor": "start", "fontWeight": "normal"}}
 
 
 def _shades(numbers: list[float], field: str, diverging: bool) -> tuple[Json, str]:
-    """Return the colour scale and the test for a cell so dark that its number must be white."""
+    """Return the colour scale, and the test for cells so dark that their numbers must be white."""
     read = flag(field)
     if diverging:
         far = max(abs(number) for number in numbers) or 1.0

@@ -1,4 +1,4 @@
-"""Fields as images inside the chart, each with its own scale, small enough for a page."""
+"""Fields as images inside a chart, each with its own scale, small enough for a page."""
 
 import base64
 import io
@@ -33,7 +33,7 @@ _VIRIDIS = (
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A field of shape (rows, columns) and its title; `ends` are the values of the first and the last colour.
+    """A field of shape (rows, columns) with its title; `ends` are the values of the first and the last colour.
 
     Without ends, the least and the largest value.
     """
@@ -52,8 +52,8 @@ def images(shown: Sequence[Picture]) -> Json:
         title = {"text": [picture.title, f"{low:.3g} to {high:.3g}"], "anchor": "start", "fontSize": 12}
         middle = {"type": "quantitative", "axis": None, "scale": {"domain": [-1, 1]}}
         url = {"field": "picture", "type": "nominal"}
-        places = {"x": {"field": "x", **middle}, "y": {"field": "y", **middle}, "url": url}
-        image = layer("image", places, rows=[row], width=SIDE, height=SIDE)
+        encoding = {"x": {"field": "x", **middle}, "y": {"field": "y", **middle}, "url": url}
+        image = layer("image", encoding, rows=[row], width=SIDE, height=SIDE)
         panels.append({**image, "width": SIDE, "height": SIDE, "title": title})
     return {"$schema": SCHEMA, "concat": panels, "columns": COLUMNS}
 

@@ -78,7 +78,7 @@ def forest(
             position("x", drawn, panel),
         )
         if not axis_title or (tight and shared and not last):
-            rule, start, point = (_untitled(place) for place in (rule, start, point))
+            rule, start, point = (_untitled(channel) for channel in (rule, start, point))
         interval = {**named, "x": start, "x2": {"field": high}, "color": grey_where(greyed)}
         layers = [
             # It takes its place from the rows.
@@ -91,15 +91,15 @@ def forest(
     return under_each_other(draw, table, facet, shared=shared, title=lambda text: _lines_of(text, title_break))
 
 
-def _points(places: Json, greyed: str | None, *, hollow: bool) -> Json:
+def _points(encoding: Json, greyed: str | None, *, hollow: bool) -> Json:
     if not hollow or greyed is None:
-        return layer("point", {**places, "color": grey_where(greyed)}, filled=True, size=60, opacity=1)
+        return layer("point", {**encoding, "color": grey_where(greyed)}, filled=True, size=60, opacity=1)
     looks = {"stroke": grey_where(greyed), "fill": either(flag(greyed), CLEAR, OKABE_ITO[0])}
-    return layer("point", {**places, **looks}, filled=False, size=60, opacity=1, strokeWidth=2)
+    return layer("point", {**encoding, **looks}, filled=False, size=60, opacity=1, strokeWidth=2)
 
 
-def _untitled(place: Json) -> Json:
-    return {**place, "title": None, "axis": {**place.get("axis", {}), "title": None}}
+def _untitled(channel: Json) -> Json:
+    return {**channel, "title": None, "axis": {**channel.get("axis", {}), "title": None}}
 
 
 def _lines_of(title: str, at: str) -> str | list[str]:
@@ -121,7 +121,7 @@ def bounds(
     hints: Sequence[str],
     claim: float | None = None,
 ) -> Json:
-    """Draw bounds that hold on one side, each with its words above it and a line on to where it could be at most.
+    """Draw one-sided bounds, each with its words above it and a line on to its largest possible value.
 
     An arrow stands where that is beyond the axis.
 
@@ -168,6 +168,6 @@ def bounds(
         ),
     ]
     if claim is not None and claim <= edge:
-        place = position("x", axis, table, "claimed")
-        layers[:0] = [layer("rule", {"x": place}, rows=[{"claimed": claim}], **DASHED, strokeWidth=1.5)]
+        channel = position("x", axis, table, "claimed")
+        layers[:0] = [layer("rule", {"x": channel}, rows=[{"claimed": claim}], **DASHED, strokeWidth=1.5)]
     return alone(layers, plain_rows(table), BOUND * len(table))

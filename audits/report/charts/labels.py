@@ -1,4 +1,4 @@
-"""Labels beside points: each stands where it runs into no other and not beyond the panel.
+"""Labels beside points, placed so that they overlap neither each other nor the edge of the panel.
 
 Points that touch share one label; a name that finds no room joins the label in its way where both are short, and is
 left to the tooltip where they are not.
@@ -35,13 +35,13 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One direction of a panel: its axis, which has ends, and its size in pixels."""
+    """One direction of a panel: its axis (with ends) and its size in pixels."""
 
     axis: Axis
     size: float
 
     def pixel(self, row: Json) -> float:
-        """Return where a row stands, in pixels from the lower end."""
+        """Return the position of a row, in pixels from the lower end."""
         low, high = self.axis.ends or (0.0, 1.0)
         number = float(row[self.axis.field])
         share = (
@@ -51,32 +51,32 @@ class Side:
 
 
 def name_points(rows: Sequence[Json], x: Side, y: Side, label: str, named: str | None) -> None:
-    """Give the rows of a panel the `name` that stands at their point and the `side` of it, where there is room.
+    """Add to the rows of a panel the label's `name` and the `side` of the point on which it has room.
 
     `named` is the key of whether a row has its label beside it; without one all have.
     """
-    places = [(x.pixel(row), y.pixel(row)) for row in rows]
+    positions = [(x.pixel(row), y.pixel(row)) for row in rows]
     wanted = [index for index, row in enumerate(rows) if named is None or row[named]]
-    for index, (text, side) in placed([str(row[label]) for row in rows], places, wanted, x.size).items():
+    for index, (text, side) in place_labels([str(row[label]) for row in rows], positions, wanted, x.size).items():
         rows[index].update(name=text, side=side)
 
 
-def placed(
-    names: Sequence[str], places: Sequence[tuple[float, float]], wanted: Sequence[int], width: float
+def place_labels(
+    names: Sequence[str], positions: Sequence[tuple[float, float]], wanted: Sequence[int], width: float
 ) -> dict[int, tuple[str, str]]:
     """Return text and side of each label by the index of its point.
 
     Examples
     --------
-    >>> placed(["0", "1", "2"], [(0.0, 0.0), (0.0, 1.0), (90.0, 90.0)], [0, 1, 2], 190.0)
+    >>> place_labels(["0", "1", "2"], [(0.0, 0.0), (0.0, 1.0), (90.0, 90.0)], [0, 1, 2], 190.0)
     {0: ('0, 1', 'above'), 2: ('2', 'above')}
-    >>> placed(["0", "1"], [(0.0, 9.0), (0.0, 0.0)], [0, 1], 190.0)
+    >>> place_labels(["0", "1"], [(0.0, 9.0), (0.0, 0.0)], [0, 1], 190.0)
     {0: ('0', 'above'), 1: ('1', 'below')}
     """
     labels: dict[int, tuple[str, str]] = {}
 
     def box(index: int) -> Box:
-        return box_of(*places[index], *labels[index])
+        return box_of(*positions[index], *labels[index])
 
     def join(index: int, other: int) -> bool:
         text = f"{labels[other][0]}, {names[index]}"
@@ -84,10 +84,10 @@ def placed(
             labels[other] = text, labels[other][1]
         return len(text) <= LONGEST_JOINED
 
-    points = [(x - RADIUS, x + RADIUS, y - RADIUS, y + RADIUS) for x, y in places]
+    points = [(x - RADIUS, x + RADIUS, y - RADIUS, y + RADIUS) for x, y in positions]
     for index in wanted:
-        x, y = places[index]
-        same = [other for other in labels if math.dist(places[index], places[other]) < TOUCH]
+        x, y = positions[index]
+        same = [other for other in labels if math.dist(positions[index], positions[other]) < TOUCH]
         if same and join(index, same[0]):
             continue
         taken = [box(other) for other in labels]
@@ -116,7 +116,7 @@ def _meet(one: Box, other: Box) -> bool:
 
 
 def label_layers(rows: Sequence[Json], sides: Json) -> list[Json]:
-    """Return one layer of labels for each side on which any stands."""
+    """Return one layer of labels for each side that has any."""
     found = []
     for side in distinct(rows, "side"):
         held, right, down = SIDES[side]

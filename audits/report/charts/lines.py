@@ -74,15 +74,15 @@ def lines(
 
 def _level(y: Axis, middle: str, low: str, high: str) -> list[Json]:
     """Return a dashed horizontal line and the band of its interval."""
-    place: Json = {"aggregate": "min", "type": "quantitative", "title": y.title}
-    band = {"y": {"field": low, **place}, "y2": {"field": high, "aggregate": "min"}}
+    channel: Json = {"aggregate": "min", "type": "quantitative", "title": y.title}
+    band = {"y": {"field": low, **channel}, "y2": {"field": high, "aggregate": "min"}}
     return [layer("rect", band, color=UNDECIDED, opacity=0.15), dashed({"y": level_at(middle, y)})]
 
 
 def _rule(x: Axis, rows: list[Json], at: float, name: str) -> list[Json]:
-    """Return a dashed vertical line and its name, which stands on the side that has more room."""
+    """Return a dashed vertical line with its name on the side that has more room."""
     low, high = span_of([*rows, {x.field: at}], [x.field])
     held, right = ("right", -5) if at - low > high - at else ("left", 5)
-    place = {"x": level_at("rule", replace(x, ends=None))}
-    words: dict[str, Any] = {**place, "y": {"value": 2}, "text": {"value": name}}
-    return [dashed(place), layer("text", words, align=held, dx=right, baseline="top", fontSize=11)]
+    channel = {"x": level_at("rule", replace(x, ends=None))}
+    words: dict[str, Any] = {**channel, "y": {"value": 2}, "text": {"value": name}}
+    return [dashed(channel), layer("text", words, align=held, dx=right, baseline="top", fontSize=11)]

@@ -1,11 +1,12 @@
-"""Layers of marks, and how they become a chart: alone, in small multiples, or one under another."""
+"""Layers of marks, assembled to a chart: alone, as small multiples, or one under another."""
 
 import json
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from audits.core.records import Json
-from audits.report.charts.text import distinct, panels_of, wrapped
+from audits.report.charts.text import LONGEST_LINE, distinct, panels_of, wrapped
 from audits.report.charts.theme import (
     COLUMNS,
     DASHES,
@@ -26,7 +27,7 @@ DASHED: Json = {"strokeDash": DASHES, "color": UNDECIDED}
 
 
 def layer(mark: str, encoding: Json, *, only: str = "", rows: Sequence[Json] | None = None, **looks: Any) -> Json:
-    """Return one layer of marks: of the rows that pass the test `only`, or of rows of its own."""
+    """Return one layer of marks, over the rows that pass the test `only` or over rows of its own."""
     found: Json = {"mark": {"type": mark, **looks}, "encoding": encoding}
     if only:
         found["transform"] = [{"filter": only}]
@@ -34,7 +35,7 @@ def layer(mark: str, encoding: Json, *, only: str = "", rows: Sequence[Json] | N
 
 
 def dashed(encoding: Json, **more: Any) -> Json:
-    """Return a dashed line, one that only helps to read."""
+    """Return a dashed guide line."""
     return layer("rule", encoding, **DASHED, **more)
 
 
@@ -70,8 +71,10 @@ def alone(layers: Sequence[Json], rows: list[Json], height: float) -> Json:
 
 
 def multiples(layers: Sequence[Json], rows: list[Json], facet: str, *, height: float = PANEL_HEIGHT) -> Json:
-    """Return a small chart for each value of `facet`, in the order in which these come up."""
+    """Return a small chart for each value of `facet`, in order of appearance."""
     panels = distinct(rows, facet)
+    if len(panels) > 1:
+        layers = [_in_narrow_panels(one) for one in layers]
     header = {"title": None, "labelExpr": wrapped("datum.label"), "labelLimit": 0}
     return {
         "$schema": SCHEMA,
@@ -80,6 +83,16 @@ def multiples(layers: Sequence[Json], rows: list[Json], facet: str, *, height: f
         "spec": {"layer": list(layers), "width": PANEL_WIDTH, "height": height},
         "columns": min(COLUMNS, len(panels)),
     }
+
+
+def _in_narrow_panels(layer: Json) -> Json:
+    """Return a layer whose title along x stands in lines: as one, it would run into that of the next panel."""
+    across = layer["encoding"].get("x") or {}
+    title = (across.get("axis") or {}).get("title")
+    if not isinstance(title, str) or len(title) <= LONGEST_LINE:
+        return layer
+    axis = {**across["axis"], "title": textwrap.wrap(title, LONGEST_LINE)}
+    return {**layer, "encoding": {**layer["encoding"], "x": {**across, "axis": axis}}}
 
 
 def assembled(layers: Sequence[Json], rows: list[Json], facet: str | None, *, height: float) -> Json:
@@ -97,7 +110,7 @@ def under_each_other(
     shared: bool = True,
     title: Callable[[str], str | list[str]] = str,
 ) -> Json:
-    """Put one chart per value of `facet` under another, on one axis or each on its own, as high as it needs.
+    """Stack one chart per value of `facet`, on one axis or each on its own, as high as it needs.
 
     Parameters
     ----------
@@ -118,7 +131,7 @@ def under_each_other(
 
 
 def stacked(charts: Sequence[tuple[str, Json]]) -> Json:
-    """Put finished charts under one another, each under its title; a single one stands alone, without."""
+    """Stack finished charts, each under its title; a single one has none."""
     if len(charts) == 1:
         return charts[0][1]
     views = [
@@ -132,6 +145,6 @@ def _inner(chart: Json) -> Json:
 
 
 def with_table(chart: Json, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]) -> Json:
-    """Return a chart with a table that stands under it on the page; columns are pairs of a key and a title."""
+    """Return a chart with a table under it on the page; columns are pairs of a key and a title."""
     table = {"columns": [list(column) for column in columns], "rows": [list(row) for row in rows]}
     return {**chart, "usermeta": {"miles": {"table": table}}}

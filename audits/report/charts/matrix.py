@@ -1,4 +1,4 @@
-"""A square matrix of effects, in which what is known, what is not, and what is missing look different.
+"""A square matrix of effects, in which proven, undecided and missing cells look different.
 
 A row of the data is a row of the matrix, its cells in arrays that the chart unfolds: thousands of cells fit a page.
 """
@@ -79,13 +79,13 @@ def effect_matrix(
     decided = [
         abs(cell.value) for row in cells for cell in row if cell.letter in own["colour"] and cell.value is not None
     ]
-    places = _places([cell for row in cells for cell in row])
-    rows = [_row(at, names[at], row, places, count) for at, row in enumerate(cells)]
+    decimals = _decimals([cell for row in cells for cell in row])
+    rows = [_row(at, names[at], row, decimals, count) for at, row in enumerate(cells)]
     height = count * next((high for most, high in CELL_HEIGHTS if count <= most), LOWEST)
-    words = {letter: said for letter, (said, _) in states.items()}
+    words = {letter: text for letter, (text, _) in states.items()}
     return {
-        **alone(_layers(count, max(decided, default=0.0), places, own, legend), rows, height),
-        "transform": _unfolded(names, words, places, count),
+        **alone(_layers(count, max(decided, default=0.0), decimals, own, legend), rows, height),
+        "transform": _unfolded(names, words, decimals, count),
         "encoding": {**_sides(codes, titles), "tooltip": _hints(count, hints)},
     }
 
@@ -93,17 +93,17 @@ def effect_matrix(
 _LOOKS: tuple[Look, ...] = ("colour", "hatch", "cross", "empty", "diagonal")
 
 
-def _places(cells: Sequence[Tile]) -> int:
-    """Return how many decimals the numbers of the matrix have."""
+def _decimals(cells: Sequence[Tile]) -> int:
+    """Return the number of decimals in the cells of the matrix."""
     far = max((abs(cell.value) + (cell.half or 0.0) for cell in cells if cell.value is not None), default=0.0)
     return min(12, max(0, DIGITS - 1 - math.floor(math.log10(far)))) if far else 0
 
 
-def _row(at: int, name: str, row: Sequence[Tile], places: int, count: int) -> Json:
-    """Return a row of the matrix, with numbers as whole ones: those take the fewest bytes."""
+def _row(at: int, name: str, row: Sequence[Tile], decimals: int, count: int) -> Json:
+    """Return a row of the matrix with its numbers as scaled integers, which take the fewest bytes."""
 
     def whole(number: float | None) -> int | None:
-        return None if number is None else round(number * 10**places)
+        return None if number is None else round(number * 10**decimals)
 
     found: Json = {
         "t": at,
@@ -118,10 +118,10 @@ def _row(at: int, name: str, row: Sequence[Tile], places: int, count: int) -> Js
     return found
 
 
-def _unfolded(names: Sequence[str], words: Mapping[str, str], places: int, count: int) -> list[Json]:
-    """Return the steps from rows to cells, each with its corners, its words and its number."""
+def _unfolded(names: Sequence[str], words: Mapping[str, str], decimals: int, count: int) -> list[Json]:
+    """Return the Vega transforms from rows to cells, each with its corners, its words and its number."""
     gap = 0.02 if count <= MOST_SPACED else 0.0
-    unit, digits = f"{10**places}", f"'.{places}f'"
+    unit, digits = f"{10**decimals}", f"'.{decimals}f'"
     low, high = (f"format((datum.v {sign} datum.h[datum.s]) / {unit}, {digits})" for sign in "-+")
     known = "isValid(datum.v) && isValid(datum.h[datum.s])"
     steps = {
@@ -132,7 +132,7 @@ def _unfolded(names: Sequence[str], words: Mapping[str, str], places: int, count
         "value": f"isValid(datum.v) ? datum.v / {unit} : null",
         "verdict": f"{json.dumps(words)}[datum.state]",
         "interval": f"{known} ? {low} + ' to ' + {high} : 'none'",
-        "change": f"isValid(datum.v) ? format(datum.v / {unit}, '+.{places}f') : 'none'",
+        "change": f"isValid(datum.v) ? format(datum.v / {unit}, '+.{decimals}f') : 'none'",
         "left": f"datum.s + {gap}",
         "right": f"datum.s + {1 - gap}",
         "upper": f"datum.t + {gap}",
@@ -161,11 +161,11 @@ def _hints(count: int, titles: tuple[str, str, str, str]) -> list[Json]:
 
 
 def _sides(codes: Sequence[str], titles: tuple[str, str]) -> Json:
-    """Return both axes: of quantities, since only those let a stroke run across a cell."""
+    """Return both axes as quantities, since only these let a stroke run across a cell."""
     count = len(codes)
     scale: Json = {"domain": [0, count], "nice": False, "zero": False}
     looks: Json = {
-        "values": [place + 0.5 for place in range(count)],
+        "values": [index + 0.5 for index in range(count)],
         "labelExpr": f"{json.dumps(list(codes))}[floor(datum.value)]",
         "grid": False,
         "ticks": False,
@@ -187,7 +187,7 @@ def _sides(codes: Sequence[str], titles: tuple[str, str]) -> Json:
     }
 
 
-def _layers(count: int, far: float, places: int, own: Mapping[Look, str], legend_title: Sequence[str]) -> list[Json]:
+def _layers(count: int, far: float, decimals: int, own: Mapping[Look, str], legend_title: Sequence[str]) -> list[Json]:
     legend = {"title": list(legend_title), "titleLimit": 0, "orient": "top", "gradientLength": 230, "format": "+.2~g"}
     legend |= {"tickCount": 5, "labelOverlap": "greedy", "labelSeparation": 6}
     scale = {"scheme": "blueorange", "domain": [-far, far]}
@@ -204,7 +204,7 @@ def _layers(count: int, far: float, places: int, own: Mapping[Look, str], legend
     if far:
         layers.append({**_rectangles(own["colour"]), "encoding": {"color": shade}})
     if count <= MOST_NUMBERED:
-        layers += _numbers(count, far, places, own)
+        layers += _numbers(count, far, decimals, own)
     return layers
 
 
@@ -213,12 +213,12 @@ def _among(states: str) -> str:
 
 
 def _rectangles(states: str, **looks: Any) -> Json:
-    """Return whole cells; their places are those of the chart."""
+    """Return the layer of whole cells, whose positions are those of the chart."""
     return {"transform": [{"filter": _among(states)}], "mark": {"type": "rect", **looks}}
 
 
 def _strokes(states: str, ends: Sequence[float], count: int) -> Json:
-    """Return the hatch: strokes from the left or lower edge up to the upper or right one, whatever a cell's size.
+    """Return the hatch: diagonal strokes from edge to edge, whatever a cell's size.
 
     A stroke runs along u + v = c, u from the left and v from the top, both from 0 to 1.
     """
@@ -256,9 +256,9 @@ def _segments(states: str, name: str, values: Sequence[float], steps: Mapping[st
     return {**layer("rule", where, color=UNDECIDED, strokeWidth=width, opacity=0.65), "transform": several}
 
 
-def _numbers(count: int, far: float, places: int, own: Mapping[Look, str]) -> list[Json]:
-    """Return the numbers in the cells, which vanish where a cell is too narrow for them."""
-    digits = places - DIGITS + 2
+def _numbers(count: int, far: float, decimals: int, own: Mapping[Look, str]) -> list[Json]:
+    """Return the numbers in the cells, hidden where a cell is too narrow for them."""
+    digits = decimals - DIGITS + 2
     middle: Json = {
         "x": {"field": "across", "type": "quantitative"},
         "y": {"field": "down", "type": "quantitative"},

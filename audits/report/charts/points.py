@@ -70,7 +70,7 @@ def points(
         spans = [(min(every), max(every))] * 2
     x, y = (_with_room(axis, table, span) for axis, span in zip((x, y), spans, strict=True))
     sides = {"x": position("x", x, table), "y": position("y", y, table)}
-    said = words_of(hints) if hints is not None else _hints(table, x, y, label)
+    tooltip = words_of(hints) if hints is not None else _hints(table, x, y, label)
     height = SQUARE if alike else HEIGHT
     if label is not None:
         size = (PANEL_WIDTH, PANEL_HEIGHT) if facet else (PHONE_WIDTH, height)
@@ -83,14 +83,14 @@ def points(
         *_cloud(cloud, sides, x),
         *_path(table, sides, order),
         *interval_layers(x, y, sides, table, strokeWidth=1.5, opacity=0.5, **shade),
-        layer("point", {**sides, **looks, "tooltip": said}, size=50, strokeWidth=1.5, opacity=1),
+        layer("point", {**sides, **looks, "tooltip": tooltip}, size=50, strokeWidth=1.5, opacity=1),
         *label_layers(table, sides),
     ]
     return assembled(layers, table, facet, height=height)
 
 
 def _hints(rows: list[Json], x: Axis, y: Axis, label: str | None) -> list[Json]:
-    """Return what a point says: its name, both numbers with their intervals, and all else that the rows hold."""
+    """Return the tooltip of a point: its name, both numbers with their intervals, and all other keys of the rows."""
     ends = [end for axis in (x, y) for end in ends_of(axis.field)]
     if any(row.get(end) is not None for row in rows for end in ends):
         return [*([{"field": label, "type": "nominal", "title": label}] if label else []), *amounts_of([x, y], rows)]
@@ -100,7 +100,7 @@ def _hints(rows: list[Json], x: Axis, y: Axis, label: str | None) -> list[Json]:
 def _looks(
     kind: str | None, kinds: Mapping[str, str] | None, hollow: str | None, greyed: str | None
 ) -> tuple[Json, Json]:
-    """Return colour of intervals, and all looks of points."""
+    """Return the colour of intervals and the encodings of points."""
     tone: Json = grey_where(greyed)
     shape: Json = {}
     if kind is not None and kinds is not None:
@@ -127,15 +127,15 @@ def _with_room(axis: Axis, rows: list[Json], span: tuple[float, float]) -> Axis:
 
 
 def _guides(x: Axis, y: Axis, sides: Json, *, alike: bool) -> list[Json]:
-    """Return the lines of no effect, and the diagonal of two axes that are one."""
+    """Return the lines of no effect, and the diagonal where both axes have one scale."""
     found = [
         dashed({side: {**sides[side], "field": "at"}}, rows=[{"at": 0.0}])
         for side, axis in zip("xy", (x, y), strict=True)
         if axis.zero and axis.ends is not None and axis.ends[0] < 0 < axis.ends[1]
     ]
     if alike and x.ends is not None:
-        place = {side: {**sides[side], "field": "at"} for side in "xy"}
-        found.append(layer("line", place, rows=[{"at": end} for end in x.ends], color=UNDECIDED, strokeWidth=1))
+        channels = {side: {**sides[side], "field": "at"} for side in "xy"}
+        found.append(layer("line", channels, rows=[{"at": end} for end in x.ends], color=UNDECIDED, strokeWidth=1))
     return found
 
 
@@ -143,9 +143,9 @@ def _cloud(cloud: Sequence[tuple[float, float]], sides: Json, x: Axis) -> list[J
     if not cloud:
         return []
     low, high = x.ends or (min(pair[0] for pair in cloud), max(pair[0] for pair in cloud))
-    places = 3 - math.floor(math.log10((high - low) or 1.0))
+    decimals = 3 - math.floor(math.log10((high - low) or 1.0))
     # In two rows, and not one for each: those take the fewest bytes.
-    first, second = ([round(pair[side], places) for pair in cloud] for side in (0, 1))
+    first, second = ([round(pair[side], decimals) for pair in cloud] for side in (0, 1))
     where = {"x": {**sides["x"], "field": "a"}, "y": {**sides["y"], "field": "b"}}
     mark: Json = {"filled": True, "size": 8, "opacity": 0.35, "color": UNDECIDED}
     return [{**layer("point", where, rows=[{"a": first, "b": second}], **mark), "transform": [{"flatten": ["a", "b"]}]}]

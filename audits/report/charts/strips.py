@@ -1,4 +1,4 @@
-"""Single values as dots: in rows by group, in columns with their intervals, and beside the text that each is of."""
+"""Single values as dots: in rows by group, in columns with intervals, or along the texts that they belong to."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ def strips(
     hints: Sequence[str],
     greyed: str | None = None,
 ) -> Json:
-    """Draw one row of dots per group, in the order of `means`, which are drawn as an upright line each.
+    """Draw one row of dots per group in the order of `means`, each mean as an upright line.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ def strips(
         {value.field: plain(mean), "from": at + 0.12, "to": at + 0.88, group: name}
         for at, (name, mean) in enumerate(means.items())
     ]
-    said = [
+    mean_hints = [
         {"field": group, "type": "nominal", "title": "mean of"},
         {"field": value.field, "type": "quantitative", "title": value.title, "format": "+.3~g"},
     ]
     faint = {"condition": {"test": f"datum[{json.dumps(greyed)}]", "value": 0.5}, "value": 0.9}
     dots = {"x": across, "y": down, "color": grey_where(greyed), "opacity": faint, "tooltip": words_of(hints)}
-    upright = {"x": across, "y": {**down, "field": "from"}, "y2": {"field": "to"}, "tooltip": said}
+    upright = {"x": across, "y": {**down, "field": "from"}, "y2": {"field": "to"}, "tooltip": mean_hints}
     layers = [
         dashed({"x": {**across, "field": "at"}}, rows=[{"at": 0.0}]),
         layer("point", dots, filled=True, size=36),
@@ -66,14 +66,14 @@ def strips(
 
 
 def _rows_down(names: Sequence[str]) -> Json:
-    """Return an axis of quantities with a row for each name, whose comma breaks it into lines."""
+    """Return an axis with a row for each name, broken into lines at its comma."""
     return {
         "field": "at",
         "type": "quantitative",
         "scale": {"domain": [0, len(names)], "nice": False, "reverse": True},
         "axis": {
             "title": None,
-            "values": [place + 0.5 for place in range(len(names))],
+            "values": [index + 0.5 for index in range(len(names))],
             "labelExpr": f"{json.dumps([name.split(', ', 1) for name in names])}[floor(datum.value)]",
             "grid": False,
             "ticks": False,
@@ -96,7 +96,7 @@ def columns(
     greyed: str | None = None,
     labelled: bool = True,
 ) -> Json:
-    """Draw one column per row, in the order of the rows: its interval and a dot for each of the values it is of.
+    """Draw one column per row, in the order of the rows: its interval and a dot for each of its values.
 
     Parameters
     ----------
@@ -124,10 +124,10 @@ def columns(
         looks |= {"labelFontSize": 10}
     scale = {"domain": [-0.7, len(table) - 0.3], "nice": False, "zero": False}
     along: Json = {"field": "rank", "type": "quantitative", "scale": scale, "axis": looks}
-    said: Json = {"color": grey_where(greyed), "tooltip": words_of(hints)}
+    style: Json = {"color": grey_where(greyed), "tooltip": words_of(hints)}
     thick = {"expr": f"max(1.5, min(9, 0.55 * width / {max(len(table), 1)}))"}
-    interval: Json = {"x": along, "y": {**up, "field": low}, "y2": {"field": high}, **said}
-    each: Json = {"x": along, "y": {**up, "field": dots}, **said}
+    interval: Json = {"x": along, "y": {**up, "field": low}, "y2": {"field": high}, **style}
+    each: Json = {"x": along, "y": {**up, "field": dots}, **style}
     layers = [
         dashed({"y": {**up, "field": "at"}}, rows=[{"at": 0.0}]),
         layer("rule", interval, only=has(low), strokeWidth=thick, opacity=0.3),
@@ -137,13 +137,13 @@ def columns(
 
 
 def _within(value: Axis, rows: Sequence[Json], *fields: str) -> Axis:
-    """Return an axis that holds zero and all numbers, none of them at its edge."""
+    """Return an axis that holds zero and all numbers with room at its edges."""
     ends = widened(span_of(rows, fields, zero=True))
     return fitted(replace(value, ends=ends), list(rows))
 
 
 def texts(rows: Rows, *, value: Axis, label: str, edge: float | None) -> Json:
-    """Draw one point per row in the order of the rows, its text above it, beside a rule at `edge`."""
+    """Draw one point per row in the order of the rows, with its text above it and a rule at `edge`."""
     table = [{**row, "rank": rank} for rank, row in enumerate(plain_rows(rows, value.field))]
     if edge is not None:
         table = [{**row, "edge": edge} for row in table]

@@ -1,4 +1,4 @@
-"""Words and digits on a chart: plain rows, digits that tell ticks apart, long names and titles in lines."""
+"""Text on a chart: plain rows, number formats that keep ticks distinct, and line breaks of long names and titles."""
 
 import math
 import re
@@ -22,7 +22,7 @@ DIGITS = re.compile(r"\.(\d+)(~?)([f%])")
 
 
 def plain_rows(rows: Iterable[Mapping[str, Any]], *needed: str) -> list[Json]:
-    """Copy the rows as plain JSON, but those without a number under a key that is needed.
+    """Copy the rows as plain JSON, without those that lack a number under a needed key.
 
     Six digits are more than a chart can show and keep the page small.
     """
@@ -31,7 +31,7 @@ def plain_rows(rows: Iterable[Mapping[str, Any]], *needed: str) -> list[Json]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of numpy or of Python as JSON holds it, with six digits at most; None for what is no number.
+    """Return a value as plain JSON, numbers with six digits at most; None for NaN and infinity.
 
     Examples
     --------
@@ -47,35 +47,35 @@ def plain(value: Any) -> Any:
 
 
 def distinct(rows: Iterable[Json], field: str) -> list[Any]:
-    """Return the values under a key in the order in which they come up."""
+    """Return the distinct values under a key, in order of appearance."""
     return list(dict.fromkeys(row[field] for row in rows if row.get(field) is not None))
 
 
 def numeric(rows: Iterable[Json], field: str) -> bool:
-    """Tell whether there are values under a key, all of them numbers."""
+    """Tell whether a key has values, all of them numbers."""
     found = [row[field] for row in rows if row.get(field) is not None]
     return bool(found) and all(isinstance(number, int | float) and not isinstance(number, bool) for number in found)
 
 
 def span_of(rows: Iterable[Json], fields: Sequence[str], *, zero: bool = False) -> tuple[float, float]:
-    """Return the least and the greatest number under these keys, with `zero` among them; 0 and 0 for none."""
+    """Return the least and the greatest number under these keys, with 0 among them where `zero`; 0 and 0 for none."""
     found = [row[field] for row in rows for field in fields if isinstance(row.get(field), int | float)]
     found += [0.0] * zero
     return (min(found), max(found)) if found else (0.0, 0.0)
 
 
 def height_of(steps: Sequence[Any], least: int = 20) -> int:
-    """Return the height of one row per step; named as a whole, since a step height fits no page's width."""
+    """Return the height of a chart of one row per step, as a total, since a step height fits no page's width."""
     return len(steps) * max(least, 13 * most_lines(steps) + 8)
 
 
 def panels_of(rows: list[Json], facet: str | None) -> list[list[Json]]:
-    """Return the rows of each panel of a chart, all of them where it has no panels."""
+    """Return the rows of each panel of a chart, or all rows where it has no panels."""
     return [rows] if facet is None else [[r for r in rows if r[facet] == panel] for panel in distinct(rows, facet)]
 
 
 def alike(spans: Sequence[tuple[float, float]]) -> bool:
-    """Tell whether panels span so similar ranges that one axis serves all.
+    """Tell whether the ranges of panels are similar enough for one axis.
 
     Examples
     --------
@@ -105,13 +105,13 @@ def finer(format: str, low: float, high: float) -> str:
 
 
 def decimals_of(format: str) -> int:
-    """Return how many decimals a number format names; 0 where it names none."""
+    """Return the number of decimals of a number format; 0 where it names none."""
     shape = DIGITS.fullmatch(format)
     return int(shape[1]) if shape else 0
 
 
 def shown(number: float, format: str) -> str:
-    """Return a number with the digits of a format, as far as Python knows it too.
+    """Return a number in a d3 format, as far as Python has the same format.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def shown(number: float, format: str) -> str:
 
 
 def one_tone(title: str, texts: Collection[str], faded: bool) -> str:
-    """Return what stands in the place of a legend where the cells of a heat map do not differ.
+    """Return the replacement of a legend where all cells of a heat map are equal.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def wrapped(text: str) -> str:
 
 
 def lifts(lines: int) -> list[Json]:
-    """Return the conditions that lift a label of up to `lines` lines to the middle of its row."""
+    """Return the conditions that centre a label of up to `lines` lines on its row."""
     long = f"length(datum.label) > {LONGEST_LINE}"
     return [
         {"test": f"{long} && length(split(datum.label, '&')) == {count}", "value": -6.5 * (count - 1)}
@@ -157,5 +157,5 @@ def lifts(lines: int) -> list[Json]:
 
 
 def most_lines(labels: Iterable[Any]) -> int:
-    """Return how many lines the longest of these labels takes."""
+    """Return the number of lines of the longest of these labels."""
     return max((str(text).count("&") + 1 for text in labels if len(str(text)) > LONGEST_LINE), default=1)

@@ -1,4 +1,4 @@
-"""Colours and sizes that all charts share, and the looks that pages and files give them."""
+"""Theme: colours and sizes of all charts, and their styles on pages and in files."""
 
 from audits.core.records import Json
 

@@ -1,1 +1,1 @@
-"""What changed between two runs? The same estimates in both, paired by record where both judged the same records."""
+"""Comparison of two runs: their common estimates, paired by record where both judged the same records."""

@@ -1,4 +1,4 @@
-"""How is one change written down and judged? Estimates before and after, the interval, and a p-value of no change."""
+"""One change: an estimate before and after, its interval, and a p-value of no change."""
 
 import math
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """Return "changed", "unclear", "same" on every record or exactly, or "no interval"."""
+        """Return the verdict: "changed", "unclear", "same" (on every record or exactly), or "no interval"."""
         if self.difference is None:
             return "no interval"
         if self.exact:
@@ -71,12 +71,12 @@ class Change:
 
     @property
     def measure(self) -> Measure:
-        """What the audit declares of the estimate."""
+        """The measure that the audit declares for the estimate."""
         return self.before.measure
 
     @property
     def is_worse(self) -> bool:
-        """Tell whether the point moved to the worse, for the estimates of which that is known."""
+        """Tell whether the value became worse, for estimates with a direction."""
         if self.measure.worse == "away":
             return self._grown > 0
         return (self.measure.worse == "up" and self.moved > 0) or (self.measure.worse == "down" and self.moved < 0)
@@ -87,22 +87,22 @@ class Change:
 
     @property
     def can_be_judged(self) -> bool:
-        """Tell whether a change of this estimate could be a regression, and its interval is known."""
+        """Tell whether a change of this estimate can be a regression: it has a direction and an interval."""
         return self.measure.worse is not None and self.difference is not None
 
     @property
     def is_regression(self) -> bool:
-        """Tell whether it got worse, and that is shown after Holm or exact."""
+        """Tell whether the estimate became worse, shown after Holm's correction or exactly."""
         return self.verdict == "changed" and self.is_worse and self._distance_holds()
 
     @property
     def is_improvement(self) -> bool:
-        """Tell whether it got better, and that is shown after Holm or exact."""
+        """Tell whether the estimate became better, shown after Holm's correction or exactly."""
         better = self._grown < 0 if self.measure.worse == "away" else self.can_be_judged and self.moved != 0
         return self.verdict == "changed" and better and not self.is_worse
 
     def _distance_holds(self) -> bool:
-        """Tell whether a signed gap that changed sides grew by more than chance, too: it moved further than it grew."""
+        """Tell whether a signed gap that changed sides also grew beyond chance, since it moved further than it grew."""
         sides = [value - (self.measure.neutral or 0.0) for value in self.values]
         turned = self.measure.worse == "away" and sides[0] * sides[1] < 0
         if not turned or self.difference is None or self.p is None or self.p_holm is None:
@@ -114,7 +114,7 @@ class Change:
 
 
 def key_of(row: Estimate, renames: Renames = MappingProxyType({})) -> tuple[str, Where]:
-    """Return what an estimate shares with itself in another run: its name and its coordinates in one order.
+    """Return the key of an estimate that is the same in another run: its name and its sorted coordinates.
 
     Values that have another name there are translated: `renames` holds the old names by the new ones.
     """
@@ -123,7 +123,7 @@ def key_of(row: Estimate, renames: Renames = MappingProxyType({})) -> tuple[str,
 
 
 def in_both(before: Report, after: Report, renames: Renames = MappingProxyType({})) -> list[tuple[Estimate, Estimate]]:
-    """Return the estimates that both reports hold and of which a change can be told.
+    """Return the estimates that both reports hold and whose change can be judged.
 
     Raises
     ------
@@ -139,20 +139,20 @@ def in_both(before: Report, after: Report, renames: Renames = MappingProxyType({
                 where=OPTION,
                 hint=f"Match that too, or leave {old!r} out.",
             )
-    told = (row for row in before.estimates if row.measure.compared)
-    found = ((row, later.get(key_of(row))) for row in told)
+    compared = (row for row in before.estimates if row.measure.compared)
+    found = ((row, later.get(key_of(row))) for row in compared)
     return [(row, other) for row, other in found if other is not None and not (_is_shown(row) or _is_shown(other))]
 
 
 def _is_shown(row: Estimate) -> bool:
-    """Tell whether a number is what one sample sufficed to show: how far that moved says nothing of the models."""
+    """Tell whether a number is what one sample sufficed to show, whose change says nothing about the models."""
     return is_bound(row) and is_sampled(row)
 
 
 def unmatched(
     before: Report, after: Report, renames: Renames = MappingProxyType({})
 ) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
-    """Return the estimates that stand in the first report only, and those in the second only."""
+    """Return the estimates of the first report only, and those of the second only."""
     first = {key_of(row): row for row in before.estimates}
     second = {key_of(row, renames): row for row in after.estimates}
     return (
@@ -185,7 +185,7 @@ def independent(before: Estimate, after: Estimate, *, why: str = "") -> Change:
 
 
 def can_be_tested(before: Estimate, after: Estimate) -> bool:
-    """Tell whether something was sampled, both ends have a method that gives intervals, and the levels are one."""
+    """Tell whether a change can be tested: something was sampled, both methods give intervals, and levels are equal."""
     methods = before.method, after.method
     return (is_sampled(before) or is_sampled(after)) and "none" not in methods and before.level == after.level
 
@@ -208,7 +208,7 @@ def _difference(before: Estimate, after: Estimate) -> Interval | None:
 
 
 def p_of(difference: Interval, level: float) -> float:
-    """Return the two-sided p-value of no change, normal on the side of the interval that lies towards zero.
+    """Return the two-sided p-value of no change, by a normal whose spread is that of the interval's side towards zero.
 
     It is below 1 - level exactly where the interval leaves zero out.
 
@@ -229,12 +229,12 @@ def p_of(difference: Interval, level: float) -> float:
 def corrected(rows: Iterable[Change]) -> list[Change]:
     """Return the changes with their p-values after Holm over all that are tested."""
     rows = list(rows)
-    places = [place for place, row in enumerate(rows) if row.p is not None]
-    for place, p in zip(places, adjust([rows[place].p or 0.0 for place in places], "holm"), strict=True):
-        rows[place] = replace(rows[place], p_holm=p)
+    tested = [index for index, row in enumerate(rows) if row.p is not None]
+    for index, p in zip(tested, adjust([rows[index].p or 0.0 for index in tested], "holm"), strict=True):
+        rows[index] = replace(rows[index], p_holm=p)
     return rows
 
 
 def ranked(rows: Iterable[Change]) -> list[Change]:
-    """Return what changed first, of that what can be better or worse, of that the largest change."""
+    """Sort changes: proven ones first, then those with a better and worse direction, then the largest."""
     return sorted(rows, key=lambda row: (row.verdict != "changed", not row.can_be_judged, -abs(row.moved)))

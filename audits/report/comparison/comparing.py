@@ -22,7 +22,7 @@ PLACES = frozenset({"model", "manifest", "fail_if"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A finished run: how it was named, its folder and its report."""
+    """A finished run: its name as given, its folder and its report."""
 
     name: str
     folder: Path
@@ -31,7 +31,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differing:
-    """What differs between two runs besides their numbers: the model, roles of data, settings with both values.
+    """Differences between two runs besides their numbers: the model, roles of data, settings with both values.
 
     `surroundings` are Python, packages, the device, its threads and the platform, each with both values.
     """
@@ -92,7 +92,7 @@ def read_run(path: Path) -> Run:
 
 
 def compare(before: Run, after: Run, only: Sequence[gates.Selection] = (), match: Sequence[str] = ()) -> Comparison:
-    """Compare two runs; only the chosen estimates are looked at, and corrected for.
+    """Compare two runs over the chosen estimates, which are also those corrected for.
 
     `match` are texts such as `old=new`: values of coordinates with another name in the second run.
 
@@ -107,7 +107,7 @@ def compare(before: Run, after: Run, only: Sequence[gates.Selection] = (), match
 def compare_all(
     before: Run, later: Sequence[Run], only: Sequence[gates.Selection] = (), match: Sequence[str] = ()
 ) -> list[Comparison]:
-    """Compare several runs with the first; the p-values of all rows of all of them are corrected together.
+    """Compare several runs with the first; the p-values of all rows are corrected together.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _compared(before: Run, after: Run, only: Sequence[gates.Selection], renames:
 
 
 def _selected(selection: gates.Selection, pair: tuple[Estimate, Estimate]) -> bool:
-    """Tell whether a pair is meant, by its place in the later run, or by that in the first where a name is another."""
+    """Tell whether a pair is selected, by its coordinates in the later run or, where renamed, in the first."""
     return any(gates.selects(selection, row) for row in reversed(pair))
 
 
@@ -166,7 +166,7 @@ def _paired(change: Change, records: Matching) -> Change:
 
 
 def _matching(before: Run, after: Run) -> Matching | str:
-    """Match the records of two runs, or return why not."""
+    """Match the records of two runs, or return the reason why they cannot be matched."""
     audit = before.report.audit
     pairing = pairing_of(audit)
     if pairing is None:
@@ -180,7 +180,7 @@ def _matching(before: Run, after: Run) -> Matching | str:
 
 
 def pairing_of(audit: str) -> Pairing | None:
-    """Return what an audit tells of its records; None where it tells nothing, or is not installed here."""
+    """Return the pairing of an audit's records; None where it declares none, or is not installed here."""
     try:
         spec = registry.find(audit)
     except InputError:
@@ -190,7 +190,7 @@ def pairing_of(audit: str) -> Pairing | None:
 
 
 def _hashes(report: Report) -> dict[str, list[str]]:
-    """Return what was read, by role; several files may have one role, such as the corpora of the languages."""
+    """Return the hashes of what was read, by role; several files may share a role, such as corpora of languages."""
     found: dict[str, list[str]] = {}
     for source in report.data:
         found.setdefault(source.role, []).append(source.sha256)
@@ -198,12 +198,13 @@ def _hashes(report: Report) -> dict[str, list[str]]:
 
 
 def differing(before: Report, after: Report) -> Differing:
-    """Return what else differs between the runs, so that a change is not laid to the model alone."""
+    """Return the other differences between the runs, so that a change is not blamed on the model alone."""
     subjects = [report.subject and report.subject.sha256 for report in (before, after)]
     hashes = [_hashes(report) for report in (before, after)]
     roles = sorted(hashes[0].keys() | hashes[1].keys())
     keys = sorted((before.settings.keys() | after.settings.keys()) - PLACES)
-    values = [(key, before.settings.get(key), after.settings.get(key)) for key in keys]
+    later = registry.later_defaults_of(before.audit)
+    values = [(key, *(report.settings.get(key, later.get(key)) for report in (before, after))) for key in keys]
     return Differing(
         model=subjects[0] != subjects[1],
         data=tuple(role for role in roles if hashes[0].get(role) != hashes[1].get(role)),
@@ -225,12 +226,12 @@ def _surroundings(before: Report, after: Report) -> tuple[tuple[str, str, str], 
 
 
 def same_run(before: Report, after: Report) -> bool:
-    """Tell whether two reports are of one run, or of equal ones, so that nothing can have changed."""
+    """Tell whether two reports are of the same or of equal runs, so that nothing can have changed."""
     return fingerprint_of(before) == fingerprint_of(after) and before.estimates == after.estimates
 
 
 def check_levels(before: Report, after: Report, *, where: str) -> None:
-    """Refuse two runs of which no change can be told: other audits, norms, or levels of their intervals.
+    """Refuse two runs that cannot be compared: other audits, norms, or levels of their intervals.
 
     Raises
     ------

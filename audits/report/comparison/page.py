@@ -19,7 +19,7 @@ ICONS = {"changed": "●", "unclear": "○", "same": "=", "no interval": "–"}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A change as the page shows it."""
+    """A row of the page: one change."""
 
     change: Change
     place: str
@@ -75,7 +75,7 @@ def _rows(changes: Sequence[Change]) -> list[Row]:
 
 
 def _axes(changes: Sequence[Change]) -> dict[str, Span]:
-    """Return an axis for each name that holds all of its changes, with zero in the middle."""
+    """Return an axis for each name that spans all of its changes, with zero in the middle."""
     reach: dict[str, float] = {}
     for row in changes:
         ends = row.difference or (row.moved,)
@@ -84,14 +84,14 @@ def _axes(changes: Sequence[Change]) -> dict[str, Span]:
 
 
 def _glyph(row: Change, axis: Span) -> Markup:
-    def place(value: float) -> str:
+    def position(value: float) -> str:
         return f"{6 + 128 * axis.share(value):.1f}"
 
     parts = [Markup('<line class="axis" x1="0" x2="140" y1="8" y2="8"/>')]
     parts.append(Markup('<line class="reference" x1="70" x2="70" y1="1" y2="15"/>'))
     if row.difference is not None:
-        ends = place(row.difference[1]), place(row.difference[2])
+        ends = position(row.difference[1]), position(row.difference[2])
         parts.append(Markup('<line class="interval" x1="{}" x2="{}" y1="8" y2="8"/>').format(*ends))
-    parts.append(Markup('<circle class="point" cx="{}" cy="8" r="4"/>').format(place(row.moved)))
+    parts.append(Markup('<circle class="point" cx="{}" cy="8" r="4"/>').format(position(row.moved)))
     frame = Markup('<svg class="glyph" viewBox="0 0 140 16" width="140" height="16" aria-hidden="true">{}</svg>')
     return frame.format(Markup("").join(parts))

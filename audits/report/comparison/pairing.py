@@ -1,4 +1,4 @@
-"""Did the same records come out otherwise? Rows of two runs matched by key, and the interval of what changed on them.
+"""Records of two runs matched by key, and intervals of the changes over the matched records.
 
 An estimate that is a ratio of two sums over records, or the area under a curve of scores, moves with each record by a
 known amount. The differences of these amounts between the runs, summed over the units that were sampled (speakers,
@@ -27,7 +27,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """A change over matched records: values before and after, the interval, p, records matched and met in either."""
+    """A change over matched records: both values, interval, p-value, and records matched and in either run."""
 
     values: tuple[float, float]
     difference: tuple[float, float, float]
@@ -54,11 +54,11 @@ class Matching:
 
     @property
     def matched(self) -> int:
-        """Records that both runs hold."""
+        """Number of records that both runs hold."""
         return len(self.units)
 
     def change(self, before: Estimate, after: Estimate) -> Paired | str:
-        """Return the change of an estimate over the matched records, or why it cannot be paired."""
+        """Return the change of an estimate over the matched records, or the reason why it cannot be paired."""
         first, second = self.before.parts(before), self.after.parts(after)
         if first is None or second is None or type(first) is not type(second):
             return NOT_OF_RECORDS
@@ -109,7 +109,7 @@ class Matching:
 def _sides(
     parts: Parts, units: Integers, moved: Floats, added: Floats, weights: Floats, dust: float
 ) -> list[Side] | str:
-    """Return the units of each sample with what they add, or why no spread can be told of them."""
+    """Return the units of each sample with their contributions, or the reason why their spread cannot be estimated."""
     apart = parts.sides()
     if len(apart) == 2 and np.intersect1d(units[apart[0]], units[apart[1]]).size:
         return "a unit holds members and others"
@@ -132,15 +132,15 @@ def _sides(
 
 
 def matched(reports: tuple[Report, Report], tables: tuple[Table, Table], pairing: Pairing) -> Matching | str:
-    """Match the records of two runs, or return why they cannot be matched."""
+    """Match the records of two runs, or return the reason why they cannot be matched."""
     keys, roles = [], []
-    told = [Rows(table.text, table.numbers, report.settings) for table, report in zip(tables, reports, strict=True)]
-    for run in told:
+    runs = [Rows(table.text, table.numbers, report.settings) for table, report in zip(tables, reports, strict=True)]
+    for run in runs:
         try:
             found, resting = pairing.keys(run)
         except KeyError as error:
             return f"there is no column {error} in the records of a run"
-        rows = {key: place for place, key in enumerate(found) if key is not None}
+        rows = {key: index for index, key in enumerate(found) if key is not None}
         if len(rows) < sum(key is not None for key in found):
             return "a record stands twice in the records of a run"
         keys.append(rows)
@@ -153,16 +153,16 @@ def matched(reports: tuple[Report, Report], tables: tuple[Table, Table], pairing
     common = [key for key in keys[0] if key in keys[1]]
     if not common:
         return "no record stands in both runs"
-    places = [np.array([rows[key] for key in common], dtype=np.int64) for rows in keys]
-    units = [np.asarray(pairing.units(run), dtype=object)[at] for run, at in zip(told, places, strict=True)]
+    indices = [np.array([rows[key] for key in common], dtype=np.int64) for rows in keys]
+    units = [np.asarray(pairing.units(run), dtype=object)[at] for run, at in zip(runs, indices, strict=True)]
     if (units[0] != units[1]).any():
         return "a record belongs to one unit in the first run, and to another in the second"
     for name in getattr(pairing, "ALIKE", ()):
         if all(name in table.text for table in tables):
-            cells = [table.text[name][at] for table, at in zip(tables, places, strict=True)]
+            cells = [table.text[name][at] for table, at in zip(tables, indices, strict=True)]
             if (cells[0] != cells[1]).any():
                 return f"records of one name have other {name} in the second run"
     known: dict[str, int] = {}
     codes = np.array([known.setdefault(unit, len(known)) for unit in units[0]], dtype=np.int64)
-    first, second = (Records(table, run, pairing, at, {}) for table, run, at in zip(tables, told, places, strict=True))
+    first, second = (Records(table, run, pairing, at, {}) for table, run, at in zip(tables, runs, indices, strict=True))
     return Matching(first, second, codes, (len(keys[0]) - len(common), len(keys[1]) - len(common)))

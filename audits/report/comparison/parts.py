@@ -1,4 +1,4 @@
-"""What an estimate is made of: numbers of the records of one run that an audit names, and how far each moves it."""
+"""The parts of an estimate: the numbers of each record of a run that make it up, and how far each moves it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -20,55 +20,55 @@ of a central difference is least."""
 
 
 class Parts(Protocol):
-    """What an estimate is made of, a row of numbers a record; NaN: the record has no part in it."""
+    """The parts of an estimate, a row of numbers per record; NaN where the record has no part in it."""
 
     def present(self) -> Bools:
-        """Return which records have a part, shape (records,)."""
+        """Return a mask of the records that have a part, shape (records,)."""
 
     def masked(self, rows: Bools) -> "Parts":
-        """Return the parts where only these records have one."""
+        """Return the parts restricted to these records."""
 
     def taken(self, rows: Integers | Bools) -> "Parts":
         """Return the parts of some of the records."""
 
     def value(self) -> float | None:
-        """Return the estimate; None where nothing is left of it."""
+        """Return the estimate; None where it is undefined."""
 
     def moves(self) -> Floats:
-        """Return how far each record moves the estimate to first order, zero where it has no part; they sum to zero."""
+        """Return the first-order influence of each record, zero where it has no part; they sum to zero."""
 
     def shares(self) -> Floats:
-        """Return the weight of each record; they sum to one over each of the sides."""
+        """Return the weight of each record; weights sum to one over each side."""
 
     def sides(self) -> list[Bools]:
-        """Return the records of each sample that was drawn by itself."""
+        """Return the records of each independently drawn sample."""
 
     def within_one(self) -> bool:
-        """Tell whether the estimate lies between zero and one whatever the records."""
+        """Tell whether the estimate always lies between zero and one."""
 
     def mismatch(self, other: "Parts") -> str:
-        """Return why records cannot be held against those of another run; empty where they can."""
+        """Return the reason why records cannot be paired with those of another run; empty where they can."""
 
 
 class _OneSample(ABC):
-    """What estimates over one sample share."""
+    """Base of the parts of estimates over one sample."""
 
     @abstractmethod
     def present(self) -> Bools:
-        """Return which records have a part, shape (records,)."""
+        """Return a mask of the records that have a part, shape (records,)."""
 
     def sides(self) -> list[Bools]:
-        """Return all records: they were drawn as one sample."""
+        """Return all records as one sample."""
         return [np.ones(len(self.present()), dtype=np.bool_)]
 
     def mismatch(self, other: Parts) -> str:
-        """Return that nothing stands in the way."""
+        """Return an empty reason: records of one sample can always be paired."""
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio(_OneSample):
-    """The sum of one number over the sum of another, such as errors over words; a mean has ones below.
+    """The sum of one number over the sum of another, such as errors over words; a mean divides by ones.
 
     Examples
     --------
@@ -81,12 +81,12 @@ class Ratio(_OneSample):
     under: Floats
 
     def present(self) -> Bools:
-        """Return which records have both numbers, and not both zero."""
+        """Return a mask of the records with both numbers, not both zero."""
         given = np.isfinite(self.over) & np.isfinite(self.under)
         return np.asarray(given & ((self.under != 0) | (self.over != 0)))
 
     def masked(self, rows: Bools) -> "Ratio":
-        """Return the parts where only these records have one."""
+        """Return the parts restricted to these records."""
         return Ratio(np.where(rows, self.over, np.nan), self.under)
 
     def taken(self, rows: Integers | Bools) -> "Ratio":
@@ -94,42 +94,42 @@ class Ratio(_OneSample):
         return Ratio(self.over[rows], self.under[rows])
 
     def value(self) -> float | None:
-        """Return the ratio; None where there is nothing below."""
+        """Return the ratio; None where the denominator is zero."""
         part = self.present()
         total = float(self.under[part].sum())
         return float(self.over[part].sum()) / total if total > 0 else None
 
     def moves(self) -> Floats:
-        """Return (over - value under) / total of each record."""
+        """Return (over - value x under) / total of each record."""
         part, found = self.present(), np.zeros(len(self.over))
         found[part] = (self.over[part] - (self.value() or 0.0) * self.under[part]) / self.under[part].sum()
         return found
 
     def shares(self) -> Floats:
-        """Return the share of each record in what is below."""
+        """Return the share of each record in the denominator."""
         part, found = self.present(), np.zeros(len(self.over))
         found[part] = self.under[part] / self.under[part].sum()
         return found
 
     def within_one(self) -> bool:
-        """Tell whether no record has more above than below."""
+        """Tell whether no record has a numerator above its denominator."""
         part = self.present()
         return bool(((self.over[part] >= 0) & (self.over[part] <= self.under[part])).all())
 
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """The area under the curve of scores that tell members (1) from others (0): two samples."""
+    """The area under the ROC curve of scores of members (1) and others (0), which are two samples."""
 
     scores: Floats
     member: Floats
 
     def present(self) -> Bools:
-        """Return which records have a score and a side."""
+        """Return a mask of the records with a score and a side."""
         return np.isfinite(self.scores) & np.isfinite(self.member)
 
     def masked(self, rows: Bools) -> "Area":
-        """Return the parts where only these records have one."""
+        """Return the parts restricted to these records."""
         return Area(np.where(rows, self.scores, np.nan), self.member)
 
     def taken(self, rows: Integers | Bools) -> "Area":
@@ -145,7 +145,7 @@ class Area:
         return float(area(self.scores[part], self.member[part] == 1).value)
 
     def moves(self) -> Floats:
-        """Return how far the score of each record lies from the area, over the number of its side."""
+        """Return the placement value of each record less the area, over the number of records of its side."""
         found, part = np.zeros(len(self.scores)), self.present()
         whole = area(self.scores[part], self.member[part] == 1)
         for rows, own in zip(self.sides(), (whole.of_members, whole.of_others), strict=True):
@@ -165,18 +165,18 @@ class Area:
         return [part & (self.member == 1), part & (self.member == 0)]
 
     def within_one(self) -> bool:
-        """Tell that an area does."""
+        """Return True: an area lies between zero and one."""
         return True
 
     def mismatch(self, other: Parts) -> str:
-        """Return that sides differ, where they do."""
+        """Return the reason where the sides of the records differ; empty where they agree."""
         alike = isinstance(other, Area) and np.array_equal(self.member, other.member)
         return "" if alike else "members of one run are non-members of the other"
 
 
 @dataclass(frozen=True, slots=True)
 class Smooth(_OneSample):
-    """Any smooth function of sums over records, such as a calibration error from sums within bins.
+    """A smooth function of sums over records, such as a calibration error from sums within bins.
 
     Each record moves it by the gradient at the sums times what the record adds beyond its share of them (the delta
     method). The gradient is taken by central differences, so that the function need only be smooth where it is.
@@ -206,11 +206,11 @@ class Smooth(_OneSample):
     bounded: bool = False
 
     def present(self) -> Bools:
-        """Return which records add to all sums."""
+        """Return a mask of the records with all numbers."""
         return np.asarray(np.isfinite(self.sums).all(axis=1))
 
     def masked(self, rows: Bools) -> "Smooth":
-        """Return the parts where only these records have one."""
+        """Return the parts restricted to these records."""
         return replace(self, sums=np.where(rows[:, None], self.sums, np.nan))
 
     def taken(self, rows: Integers | Bools) -> "Smooth":
@@ -228,7 +228,7 @@ class Smooth(_OneSample):
         return found if np.isfinite(found) else None
 
     def moves(self) -> Floats:
-        """Return the gradient times what each record adds beyond its share."""
+        """Return the gradient times the contribution of each record beyond its share."""
         part, found = self.present(), np.zeros(len(self.sums))
         whole = self.sums[part].sum(axis=0)
         found[part] = (self.sums[part] - self.shares()[part, None] * whole) @ self._gradient(whole)
@@ -253,13 +253,13 @@ class Smooth(_OneSample):
         return np.asarray(weights / weights.sum())
 
     def within_one(self) -> bool:
-        """Tell whether the audit says so."""
+        """Tell whether the audit declares the function to lie between zero and one."""
         return self.bounded
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The records of one run, as an audit reads them to say what an estimate is made of.
+    """The records of one run, as an audit reads them for the parts of an estimate.
 
     Parameters
     ----------
@@ -278,28 +278,28 @@ class Rows:
 
 
 class Pairing(Protocol):
-    """What an audit tells of its records.csv; the module `records` of its package has these functions.
+    """The pairing protocol: functions in the module `records` of an audit that describe its records.csv.
 
     Where an estimate has the coordinate `group`, records of other groups are left out for it by their attributes. A
     module may also hold `ALIKE`, names of columns that are equal in both runs where a key means the same record.
     """
 
     def keys(self, rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:
-        """Return what identifies each row, None where it is not used, and the roles of data that keys rest on.
+        """Return the key of each row (None where it is not used), and the roles of data that keys rest on.
 
         Row numbers mean the same records only where the data of these roles are the same files in both runs.
         """
 
     def units(self, rows: Rows) -> Sequence[str]:
-        """Return the unit that each row was sampled with, such as its speaker."""
+        """Return the sampled unit of each row, such as its speaker."""
 
     def parts(self, rows: Rows, name: str, where: Mapping[str, Coordinate]) -> Parts | None:
-        """Return what an estimate is made of, or None where records do not make it."""
+        """Return the parts of an estimate, or None where it is not made of records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The records of one run and the rows that the other run has too, in one order for both, shape (matched,)."""
+    """The records of one run, and its rows that the other run has too, in a common order, shape (matched,)."""
 
     table: Table
     rows: Rows
@@ -308,7 +308,7 @@ class Records:
     groups: dict[str, Bools | None]
 
     def parts(self, estimate: Estimate) -> Parts | None:
-        """Return what an estimate is made of; only records of its group have a part in it."""
+        """Return the parts of an estimate, restricted to the records of its group."""
         try:
             found = self.pairing.parts(self.rows, estimate.name, estimate.where)
         except (KeyError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Which values of the coordinates mean the same thing under another name, such as a system that was renamed?"""
+"""Coordinates that have another name in the other run, such as a system that was renamed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -25,8 +25,8 @@ def parse_matches(texts: Sequence[str], before: Report, later: Sequence[Report])
     old, new = _names([before]), _names(later)
     found: dict[str, str] = {}
     for text in texts:
-        places = [place for place, letter in enumerate(text) if letter == "="]
-        splits = [(text[:place].strip(), text[place + 1 :].strip()) for place in places]
+        positions = [position for position, letter in enumerate(text) if letter == "="]
+        splits = [(text[:position].strip(), text[position + 1 :].strip()) for position in positions]
         splits = [pair for pair in splits if pair[0] != pair[1]]
         if not splits:
             raise InputError(f"{text!r} is not OLD=NEW.", where=OPTION, hint="Such as --match asr-v1=asr-v2")
@@ -50,7 +50,7 @@ def parse_matches(texts: Sequence[str], before: Report, later: Sequence[Report])
 
 
 def _names(reports: Iterable[Report]) -> set[str]:
-    """Return what users named: metrics, kinds and the like are names of ours, and mean the same in every run."""
+    """Return the coordinates that users named; metrics, kinds and the like are our names, the same in every run."""
     rows = (row for report in reports for row in report.estimates)
     return {
         value
@@ -61,7 +61,7 @@ def _names(reports: Iterable[Report]) -> set[str]:
 
 
 def other_names(before: Report, after: Report, renames: Renames) -> list[tuple[str, list[str], list[str]]]:
-    """Return the named coordinates of which each run has values that the other lacks, with these values."""
+    """Return the user-named coordinates with values in each run that the other lacks, and these values."""
     found = []
     for key in NAMED:
         first = {str(row.where[key]) for row in before.estimates if key in row.where}

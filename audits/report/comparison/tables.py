@@ -1,4 +1,4 @@
-"""records.csv of a run, read with suspicion: columns as text and as numbers, each parsed once and only when asked."""
+"""records.csv of a run, read as untrusted input: columns as text or numbers, each parsed once when asked for."""
 
 import math
 import os
@@ -42,7 +42,7 @@ class Table:
         self.numbers: Mapping[str, Floats] = _Columns(columns, lambda cells, name: _numbers(cells, name, where))
 
     def is_level(self, name: str, level: str) -> NDArray[np.bool_]:
-        """Return which rows have this level of a column; many levels of one column are asked for."""
+        """Return a mask of the rows with this level of a column, from an index kept for further levels."""
         if name not in self._levels:
             known: dict[str, int] = {}
             codes = [known.setdefault(cell, len(known)) for cell in self.text[name]]
@@ -68,7 +68,7 @@ class _Columns(Mapping[str, Any]):
 
 
 def read_table(folder: Path) -> Table | str:
-    """Read records.csv of a run folder, or return why it is left alone: it is not there, or too large.
+    """Read records.csv of a run folder, or return the reason why not: it is missing, or too large.
 
     Raises
     ------
@@ -90,8 +90,8 @@ def read_table(folder: Path) -> Table | str:
     except OSError as error:
         raise InputError(f"The records cannot be read: {error}", where=str(file), hint=MADE_BY_MILES) from error
     except InputError as error:
-        said = f"The records cannot be read: {error.message}"
-        raise InputError(said, where=error.where, hint=MADE_BY_MILES) from error
+        message = f"The records cannot be read: {error.message}"
+        raise InputError(message, where=error.where, hint=MADE_BY_MILES) from error
     if len(set(head)) < len(head):
         raise InputError("Two columns have one name.", where=str(file), hint=MADE_BY_MILES)
     rows = len(columns[0]) if columns else 0
@@ -99,7 +99,7 @@ def read_table(folder: Path) -> Table | str:
 
 
 def _most_cells(file: Path) -> int:
-    """Count cells before one is made, the head included: too many where a text holds a comma, never too few."""
+    """Return an upper bound of the number of cells, header included, before any is made: a comma in a text counts."""
     cells = 1
     with file.open("rb") as opened:
         while data := opened.read(2**20):

@@ -1,4 +1,4 @@
-"""How does a comparison read? The same sentences and numbers in the terminal, on the page and in JSON."""
+"""Sentences and numbers of a comparison, the same in the terminal, on the page and in JSON."""
 
 import shlex
 from collections import Counter
@@ -23,7 +23,7 @@ MOST_NAMED = 3
 
 
 def heading(found: Comparison) -> str:
-    """Return what changed, in one sentence."""
+    """Return the heading: what changed, in one sentence."""
     rows = found.rows
     if not rows:
         return "No number whose change can be told stands in both runs: nothing is compared."
@@ -42,7 +42,7 @@ def heading(found: Comparison) -> str:
 
 
 def differences(found: Comparison) -> list[tuple[str, str]]:
-    """Return what the runs differ in besides their numbers: a word and what it is."""
+    """Return the differences between the runs besides their numbers, as pairs of a word and its text."""
     other = found.differing
     parts = []
     if found.renames:
@@ -58,13 +58,13 @@ def differences(found: Comparison) -> list[tuple[str, str]]:
         versions = (run.report.provenance.miles for run in (found.before, found.after))
         parts.append(("version of miles", " → ".join(versions)))
     if other.surroundings:
-        told = (f"{name} {_apart(old, new)}" for name, old, new in other.surroundings)
-        parts.append(("surroundings", ", ".join(told)))
+        texts = (f"{name} {_apart(old, new)}" for name, old, new in other.surroundings)
+        parts.append(("surroundings", ", ".join(texts)))
     return parts
 
 
 def _apart(old: object, new: object) -> str:
-    """Return two values, of long ones the part in which they differ.
+    """Return two values, long ones cut to the part in which they differ.
 
     >>> _apart(0.25, 0.5)
     '0.25 → 0.5'
@@ -82,8 +82,8 @@ def _apart(old: object, new: object) -> str:
 
 
 def _alike(one: str, other: str) -> int:
-    """Return with how many letters two texts begin alike."""
-    apart = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    """Return the length of the common beginning of two texts."""
+    apart = (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(apart, min(len(one), len(other)))
 
 
@@ -95,41 +95,41 @@ def _cut(text: str, first: int, last: int) -> str:
 
 
 def notes(found: Comparison) -> list[str]:
-    """Return what a reader must know of the changes: how they were made, and what has none."""
-    told = []
+    """Return the notes on the changes: how they were computed, and which estimates have none."""
+    lines = []
     if found.records is None:
-        told.append(f"No change is paired: {found.why}. Both runs are taken as independent.")
+        lines.append(f"No change is paired: {found.why}. Both runs are taken as independent.")
     else:
         both, first, second = found.records
-        told.append(f"Records: {both:,} in both runs, {first:,} in the first only, {second:,} in the second only.")
+        lines.append(f"Records: {both:,} in both runs, {first:,} in the first only, {second:,} in the second only.")
         if first or second:
-            told.append("Before and after of a paired change are over the records that both runs hold.")
+            lines.append("Before and after of a paired change are over the records that both runs hold.")
         reasons = Counter(row.why for row in found.rows if row.why and row.difference is not None)
-        told += [
+        lines += [
             f"{many(count, 'row rests', 'rows rest')} on the two intervals alone: {why}."
             for why, count in reasons.most_common()
         ]
     bare = sum(row.difference is None for row in found.rows)
     if bare:
-        told.append(f"{bare} of {len(found.rows)} changes have no interval: nothing can be said of them.")
+        lines.append(f"{bare} of {len(found.rows)} changes have no interval: nothing can be said of them.")
         reasons = Counter(row.why for row in found.rows if row.why and row.difference is None)
-        told += [f"{many(count, 'change has', 'changes have')} none: {why}." for why, count in reasons.items()]
+        lines += [f"{many(count, 'change has', 'changes have')} none: {why}." for why, count in reasons.items()]
     for run, rows in zip((found.before, found.after), found.alone, strict=True):
         if rows:
             named = "; ".join(f"{row.name} [{_where(key_of(row)[1])}]" for row in rows[:MOST_NAMED])
             more = "; ..." if len(rows) > MOST_NAMED else ""
-            told.append(f"In {run.name} only: {many(len(rows), 'estimate', 'estimates')} ({named}{more}).")
-    told += [_other_names(found, *names) for names in found.other_names]
+            lines.append(f"In {run.name} only: {many(len(rows), 'estimate', 'estimates')} ({named}{more}).")
+    lines += [_other_names(found, *names) for names in found.other_names]
     inputs = {source.path for run in (found.before, found.after) for source in run.report.data}
     inputs |= {run.report.subject.path for run in (found.before, found.after) if run.report.subject}
     # Which file was audited is the model or its data, and told as that.
     if any(name != "seed" and not inputs >= {str(old), str(new)} for name, old, new in found.differing.settings):
-        told.append("The settings differ: where they change what is measured, a change is not one of the model.")
-    return told
+        lines.append("The settings differ: where they change what is measured, a change is not one of the model.")
+    return lines
 
 
 def _other_names(found: Comparison, key: str, gone: Sequence[str], come: Sequence[str]) -> str:
-    """Say that a coordinate has other names in each run, and how to take two of them for one."""
+    """Return the note that a coordinate has other names in each run, and how to match two of them."""
     runs = ((found.before, gone), (found.after, come))
     text = " and ".join(
         f"{', '.join(names[:MOST_NAMED])}{', ...' if len(names) > MOST_NAMED else ''} in {run.name} only"
@@ -140,7 +140,7 @@ def _other_names(found: Comparison, key: str, gone: Sequence[str], come: Sequenc
 
 
 def basis(row: Change) -> str:
-    """Return what an interval rests on."""
+    """Return the basis of an interval, in words."""
     if row.difference is None:
         return "no interval"
     if row.exact:
@@ -152,7 +152,7 @@ def basis(row: Change) -> str:
 
 
 def paired(row: Change) -> str:
-    """Return how many of the records are in both runs, for a narrow column."""
+    """Return the number of records in both runs, for a narrow column."""
     if row.matched is None:
         return basis(row) if row.exact else "no"
     return "{:,}/{:,}".format(*row.matched)

@@ -1,4 +1,4 @@
-"""Where else can a report be read? The forms into which `miles export` puts one, and what each of them takes."""
+"""The targets of `miles export`, and the options that each of them takes."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -8,7 +8,7 @@ from probes.core.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A form of a report: its name, what it is for, and the options of `miles export` that it knows."""
+    """A target of `miles export`: its name, its purpose, and the options that it takes."""
 
     name: str
     summary: str
@@ -30,7 +30,7 @@ TARGETS = (
 
 
 def find(name: str, given: tuple[str, ...] = ()) -> Target:
-    """Return a target by its name; `given` are the options that were used, all of which it must know.
+    """Return a target by its name, which must take all the options that were `given`.
 
     Raises
     ------

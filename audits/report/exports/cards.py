@@ -1,4 +1,4 @@
-"""How does a section get into a model card that is there already, with all that is not ours as it is?
+"""Merging our section and results into an existing model card, with everything else left as it is.
 
 Only the block `model-index` of the front matter and the text between our markers change.
 """
@@ -24,7 +24,7 @@ _KEY = re.compile(r"""(["']?)model-index\1[ \t]*:""")
 
 
 def front_matter(report: Report, result: Json | None, name: str | None = None) -> tuple[str, str | None]:
-    """Return the front matter of a card that holds nothing else, and the model's name in it.
+    """Return the front matter of a new card, and the model's name in it.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def front_matter(report: Report, result: Json | None, name: str | None = None) -
 def merge(
     card: str, report: Report, result: Json | None, section: str, name: str | None = None
 ) -> tuple[str, str | None]:
-    """Return a card with the results and the section of this audit, in the place of those that it held.
+    """Return a card with the results and the section of this audit in place of its earlier ones.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def merge(
     owner = None if result is None else _owner(index, report, name)
     new = _front(old, held, _merged(index, report, result, owner))
     head = _fenced(new) if new or found else ""
-    whole = head + _placed(body, section, model_card.markers(report))
+    whole = head + _with_section(body, section, model_card.markers(report))
     return whole.replace("\n", ending), owner
 
 
@@ -82,7 +82,7 @@ def _fenced(text: str) -> str:
 
 
 def _front(old: str, held: dict[str, Any], index: list[Any]) -> str:
-    """Replace the block of the results; where it cannot be cut out of the text, all keys are written anew."""
+    """Replace the block of the results; where it cannot be cut out of the text, rewrite all keys."""
     wanted = {**held, INDEX: index}
     if not index:
         wanted.pop(INDEX)
@@ -124,7 +124,7 @@ def _models(held: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _owner(held: list[dict[str, Any]], report: Report, name: str | None) -> str:
-    """Return under whose name the results go: nobody's numbers may stand under the name of another model."""
+    """Return the name of the model that the results belong to; they must not go under that of another model."""
     own = model_card.model_name(report)
     if name is not None:
         return name
@@ -156,15 +156,15 @@ def _name(model: Mapping[str, Any]) -> str:
 
 
 def _merged(held: list[dict[str, Any]], report: Report, result: Json | None, owner: str | None) -> list[Any]:
-    """Return the index with our results in the place of those of this audit, everybody else's as they were."""
+    """Return the index with the results of this audit replaced by ours, and all others unchanged."""
     models = [_without(model, report) for model in held]
     new = []
     if result:
-        place = next((place for place, model in enumerate(models) if _name(model) == owner), None)
-        if place is None:
+        index = next((index for index, model in enumerate(models) if _name(model) == owner), None)
+        if index is None:
             new = [{"name": owner, "results": [result]}]
         else:
-            models[place] = {**models[place], "results": [*(models[place].get("results") or ()), result]}
+            models[index] = {**models[index], "results": [*(models[index].get("results") or ()), result]}
     # A model that held our results alone goes with them; one that never held any stays.
     return [model for model, before in zip(models, held, strict=True) if model is before or model["results"]] + new
 
@@ -185,10 +185,10 @@ def _is_ours(result: Any, report: Report) -> bool:
 
 
 def _replaced(text: str, index: list[Any]) -> str:
-    """Return YAML with the lines of its key model-index replaced, or with the block at its end."""
+    """Return YAML with the lines of its key model-index replaced, or with the block appended."""
     # Not splitlines, which cuts at characters that may stand within a value.
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
-    start = next((place for place, line in enumerate(lines) if _KEY.match(line)), len(lines))
+    start = next((at for at, line in enumerate(lines) if _KEY.match(line)), len(lines))
     end = start + 1
     while end < len(lines) and lines[end][:1] in (" ", "\t", "-", "#", "\n"):
         end += 1
@@ -199,10 +199,10 @@ def _replaced(text: str, index: list[Any]) -> str:
 
 
 def _rewritten(text: str, index: list[Any]) -> str:
-    """Return YAML written anew with each scalar as it stood: `no`, 12:30:45 and 0123 mean something else to YAML."""
+    """Return YAML rewritten with each scalar as it was: `no`, 12:30:45 and 0123 mean something else to YAML."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     ((key, value),) = yaml.compose(_dump(index), Loader=yaml.SafeLoader).value
-    before = [place for place, (one, _) in enumerate(root.value) if one.value == INDEX]
+    before = [at for at, (one, _) in enumerate(root.value) if one.value == INDEX]
     pairs = [pair for pair in root.value if pair[0].value != INDEX]
     if index:
         pairs.insert(before[0] if before else len(pairs), (key, value))
@@ -218,7 +218,7 @@ def _written(value: Mapping[str, Any]) -> str:
     return str(yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, width=float("inf")))
 
 
-def _placed(body: str, section: str, markers: tuple[str, str]) -> str:
+def _with_section(body: str, section: str, markers: tuple[str, str]) -> str:
     begin, end = markers
     counts = body.count(begin), body.count(end)
     if counts == (0, 0):

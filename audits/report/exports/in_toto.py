@@ -1,4 +1,4 @@
-"""What was tested, on what, and how did it end? A report as an in-toto statement that others may sign.
+"""A report as an in-toto statement of test results that others may sign.
 
 Source: in-toto Attestation Framework, Statement v1 and the predicate Test Result v0.1.
 """
@@ -27,7 +27,7 @@ WARNING = ("medium", "high")
 
 
 def plain_hashes(report: Report) -> frozenset[str]:
-    """Return those hashes of a report that a file, where the report says that it lies, has still as a whole."""
+    """Return the hashes of a report that still are those of whole files at the paths that it names."""
     named = [(one.path, one.sha256) for one in (report.subject, *report.data) if one is not None]
     return frozenset(held for path, held in named if _has(path, held))
 
@@ -42,7 +42,7 @@ def _has(path: str, held: str) -> bool:
 
 
 def to_in_toto(report: Report, digest: str, plain: Collection[str] = ()) -> str:
-    """Return the statement as JSON. Equal reports and files give equal bytes.
+    """Return the statement as JSON; equal reports and files give equal bytes.
 
     Parameters
     ----------
@@ -144,10 +144,10 @@ def _found(finding: Finding) -> str:
 
 
 def _unique(names: Iterable[str]) -> list[str]:
-    """Number the names that come again, so that no test hides another."""
-    met: Counter[str] = Counter()
+    """Number repeated names, so that no test hides another."""
+    seen: Counter[str] = Counter()
     found = []
     for name in names:
-        met[name] += 1
-        found.append(name if met[name] == 1 else f"{name} #{met[name]}")
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
     return found

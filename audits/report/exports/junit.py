@@ -1,10 +1,10 @@
-"""Does the pipeline turn red where a gate failed? The gates of a report as test cases in JUnit's XML."""
+"""The gates of a report as test cases in JUnit's XML, so that a failed gate fails the pipeline."""
 
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
 
 from audits.core.gates import abridged, breaking, counted_findings
-from audits.core.numbers import described, placed
+from audits.core.numbers import coordinates, described
 from audits.core.records import GateResult, Report
 from audits.report.exports.wording import line, named, plain
 from audits.report.pages import content
@@ -37,7 +37,7 @@ def to_junit(report: Report) -> str:
     if not report.gates:
         case = ET.SubElement(suite, "testcase", classname=plain(report.audit), name="no gates")
         ET.SubElement(case, "skipped", message=NO_GATES)
-    ET.SubElement(suite, "system-out").text = plain("\n".join(_told(report)))
+    ET.SubElement(suite, "system-out").text = plain("\n".join(_output(report)))
     ET.indent(root)
     text = ET.tostring(root, encoding="us-ascii", xml_declaration=False).decode("ascii")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
@@ -77,14 +77,14 @@ def _rows(report: Report, rows: Sequence[int]) -> str:
     return "\n".join(lines)
 
 
-def _told(report: Report) -> Iterator[str]:
+def _output(report: Report) -> Iterator[str]:
     for finding in content.findings(report):
         yield f"{content.MARKS[finding.severity][1]}: {line(finding.statement)}"
     if not report.findings:
         yield "No findings."
     for warning in report.warnings[:MOST_WARNINGS]:
-        place = f" ({line(placed(warning.where))})" if warning.where else ""
-        yield f"Warning {line(warning.id)}: {line(warning.message)}{place}"
+        where = f" ({line(coordinates(warning.where))})" if warning.where else ""
+        yield f"Warning {line(warning.id)}: {line(warning.message)}{where}"
     if len(report.warnings) > MOST_WARNINGS:
         yield f"and {len(report.warnings) - MOST_WARNINGS} more warnings in report.json"
     judged = {row for gate in report.gates for row in gate.rows}

@@ -1,4 +1,4 @@
-"""Where among other runs does an audit stand? A report as a run in a tracking store of MLflow."""
+"""A report as a run in a tracking store of MLflow."""
 
 import hashlib
 import json
@@ -51,7 +51,7 @@ class _Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
-    """What became of an export: the run, whether it is new, and what of the report it holds."""
+    """The result of an export: the run, whether it is new, and what it holds of the report."""
 
     run: str
     is_new: bool
@@ -95,9 +95,9 @@ def log(report: Report, file: Path, *, store: str | None, experiment: str, force
         address = _address(store)
         try:
             client = MlflowClient(tracking_uri=address)
-            place = _experiment(client, experiment)
-            _check_files(client, address, place)
-            return _log(client, report, place, _Files(file, records), force)
+            experiment_id = _experiment(client, experiment)
+            _check_files(client, address, experiment_id)
+            return _log(client, report, experiment_id, _Files(file, records), force)
         except (mlflow.exceptions.MlflowException, ImportError) as error:
             raise InputError(
                 f"MLflow cannot use the store: {_shown(line(error))[:300]}",
@@ -108,7 +108,7 @@ def log(report: Report, file: Path, *, store: str | None, experiment: str, force
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """Let MLflow tell nobody anything while it is in use."""
+    """Disable the telemetry of MLflow while it is in use."""
     changed = {**{name: os.environ.get(name, value) for name, value in _PATIENCE.items()}, **_ENVIRONMENT}
     before = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
@@ -123,7 +123,7 @@ def _environment() -> Iterator[None]:
 
 
 def _address(given: str | None) -> str:
-    """Return the address of the store; one on another machine only where it was given by word."""
+    """Return the address of the store; one on another machine only where it was given explicitly."""
     usual = os.environ.get("MLFLOW_TRACKING_URI") or STORE
     address = given or usual
     scheme = address.partition(":")[0] if ":" in address else ""
@@ -139,31 +139,31 @@ def _address(given: str | None) -> str:
 
 
 def _shown(address: str) -> str:
-    """Return an address without the password that it may hold."""
+    """Return an address without its password."""
     return re.sub(r"//[^/@\s]*@", "//***@", address)
 
 
-def _log(client: Any, report: Report, place: str, files: _Files, force: bool) -> Logged:
+def _log(client: Any, report: Report, experiment_id: str, files: _Files, force: bool) -> Logged:
     digest = hashlib.sha256(files.report.read_bytes()).hexdigest()
     start, end = _times(report)
     if not force:
-        held = client.search_runs([place], filter_string=f"tags.`{MARK}` = '{digest}'", max_results=1)
+        held = client.search_runs([experiment_id], filter_string=f"tags.`{MARK}` = '{digest}'", max_results=1)
         if held:
             return Logged(run=held[0].info.run_id, is_new=False)
     name = f"{line(report.audit)} {content.identity(report)}"
-    run = client.create_run(place, start_time=start, run_name=name).info.run_id
+    run = client.create_run(experiment_id, start_time=start, run_name=name).info.run_id
     try:
-        told = _fill(client, run, report, files, end)
+        logged = _fill(client, run, report, files, end)
         client.set_tag(run, MARK, digest)
         client.set_terminated(run, "FINISHED", end_time=end)
     except BaseException:
         client.delete_run(run)
         raise
-    return told
+    return logged
 
 
 def _times(report: Report) -> tuple[int, int]:
-    """Return when the audit began and ended, in milliseconds."""
+    """Return start and end of the audit, in milliseconds."""
     try:
         end = int(1000 * datetime.fromisoformat(report.created).timestamp())
     except (ValueError, OverflowError) as error:
@@ -195,8 +195,8 @@ def _check_files(client: Any, address: str, experiment: str) -> None:
     scheme = urlsplit(address).scheme
     if scheme != "file" and not scheme.startswith("sqlite"):
         return
-    told = str(client.get_experiment(experiment).artifact_location)
-    files = get_local_path_or_none(told)
+    location = str(client.get_experiment(experiment).artifact_location)
+    files = get_local_path_or_none(location)
     inside = files is not None
     if scheme == "file" and files is not None:
         root = Path(os.path.realpath(local_file_uri_to_path(address)))
@@ -204,7 +204,7 @@ def _check_files(client: Any, address: str, experiment: str) -> None:
         inside = all(Path(os.path.realpath(path)).is_relative_to(root) for path in (files, root / experiment))
     if not inside:
         raise InputError(
-            f"The files of this experiment go elsewhere: {_shown(line(told))[:300]}",
+            f"The files of this experiment go elsewhere: {_shown(line(location))[:300]}",
             where=f"--tracking-uri {_shown(address)}",
             hint="Give another --experiment, or another store: this one sends them out of its folder.",
         )
@@ -261,7 +261,7 @@ def _tags(report: Report) -> Mapping[str, str]:
 
 
 def _found(report: Report, files: _Files) -> tuple[list[tuple[Path, str | None]], list[str]]:
-    """Return the files of the run with their folders in the store, and what is not there.
+    """Return the files of the run with their folders in the store, and those that are missing.
 
     Beside a file of another name may stand anything. No link is followed: it could lead anywhere.
     """
@@ -279,7 +279,7 @@ def _found(report: Report, files: _Files) -> tuple[list[tuple[Path, str | None]]
 
 
 def metrics(estimates: Sequence[Estimate]) -> list[tuple[str, float]]:
-    """Return the numbers of the estimates under keys that MLflow takes: the value, and the ends of its interval.
+    """Return the estimates as metrics under keys that MLflow accepts: values and ends of intervals.
 
     Two estimates never share a key, and a key does not depend on the order of the estimates.
 
@@ -302,23 +302,23 @@ def _key(row: Estimate) -> str:
 
 
 def _safe(value: object) -> str:
-    """Return a part of a key; a point stays in numbers only, since it separates the parts."""
+    """Return a part of a key; a point stays only in numbers, since it separates the parts."""
     text = line(f"{value:.6g}" if isinstance(value, float) else value)
     kept = r"[^A-Za-z0-9_.-]" if re.fullmatch(r"-?\d+(\.\d+)?(e[-+]?\d+)?", text) else r"[^A-Za-z0-9_-]"
     return re.sub(kept, "_", text) or "_"
 
 
 def _distinct(keys: Sequence[tuple[str, str]]) -> list[str]:
-    """Return a key for each pair of a key and what it stands for; keys that meet or are long get a hash of that."""
+    """Return a distinct key for each pair of a key and its meaning; equal or long keys get a hash of the meaning."""
     # Some file systems do not tell capitals from small letters.
     shared = Counter(key.lower() for key, _ in keys)
-    met: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
     found = []
     for key, whole in keys:
         if shared[key.lower()] > 1 or len(key) > MOST_KEY:
             mark = hashlib.sha256(whole.encode()).hexdigest()[:12]
-            met[mark] += 1
-            again = f"_{met[mark]}" if met[mark] > 1 else ""
+            seen[mark] += 1
+            again = f"_{seen[mark]}" if seen[mark] > 1 else ""
             key = f"{key[:MOST_KEY]}.h{mark}{again}"
         found.append(key)
     return found

@@ -1,4 +1,4 @@
-"""What should stand about an audit in the card of a model? A section in Markdown, and results for `model-index`.
+"""A report as a section of a model card in Markdown, and as results for `model-index`.
 
 Source: Hugging Face, the model card's metadata (model-index).
 """
@@ -22,7 +22,7 @@ MOST_EVIDENCE = 4
 
 
 def section(report: Report, only: Sequence[str] = ()) -> str:
-    """Return the section, between markers by which it is found again.
+    """Return the section, between markers that identify it.
 
     Raises
     ------
@@ -51,14 +51,14 @@ def markers(report: Report) -> tuple[str, str]:
 
 
 def result(report: Report, only: Sequence[str] = ()) -> Json | None:
-    """Return the entry of `model-index` for the estimates that were chosen; None where there are none.
+    """Return the entry of `model-index` for the chosen estimates; None where there are none.
 
     Raises
     ------
     InputError
         Where a selection of `only` cannot be read or selects nothing.
     """
-    rows = [report.estimates[place] for place in chosen(report, only)]
+    rows = [report.estimates[index] for index in chosen(report, only)]
     if not rows:
         return None
     return {
@@ -74,7 +74,7 @@ def task_name(report: Report) -> str:
 
 
 def model_name(report: Report) -> str | None:
-    """Return the last part of the model's path; None where the run names no model: data are none."""
+    """Return the last part of the model's path; None where the run audited data."""
     return line(PurePath(report.subject.path).name) or None if report.subject else None
 
 
@@ -121,21 +121,21 @@ def _found(report: Report) -> Iterator[str]:
         yield "Nothing was found that the estimates would carry."
     for finding in content.findings(report):
         icon, word = content.MARKS[finding.severity]
-        said = [f"**{icon} {word}.** {escaped(finding.statement)}"]
-        shown = [report.estimates[place] for place in finding.evidence[:MOST_EVIDENCE]]
+        parts = [f"**{icon} {word}.** {escaped(finding.statement)}"]
+        shown = [report.estimates[index] for index in finding.evidence[:MOST_EVIDENCE]]
         lines = [f"- {code(named(row.name, row.where))}: {escaped(described(row))}" for row in shown]
         if len(finding.evidence) > MOST_EVIDENCE:
             lines.append(f"- and {len(finding.evidence) - MOST_EVIDENCE} more in report.json")
-        yield "\n\n".join([*said, "\n".join(lines)] if lines else said)
+        yield "\n\n".join([*parts, "\n".join(lines)] if lines else parts)
 
 
-def _estimates(report: Report, places: Sequence[int]) -> Iterator[str]:
+def _estimates(report: Report, indices: Sequence[int]) -> Iterator[str]:
     yield "### Estimates"
-    if places:
-        rows = [report.estimates[place] for place in places[:MOST_ROWS]]
+    if indices:
+        rows = [report.estimates[index] for index in indices[:MOST_ROWS]]
         yield "\n".join(["| estimate | value | interval | n | method |", "| --- | ---: | ---: | ---: | --- |"]
                         + [_cells(row) for row in rows])  # fmt: skip
-    shown = min(len(places), MOST_ROWS)
+    shown = min(len(indices), MOST_ROWS)
     yield f"{shown} of {len(report.estimates):,} estimates; report.json holds them all. Rates are fractions."
 
 
@@ -173,6 +173,6 @@ def _again(report: Report) -> Iterator[str]:
 
 
 def _fenced(text: str) -> str:
-    """Return a line as a block of code, which after a list no indentation makes: the line would belong to its item."""
+    """Return a line as a fenced block of code, since an indented one after a list would belong to its item."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{fence}\n{text}\n{fence}"

@@ -1,4 +1,4 @@
-"""How are a row, its interval and a text of others written where no page of miles shows them?"""
+"""Rows, intervals and foreign text as plain text, for exports that no page of miles shows."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,24 +24,24 @@ def plain(text: str) -> str:
 
 
 def line(text: object) -> str:
-    """Return text of others as one plain line."""
+    """Return foreign text as one plain line."""
     return plain(" ".join(str(text).split()))
 
 
 def named(name: str, where: Mapping[str, Coordinate]) -> str:
-    """Return a row as a gate would select it.
+    """Return the selection of a row, as in a gate.
 
     Examples
     --------
     >>> named("gap", {"layer": 3, "by": "accent"})
     'gap[by=accent,layer=3]'
     """
-    place = ",".join(f"{key}={coordinate(value)}" for key, value in sorted(where.items()))
-    return line(f"{name}[{place}]" if place else name)
+    conditions = ",".join(f"{key}={coordinate(value)}" for key, value in sorted(where.items()))
+    return line(f"{name}[{conditions}]" if conditions else name)
 
 
 def ends(estimate: Estimate) -> dict[str, float]:
-    """Return the ends of an interval by name; a lower bound has no upper end, only what could have been proved.
+    """Return the ends of an interval by name; the upper one of a lower bound is `provable`.
 
     Examples
     --------
@@ -56,13 +56,13 @@ def ends(estimate: Estimate) -> dict[str, float]:
 
 
 def carrying(report: Report) -> list[int]:
-    """Return the places of the estimates on which findings and gates rest, those of the findings first."""
+    """Return the indices of the estimates that findings and gates rest on, those of the findings first."""
     judged = [row for gate in report.gates for row in gate.rows]
     return list(dict.fromkeys([*content.cited(report), *judged]))
 
 
 def chosen(report: Report, only: Sequence[str]) -> list[int]:
-    """Return the places of the estimates that `--only` selects, or of those that carry findings and gates.
+    """Return the indices of the estimates that `--only` selects, or of those that findings and gates rest on.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def chosen(report: Report, only: Sequence[str]) -> list[int]:
     found = []
     for text in only:
         selection = gates.parse_selection(text, where="--only")
-        rows = [place for place, row in enumerate(report.estimates) if gates.selects(selection, row)]
+        rows = [index for index, row in enumerate(report.estimates) if gates.selects(selection, row)]
         if not rows:
             hint = gates.nearest(selection, report.estimates)
             raise InputError(f"{text!r} selects no estimate of this run.", where="--only", hint=hint)

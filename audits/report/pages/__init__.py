@@ -1,4 +1,4 @@
-"""How does a report become something to read? report.md, report.html and the figures, from the report alone."""
+"""The pages of a run: report.md, report.html and the figures, made from the report alone."""
 
 from pathlib import Path
 

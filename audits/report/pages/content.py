@@ -1,4 +1,4 @@
-"""What stands in a report, in which order and in which words, whatever it is shown as.
+"""The content of a report, its order and its words, whatever the page it is shown on.
 
 Markdown, page and terminal all take their parts from here: head, findings, coverage, tables and warnings.
 """
@@ -63,7 +63,7 @@ MOST_LISTED, MOST_COLUMNS, MOST_LETTERS = 20, 8, 400
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a figure shows in part, in full: titles of columns, which of them hold numbers, and cells as words."""
+    """The full table behind a figure: titles of columns, which of them hold numbers, and cells as words."""
 
     titles: tuple[str, ...]
     numbers: tuple[bool, ...]
@@ -72,7 +72,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """All estimates of one name: the name in words, the keys of their coordinates and their rows in the report."""
+    """All estimates of one name: the name in words, the keys of their coordinates, and their indices in the report."""
 
     name: str
     label: str
@@ -82,20 +82,20 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Warnings of one kind, which mostly differ only in what they are about."""
+    """Warnings of one kind, which mostly differ only in their coordinates."""
 
     id: str
     warnings: tuple[Warning, ...]
 
 
 def canonical(report: Report) -> Report:
-    """Return the report as it would be read from report.json, so that both give the same pages."""
+    """Return the report as if read from report.json, so that both give the same pages."""
     declared = {row.name: row.measure for row in report.estimates}
     return Report.from_json(json.loads(json.dumps(report.to_json(), sort_keys=True)), declared)
 
 
 def identity(report: Report) -> str:
-    """Return eight hexadecimal digits that equal runs share."""
+    """Return a hash of eight hexadecimal digits that is the same for equal runs."""
     plain = report.to_json()
     # Not what the names mean: a label that is worded anew makes no other run.
     kept = {key: value for key, value in plain.items() if key not in ("created", "provenance", "measures")}
@@ -127,13 +127,13 @@ def findings(report: Report) -> list[Finding]:
 
 
 def cited(report: Report) -> list[int]:
-    """Return the places of the estimates on which the findings rest, in the order of the findings."""
-    met = (index for finding in findings(report) for index in finding.evidence)
-    return [index for index in dict.fromkeys(met) if index < len(report.estimates)]
+    """Return the indices of the estimates that the findings rest on, in the order of the findings."""
+    indices = (index for finding in findings(report) for index in finding.evidence)
+    return [index for index in dict.fromkeys(indices) if index < len(report.estimates)]
 
 
 def broken(report: Report, gate: GateResult) -> list[str]:
-    """Return why a gate failed: the first findings or estimates that made it, in words; nothing for one that passed."""
+    """Return the first findings or estimates that made a gate fail, in words; none where it passed."""
     if gate.outcome == "pass":
         return []
     counted = counted_findings(gate.expression, report.findings)
@@ -150,7 +150,7 @@ def broken(report: Report, gate: GateResult) -> list[str]:
 
 
 def seconds(report: Report) -> float:
-    """Return how long the audit took; its phases are parts of the total, where that is told."""
+    """Return the seconds that the audit took: the total where it is recorded, else the sum of its phases."""
     spent = report.provenance.seconds
     return float(spent["total"] if "total" in spent else sum(spent.values()))
 
@@ -171,7 +171,7 @@ def asked(report: Report) -> list[tuple[str, str]]:
 
 
 def setting(value: object) -> str:
-    """Return the value of an option as one writes it on the command line."""
+    """Return the value of an option as on the command line."""
     if isinstance(value, list | tuple):
         return ", ".join(setting(item) for item in value)
     if isinstance(value, bool) or value is None:
@@ -180,24 +180,24 @@ def setting(value: object) -> str:
 
 
 def method_page(report: Report) -> str:
-    """Return where the documentation tells how this audit measures."""
+    """Return the address of the documentation of the audit's method."""
     return registry.page(report.audit) or f"the documentation of {report.audit}"
 
 
 def calibration_page(report: Report) -> str:
-    """Return where the documentation tells how often intervals and findings of a built-in audit hold; else empty."""
+    """Return the address of a built-in audit's page on calibration; empty for other audits."""
     page = registry.page(report.audit)
     return f"{page}#calibration" if page else ""
 
 
 def tables(report: Report) -> list[Table]:
-    """Group the estimates by name; the coordinates that vary least stand first in each table."""
-    places: dict[str, list[int]] = defaultdict(list)
+    """Group the estimates by name; the coordinates that vary least come first in each table."""
+    by_name: dict[str, list[int]] = defaultdict(list)
     for index, estimate in enumerate(report.estimates):
-        places[estimate.name].append(index)
+        by_name[estimate.name].append(index)
     return [
         Table(name, report.estimates[rows[0]].measure.label, _keys(report, rows), tuple(rows))
-        for name, rows in places.items()
+        for name, rows in by_name.items()
     ]
 
 
@@ -210,7 +210,7 @@ def _keys(report: Report, rows: list[int]) -> tuple[str, ...]:
 
 
 def limits(report: Report) -> dict[int, list[Warning]]:
-    """Return, by place of the estimate, the warnings whose coordinates all hold for it."""
+    """Return the warnings whose coordinates all hold for an estimate, by its index."""
     about: dict[tuple[str, Coordinate], list[Warning]] = defaultdict(list)
     for warning in report.warnings:
         if warning.where:
@@ -226,7 +226,7 @@ def limits(report: Report) -> dict[int, list[Warning]]:
 
 
 def notices(report: Report) -> list[Notice]:
-    """Group the warnings by what kind they are, in the order in which the kinds come up."""
+    """Group the warnings by kind, in order of appearance."""
     kinds: dict[str, list[Warning]] = defaultdict(list)
     for warning in report.warnings:
         kinds[warning.id].append(warning)
@@ -234,7 +234,7 @@ def notices(report: Report) -> list[Notice]:
 
 
 def listing(figure: Figure) -> Listing | None:
-    """Return the list that travels in a figure's specification, or None.
+    """Return the full table inside a figure's specification, or None.
 
     It stands under usermeta, miles, table: columns as pairs of a key and a title, and rows. The figure may come from a
     file that somebody wrote by hand: what does not fit is left out.
@@ -259,7 +259,7 @@ def listing(figure: Figure) -> Listing | None:
 
 
 def chart(figure: Figure) -> Json:
-    """Return a figure's specification without what only travels in it."""
+    """Return a figure's specification without the full table in it."""
     return {key: value for key, value in figure.spec.items() if key != "usermeta"}
 
 
@@ -271,7 +271,7 @@ def _is_cell(value: object) -> bool:
 
 
 def _column(values: Sequence[str | float | None]) -> tuple[bool, list[str]]:
-    """Return whether a column holds numbers, and its cells; numbers that are not all whole have two decimals."""
+    """Return whether a column holds numbers, and its cells as text; numbers not all whole have two decimals."""
     amounts = [value for value in values if isinstance(value, int | float)]
     places = 0 if all(float(value).is_integer() for value in amounts) else 2
     words = [
@@ -285,7 +285,7 @@ def _cut(text: str) -> str:
 
 
 def people(report: Report) -> tuple[str, list[tuple[str, int]]]:
-    """Return what was counted per group and how many, for groups of one attribute."""
+    """Return the counted unit and its number by group, for groups of one attribute."""
     # A row that compares the group with others, as a test and a difference do, counts those too.
     grouped = [
         row
@@ -307,7 +307,7 @@ def people(report: Report) -> tuple[str, list[tuple[str, int]]]:
 
 
 def label(estimate: Estimate) -> str:
-    """Return one estimate's coordinates in words, without their keys, for a narrow place.
+    """Return the coordinates of an estimate in words without their keys, for a narrow column.
 
     Examples
     --------
@@ -330,5 +330,5 @@ def label(estimate: Estimate) -> str:
 
 
 def _bare(text: str) -> bool:
-    """Tell whether a value says nothing without its key."""
+    """Tell whether a value is meaningless without its key."""
     return text.lstrip("-").replace(".", "", 1).isdigit() or text in ("yes", "no", "all", "head")

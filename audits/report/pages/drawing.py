@@ -1,4 +1,4 @@
-"""Charts become pictures in a contained child: the library that draws runs whatever a specification asks it to.
+"""Charts rendered in a contained child process, since the library runs whatever a specification asks it to.
 
 The child is started with the first chart and draws those that follow, so that its start is paid once.
 """
@@ -65,7 +65,7 @@ def _end() -> None:
 
 
 class Drawer:
-    """The library that draws, in the child. It says what goes wrong inside a chart on stderr alone, so that is read."""
+    """The rendering library in the child; its errors inside a chart reach stderr alone, so that is read."""
 
     def __init__(self) -> None:
         self._log, end = os.pipe()

@@ -1,4 +1,4 @@
-"""How do the charts of a report become pictures? Vega-Lite to SVG and PNG, with nothing fetched from anywhere.
+"""The charts of a report as SVG and PNG, rendered from Vega-Lite with nothing fetched from anywhere.
 
 The page draws the same specifications live under the same `CONFIG`, so that a figure looks alike in a paper.
 """
@@ -36,7 +36,7 @@ _ASIDE = re.compile(r"""\s(?:aria-[a-z]+|role|class|xmlns(?::xlink)?)="[^"]*\"""
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One figure as a file-ready SVG and a PNG of twice its size."""
+    """One figure as an SVG for a file and a PNG of twice its size."""
 
     svg: str
     png: bytes
@@ -54,7 +54,7 @@ def draw(report: Report) -> dict[str, Picture]:
 
 
 def sized(spec: Json, width: int = WIDTH) -> Json:
-    """Return a specification whose width is named in pixels, in all its panels."""
+    """Return a specification with its width in pixels, in all panels."""
     if "facet" in spec and isinstance(spec.get("spec"), dict):
         named = spec.get("columns")
         columns = named if isinstance(named, int) and named > 0 else 1
@@ -68,9 +68,9 @@ def sized(spec: Json, width: int = WIDTH) -> Json:
 
 
 def for_page(svg: str) -> str:
-    """Return an SVG to put into a page: no ground of its own, no spoken labels, coordinates to the hundredth."""
+    """Return an SVG for a page: no background, no ARIA labels, coordinates to the hundredth."""
     bare = _ASIDE.sub("", svg.replace(PAPER, ""))
-    return _NUMBER.sub(lambda met: f"{float(met[0]):.2f}".rstrip("0").rstrip("."), bare)
+    return _NUMBER.sub(lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), bare)
 
 
 def _picture(spec: Json, name: str) -> Picture:
@@ -86,16 +86,16 @@ def _picture(spec: Json, name: str) -> Picture:
 
 def _refused(why: str, name: str) -> InputError:
     # The library adds which of its lines were at work, each with "at" before it.
-    said = " ".join(why.split("\n    at ", 1)[0].split())
+    reason = " ".join(why.split("\n    at ", 1)[0].split())
     return InputError(
-        f"The chart cannot be drawn: {said[:200]}",
+        f"The chart cannot be drawn: {reason[:200]}",
         where=f"figure {name}",
         hint="Its specification must be Vega-Lite with its data inside.",
     )
 
 
 def _check_size(spec: Json, name: str) -> None:
-    """Refuse a chart of more pixels or values than anybody can look at."""
+    """Refuse a chart with too many pixels or values."""
     left: list[Any] = [spec]
     values = 0
     while left:
@@ -116,7 +116,7 @@ def _check_size(spec: Json, name: str) -> None:
 
 
 def _steps(sequence: Json) -> int:
-    """Return how many numbers a generator of a sequence makes."""
+    """Return the number of values that a sequence generator makes."""
     start, stop, step = (sequence.get(key, usual) for key, usual in (("start", 0), ("stop", 0), ("step", 1)))
     if not all(isinstance(number, int | float) for number in (start, stop, step)) or not step:
         return 0
@@ -135,10 +135,10 @@ def _drawable(value: Any) -> Any:
 
 
 def _renamed(svg: str, name: str) -> str:
-    """Number the names inside an SVG from its figure: the library counts on from one chart to the next."""
-    met: dict[str, str] = {}
+    """Renumber the names inside an SVG per figure, since the library counts on from one chart to the next."""
+    names: dict[str, str] = {}
 
     def rename(found: re.Match[str]) -> str:
-        return found[1] + met.setdefault(found[2], f"{name}-{len(met)}")
+        return found[1] + names.setdefault(found[2], f"{name}-{len(names)}")
 
     return _IDENTIFIER.sub(rename, svg)

@@ -1,4 +1,4 @@
-"""How does an interval look in one line? A point, its two ends and the value it is held against, on one axis.
+"""Glyphs: an interval in one line, with its point, both ends and the reference on one axis.
 
 Drawn as characters for the terminal and Markdown, and as a small SVG for the page. What a number is held
 against comes from the report: the limit of a gate, else equality for a difference, else everyone.
@@ -23,7 +23,7 @@ LIMIT = re.compile(r"(?:<=|>=|==|!=|<|>)\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The value that a number is held against, and what it is."""
+    """The reference value of a number, with its name."""
 
     value: float
     name: str
@@ -43,12 +43,12 @@ class Span:
     high: float
 
     def share(self, value: float) -> float:
-        """Return how far along the axis a value lies, from 0 to 1."""
+        """Return the position of a value on the axis, from 0 to 1."""
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
 
 def reference(report: Report, index: int) -> Reference | None:
-    """Return what the estimate at `index` is held against, or None where the report names nothing."""
+    """Return the reference of the estimate at `index`, or None where the report has none."""
     estimate = report.estimates[index]
     for gate in report.gates:
         limit = LIMIT.search(gate.expression[-MOST_LETTERS:])
@@ -65,7 +65,7 @@ def reference(report: Report, index: int) -> Reference | None:
 
 
 def equality(estimate: Estimate) -> Reference | None:
-    """Return the value at which a number of this measure says that nothing was found.
+    """Return the neutral value of an estimate (no gap, no change) as a reference; None where it has none.
 
     Examples
     --------
@@ -79,16 +79,16 @@ def equality(estimate: Estimate) -> Reference | None:
 
 
 def scale_of(estimate: Estimate) -> tuple[Coordinate, ...]:
-    """Return what two estimates must share to be drawn on one axis."""
+    """Return the key that two estimates must share to be drawn on one axis."""
     return (estimate.name, *(estimate.where.get(key, "") for key in estimate.measure.apart))
 
 
 def span(estimates: Iterable[Estimate], references: Iterable[Reference | None] = ()) -> Span:
-    """Return an axis on which all the intervals and references fit."""
-    met = [reference.value for reference in references if reference is not None]
+    """Return an axis that spans all intervals and references."""
+    values = [reference.value for reference in references if reference is not None]
     for estimate in estimates:
-        met += [end for end in (estimate.value, estimate.low, estimate.high) if end is not None]
-    low, high = min(met, default=0.0), max(met, default=1.0)
+        values += [end for end in (estimate.value, estimate.low, estimate.high) if end is not None]
+    low, high = min(values, default=0.0), max(values, default=1.0)
     if low == high:
         low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
     return Span(low, high)
@@ -104,41 +104,41 @@ def text_glyph(estimate: Estimate, axis: Span, *, against: Reference | None = No
     '|··├──●──┤···'
     """
 
-    def place(value: float) -> int:
+    def cell(value: float) -> int:
         return round(axis.share(value) * (width - 1))
 
     cells = ["·"] * width
     if against is not None:
-        cells[place(against.value)] = "|"
+        cells[cell(against.value)] = "|"
     if estimate.low is not None and estimate.high is not None:
-        left, right = place(estimate.low), place(estimate.high)
+        left, right = cell(estimate.low), cell(estimate.high)
         cells[left : right + 1] = ["─"] * (right + 1 - left)
         cells[left], cells[right] = "├", "┤"
-        if against is not None and left < place(against.value) < right:
-            cells[place(against.value)] = "┼"
-    cells[place(estimate.value)] = "●"
+        if against is not None and left < cell(against.value) < right:
+            cells[cell(against.value)] = "┼"
+    cells[cell(estimate.value)] = "●"
     return "".join(cells)
 
 
 def svg_glyph(estimate: Estimate, against: Reference | None) -> Markup:
-    """Draw one estimate on an axis of its own, with the ends and the reference labelled."""
+    """Draw one estimate as SVG on an axis of its own, with the ends and the reference labelled."""
     axis = span([estimate], [against])
 
-    def place(value: float) -> float:
+    def pixel(value: float) -> float:
         return round(MARGIN + axis.share(value) * (WIDTH - 2 * MARGIN), 1)
 
     places = decimals(estimate)
-    middle = place(estimate.value)
+    middle = pixel(estimate.value)
     parts = [Markup('<line class="axis" x1="0" y1="16" x2="{}" y2="16"/>').format(WIDTH)]
     labels: list[tuple[float, str]] = []
     if against is not None:
-        at = place(against.value)
+        at = pixel(against.value)
         parts.append(Markup('<line class="reference" x1="{0}" y1="3" x2="{0}" y2="29"/>').format(at))
         value = written(against.value, places) if against.name == "everyone" else f"{against.value:g}"
         labels.append((at, value if against.name in ("none", "equal") else f"{against.name} {value}"))
     texts = ends(estimate)
     if texts is not None and estimate.low is not None and estimate.high is not None:
-        sides = place(estimate.low), place(estimate.high)
+        sides = pixel(estimate.low), pixel(estimate.high)
         parts.append(Markup('<line class="interval" x1="{}" y1="16" x2="{}" y2="16"/>').format(*sides))
         labels += zip(sides, texts, strict=True)
     parts.append(Markup('<circle class="point" cx="{}" cy="16" r="5"/>').format(middle))
@@ -148,7 +148,7 @@ def svg_glyph(estimate: Estimate, against: Reference | None) -> Markup:
 
 
 def _labels(labels: list[tuple[float, str]]) -> list[Markup]:
-    """Write the labels under the axis, the reference first; one that would touch another is left out."""
+    """Return the labels under the axis, the reference first; one that would touch another is left out."""
     taken: list[tuple[float, float]] = []
     drawn = []
     for at, text in labels:

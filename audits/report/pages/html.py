@@ -1,4 +1,4 @@
-"""How does a report become one page that opens anywhere, offline, and can be signed?
+"""report.html: one page that opens anywhere, offline, and can be signed.
 
 Everything is inside the file: style, one script bundle, the charts and the numbers. A content policy in the head
 lets the browser run these two scripts and nothing else, and fetch nothing.
@@ -94,18 +94,18 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
 
 
 def _data(report: Report, live: frozenset[str], room: int) -> Json:
-    charts = [_chart(place, figure) for place, figure in enumerate(report.figures) if figure.file in live]
+    charts = [_chart(index, figure) for index, figure in enumerate(report.figures) if figure.file in live]
     # 200: the keys and brackets around the three parts.
     left = room - len(inlined(charts)) - len(inlined(CONFIG)) - 200
     return {"config": CONFIG, "figures": charts, "tables": fitting_tables(report, left)}
 
 
-def _chart(place: int, figure: Figure) -> Json:
-    return {"at": f"chart-{place}", "spec": content.chart(figure)}
+def _chart(index: int, figure: Figure) -> Json:
+    return {"at": f"chart-{index}", "spec": content.chart(figure)}
 
 
 def _within(sizes: Mapping[str, int], room: int) -> frozenset[str]:
-    """Return the names that fit into `room` when the smallest go first."""
+    """Return the names that fit into `room` bytes, the smallest first."""
     kept = []
     for name, size in sorted(sizes.items(), key=lambda item: (item[1], item[0])):
         room -= size
@@ -116,23 +116,23 @@ def _within(sizes: Mapping[str, int], room: int) -> frozenset[str]:
 
 
 def _weight(listing: content.Listing) -> int:
-    """Return about how many bytes a list takes on the page, where titles stand beside each cell."""
+    """Return the approximate bytes of a table on the page, where titles stand beside each cell."""
     cells = [cell for row in listing.rows for cell in (*row, *listing.titles)]
     return sum(len(escape(cell).encode()) + 40 for cell in cells)
 
 
 def _found(report: Report, finding: Finding, limits: Mapping[int, list[Warning]]) -> Json:
     """Return a finding with its glyph, its numbers and the warnings that limit them."""
-    places = [index for index in finding.evidence if index < len(report.estimates)]
-    estimates = [report.estimates[index] for index in places]
-    notes = dict.fromkeys(warning.message for index in places for warning in limits.get(index, ()))
+    indices = [index for index in finding.evidence if index < len(report.estimates)]
+    estimates = [report.estimates[index] for index in indices]
+    notes = dict.fromkeys(warning.message for index in indices for warning in limits.get(index, ()))
     icon, word = content.MARKS[finding.severity]
     return {
         "severity": finding.severity,
         "icon": icon,
         "word": word,
         "statement": finding.statement,
-        "glyph": svg_glyph(estimates[0], reference(report, places[0])) if places else "",
+        "glyph": svg_glyph(estimates[0], reference(report, indices[0])) if indices else "",
         "proofs": [_proof(estimate) for estimate in estimates[:MOST_EVIDENCE]],
         "more": max(0, len(estimates) - MOST_EVIDENCE),
         "notes": list(notes),

@@ -1,4 +1,4 @@
-"""How does a report read in a pull request or a wiki? The same document as the page, as Markdown."""
+"""report.md: the same document as the page, in Markdown for a pull request or a wiki."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from audits.core.gates import abridged
-from audits.core.numbers import coordinate, counted, described, levelled, placed, point
+from audits.core.numbers import coordinate, coordinates, counted, described, levelled, point
 from audits.core.records import Coordinate, Report
 from audits.report.pages import content
 from audits.report.pages.glyphs import Span, equality, reference, scale_of, span, text_glyph
@@ -35,7 +35,7 @@ def to_markdown(report: Report) -> str:
 
 
 def escaped(text: object) -> str:
-    r"""Return text of others as Markdown that shows it as it is.
+    r"""Escape foreign text, so that Markdown shows it as it is.
 
     Examples
     --------
@@ -86,8 +86,8 @@ def _found(report: Report) -> Iterable[str]:
         for index in finding.evidence[:4]:
             estimate, against = report.estimates[index], reference(report, index)
             glyph = text_glyph(estimate, span([estimate], [against]), against=against)
-            place = escaped(content.label(estimate))
-            lines.append(f"- {code(estimate.name)} {place}: `{glyph}` {escaped(described(estimate))}")
+            where = escaped(content.label(estimate))
+            lines.append(f"- {code(estimate.name)} {where}: `{glyph}` {escaped(described(estimate))}")
         if len(finding.evidence) > 4:
             lines.append(f"- and {len(finding.evidence) - 4} more in report.json")
         yield lines[0] + ("\n\n" + "\n".join(lines[1:]) if lines[1:] else "")
@@ -126,7 +126,7 @@ def _figures(report: Report) -> Iterable[str]:
         found = content.listing(figure)
         if found is not None:
             rows = [[escaped(cell) for cell in row] for row in found.rows]
-            right = [place for place, number in enumerate(found.numbers) if number]
+            right = [column for column, number in enumerate(found.numbers) if number]
             yield _table([escaped(title) for title in found.titles], rows, right=right)
 
 
@@ -178,15 +178,15 @@ def _limits(report: Report) -> Iterable[str]:
     if report.limitations:
         yield "\n".join(f"- {escaped(line)}" for line in report.limitations)
     for notice in content.notices(report):
-        lines = [_warning(warning.message, placed(warning.where)) for warning in notice.warnings]
+        lines = [_warning(warning.message, coordinates(warning.where)) for warning in notice.warnings]
         shown = lines[:MOST_WARNINGS]
         if len(lines) > len(shown):
             shown.append(f"- and {len(lines) - len(shown)} more of this kind in report.json")
         yield f"Warning {code(notice.id)}:\n\n" + "\n".join(shown)
 
 
-def _warning(message: str, place: str) -> str:
-    return f"- {escaped(message)}" + (f" ({escaped(place)})" if place else "")
+def _warning(message: str, where: str) -> str:
+    return f"- {escaped(message)}" + (f" ({escaped(where)})" if where else "")
 
 
 def _provenance(report: Report) -> Iterable[str]:
@@ -219,5 +219,5 @@ def _rest(total: int) -> Iterable[str]:
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int]) -> str:
-    rule = ["---:" if place in right else "---" for place in range(len(titles))]
+    rule = ["---:" if column in right else "---" for column in range(len(titles))]
     return "\n".join("| " + " | ".join(row) + " |" for row in (titles, rule, *rows))

@@ -1,4 +1,4 @@
-"""What does every page of miles share, so that it opens from disk and asks nobody for anything?
+"""Style, scripts and content policy that every page shares, so that it opens from disk and requests nothing.
 
 One style, the switch between light and dark, and a content policy that admits the scripts of the page by their hashes.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 @cache
 def beside(package: str, name: str) -> str:
-    """Return the text of a file that lies in a package."""
+    """Return the text of a file of a package."""
     return (files(package) / name).read_text(encoding="utf-8")
 
 
@@ -22,13 +22,13 @@ def style() -> str:
 
 
 def script(package: str, name: str) -> str:
-    """Return a page's own script, behind that of the switch between light and dark."""
+    """Return a page's own script, after that of the light and dark switch."""
     return beside("audits.report.pages", "theme.js") + beside(package, name)
 
 
 @cache
 def template(package: str, name: str) -> Any:
-    """Return a template in which everything is escaped that is not marked as safe."""
+    """Return a template that escapes everything not marked as safe."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -38,7 +38,7 @@ def template(package: str, name: str) -> Any:
 
 
 def policy(*scripts: str, evaluated: bool = False) -> str:
-    """Return a content policy that admits these scripts by their hashes, and no request at all.
+    """Return a content security policy that allows these scripts by their hashes, and no request.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How do twenty thousand estimates fit into one page? As columns of whole numbers, once, drawn by the page's script.
+"""Tables of estimates packed as columns of whole numbers, so that twenty thousand rows fit into one page.
 
 Every number travels as an integer with its count of decimals, rounded by the same rule as everywhere else, so that
 the script shows the very digits that Markdown and terminal show.
@@ -19,7 +19,7 @@ LARGEST = 2**53
 
 
 def packed_tables(report: Report, most: int) -> list[Json]:
-    """Return the tables for the page, each with at most `most` rows and its true count."""
+    """Return the tables for the page, each with at most `most` rows and its full count."""
     limits = content.limits(report)
     return [_table(report, table, limits, most) for table in content.tables(report)]
 
@@ -35,7 +35,7 @@ def fitting_tables(report: Report, room: int) -> list[Json]:
 
 
 def inlined(value: Any) -> str:
-    r"""Return JSON that may stand inside a script element: nothing in it can close the element.
+    r"""Return JSON that is safe inside a script element: nothing in it can close the element.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def inlined(value: Any) -> str:
 
 
 def pack(column: Sequence[Any]) -> Any:
-    """Return a column as one value, as runs, or as it is, whichever is shortest.
+    """Encode a column as one value, as runs, or unchanged, whichever is shortest.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def pack(column: Sequence[Any]) -> Any:
 
 
 class _Codes:
-    """Numbers given to texts in the order in which they come up."""
+    """Codes of texts, numbered in order of appearance."""
 
     def __init__(self) -> None:
         self.known: dict[Any, int] = {}
@@ -82,28 +82,28 @@ def _table(report: Report, table: Table, limits: dict[int, list[Warning]], most:
     estimates = [report.estimates[index] for index in rows]
     notes, methods, units, levels = _Codes(), _Codes(), _Codes(), _Codes()
     scales, sayings = _Codes(), _Codes()
-    said = [tuple(notes(warning.message) for warning in limits.get(index, ())) for index in rows]
+    note_codes = [tuple(notes(warning.message) for warning in limits.get(index, ())) for index in rows]
     faint = [int(any(warning.id == content.SMALL for warning in limits.get(index, ()))) for index in rows]
-    odd = {place: _odd(row) for place, row in enumerate(estimates) if _is_odd(row)}
-    whole = [[0, None, None] if place in odd else _whole(row) for place, row in enumerate(estimates)]
+    exceptions = {index: _exception(row) for index, row in enumerate(estimates) if _is_exception(row)}
+    whole = [[0, None, None] if index in exceptions else _whole(row) for index, row in enumerate(estimates)]
     packed = {
         "name": table.name,
         "count": len(table.rows),
         "rows": len(rows),
         "keys": list(table.keys),
         "where": [_coordinates(estimates, key) for key in table.keys],
-        "decimals": pack([0 if place in odd else decimals(row) for place, row in enumerate(estimates)]),
+        "decimals": pack([0 if index in exceptions else decimals(row) for index, row in enumerate(estimates)]),
         "value": pack([numbers[0] for numbers in whole]),
         "below": pack([numbers[1] for numbers in whole]),
         "above": pack([numbers[2] for numbers in whole]),
-        "odd": odd,
+        "odd": exceptions,
         "exact": pack([int(row.method == "exact") for row in estimates]),
         "n": pack([row.n for row in estimates]),
         "method": pack([methods(row.method) for row in estimates]),
         "unit": pack([units(row.unit) for row in estimates]),
         "level": pack([levels(_level(row)) for row in estimates]),
         "faint": pack(faint),
-        "notes": pack([sayings(codes) for codes in said]),
+        "notes": pack([sayings(codes) for codes in note_codes]),
         "scale": pack([scales(scale_of(row)) for row in estimates]),
     }
     names = {"methods": list(methods.known), "units": list(units.known), "levels": list(levels.known)}
@@ -126,7 +126,7 @@ def _coordinates(estimates: Iterable[Estimate], key: str) -> Json:
 
 
 def _whole(row: Estimate) -> list[int | None]:
-    """Return the value and how far its ends lie below and above it, in units of its last decimal."""
+    """Return the value and the distances to its ends, as integers in units of the last decimal."""
     scale = 10 ** decimals(row)
     value, low, high = (
         # Rounded as decimals first, as the text is: multiplied before, a half may fall to the other side.
@@ -138,8 +138,8 @@ def _whole(row: Estimate) -> list[int | None]:
     return [value, value - low, high - value]
 
 
-def _is_odd(row: Estimate) -> bool:
-    """Tell whether a script would write a row otherwise: bounds, and numbers beyond what its whole numbers hold."""
+def _is_exception(row: Estimate) -> bool:
+    """Tell whether the script would write a row differently: bounds, and numbers beyond its integers."""
     if not is_rounded(row):
         return True
     ends = [abs(number) for number in (row.value, row.low, row.high) if number is not None]
@@ -147,11 +147,11 @@ def _is_odd(row: Estimate) -> bool:
 
 
 def _level(row: Estimate) -> str:
-    """Return the level of a row, also of one without an interval: it must not break up a column of one level."""
+    """Return the level of a row, also without an interval, lest it break up a run of one level."""
     return level_of(row) if row.low is not None else percent(row.level)
 
 
-def _odd(row: Estimate) -> list[Any]:
+def _exception(row: Estimate) -> list[Any]:
     return [row.value, row.low, row.high, point(row), interval(row)]
 
 

@@ -1,4 +1,4 @@
-"""What does somebody at the terminal need? The findings, the numbers that carry them, and what to do next.
+"""The summary at the terminal: the findings, the numbers that carry them, and a next command.
 
 Returns something for rich to print; colour is left to the console, which knows about NO_COLOR and pipes.
 """
@@ -77,7 +77,7 @@ def _gate(expression: str, outcome: str) -> "Text":
 
 
 def _estimates(report: Report, width: int) -> "RenderableType":
-    """Set label, glyph and number side by side; estimates that measure the same share an axis."""
+    """Return lines of label, glyph and number; estimates of the same measure share an axis."""
     from rich.table import Table
     from rich.text import Text
 
@@ -114,10 +114,10 @@ def _line(word: str, text: str) -> "Text":
 
 
 def _next(folder: Path) -> str:
-    """Return the command worth running next: hold another run against this one."""
+    """Return the command to run next: a comparison with another run."""
     return f"miles compare {shlex.quote(str(folder))} OTHER_RUN"
 
 
 def _clean(text: str) -> str:
-    """Drop control characters, so that a group's name cannot steer the terminal."""
+    """Remove control characters, so that a group's name cannot steer the terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

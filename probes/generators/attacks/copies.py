@@ -1,4 +1,4 @@
-"""Which points do samples repeat: in every number, or so nearly that nothing else comes as near?"""
+"""Find points that samples copy, exactly or so nearly that nothing else comes as near."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ NEAR = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Copied:
-    """Points that samples repeat, and samples that repeat points, by one measure of what a copy is.
+    """Points that are copied and samples that are copies, by one definition of a copy.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Copies:
-    """Copies in every float32 number, and near ones with them; `radius` is the distance up to which one is near."""
+    """Exact copies, in every float32 number, and near ones, which include them; `radius` is the largest distance."""
 
     exact: Copied
     near: Copied
@@ -45,7 +45,7 @@ class Copies:
 def find_copies(
     points: PointSet, member: Bools, samples: PointSet, squared: Floats, *, progress: Progress | None = None
 ) -> Copies:
-    """Look which points, members and others, are repeated by a sample.
+    """Find the points, members and others, that a sample copies.
 
     Near is within `NEAR` of the median, over the others, of the distance to the nearest sample: others show how near
     samples come to points that nothing was learnt from, so that no scale of the data has to be known.
@@ -72,7 +72,7 @@ def find_copies(
 
 
 def _within(samples: PointSet, points: PointSet, chosen: Bools, limit: float, progress: Progress | None) -> Bools:
-    """Tell which samples have one of the chosen points as near as the limit."""
+    """Return which samples have one of the chosen points within the limit."""
     if not chosen.any():
         return np.zeros(len(samples), dtype=np.bool_)
     taken = points.take(np.flatnonzero(chosen))

@@ -1,4 +1,4 @@
-"""How does a diffusion model's network take each of many points: like one that it was trained on, or like a stranger?
+"""Score many points by attacks on a diffusion model's network, in chunks that are cached.
 
 Points go through in chunks, and a chunk is the unit of the cache: a killed run goes on with the first missing one.
 Noise depends on a point's index alone, so that scores of several models can be set against each other.
@@ -43,7 +43,7 @@ class _Score(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An attack by its name, at a timestep from 0 to T - 1."""
+    """The name of an attack, and a timestep from 0 to T - 1."""
 
     attack: str
     timestep: int
@@ -54,7 +54,7 @@ class Attack:
     """An attack on a denoiser, all of whose scores are higher for a likely member.
 
     `evaluations(timestep, T, draws)` counts the network's passes for one point, a gradient of the loss as one a draw;
-    `noisy` tells whether it draws noise; `fractions` are its default timesteps as shares of T; `version` changes when
+    `noisy` says whether it draws noise; `fractions` are its default timesteps as shares of T; `version` changes when
     scores do.
     """
 
@@ -155,9 +155,9 @@ def score_denoiser(
     Parameters
     ----------
     points
-        (n, *shape); a set of images is put to the network as 2x - 1, an array as it stands.
+        (n, *shape); a set of images is put to the network as 2x - 1, an array as it is.
     seed, indices
-        Which noise a point meets: that of its index, by default its place. Members, non-members and shadow models
+        The index decides which noise a point gets, by default its position. Members, non-members and shadow models
         share a seed; points of different sets need indices of their own.
     draws
         Noises per point and timestep, where the attack draws any.
@@ -169,19 +169,19 @@ def score_denoiser(
     Raises
     ------
     InputError
-        Where a request cannot be met, points are not of the network's shape, or it gives numbers that are not finite.
+        Where a request is not possible, points are not of the network's shape, or it gives numbers that are not finite.
     IncompleteError
         Where the device runs out of memory.
     """
     _check(denoiser, points, requests)
-    places = np.arange(len(points), dtype=np.int64) if indices is None else indices
+    numbers = np.arange(len(points), dtype=np.int64) if indices is None else indices
     found = {request: np.empty(len(points), dtype=np.float64) for request in requests}
-    with progress.phase(label, len(points), "points") as advance, _placed(denoiser, device) as placed:
-        target = Target(denoiser=placed, batch=batch, device=device, dtype=dtype)
+    with progress.phase(label, len(points), "points") as advance, _on_device(denoiser, device) as moved:
+        target = Target(denoiser=moved, batch=batch, device=device, dtype=dtype)
         for start in range(0, len(points), CHUNK):
             part = slice(start, min(start + CHUNK, len(points)))
             x = _block(points, part)
-            chunk = Points(x=torch.from_numpy(x), indices=places[part], seed=seed, draws=draws)
+            chunk = Points(x=torch.from_numpy(x), indices=numbers[part], seed=seed, draws=draws)
             for request, scores in _chunk(target, chunk, list(found), cache).items():
                 found[request][part] = scores
             advance(len(x))
@@ -209,7 +209,7 @@ def _check(denoiser: Denoiser, points: PointSet | NDArray[np.float32], requests:
 
 
 def check_requests(requests: Sequence[Request], steps: int) -> None:
-    """Look whether attacks can be made at their timesteps, in a schedule of `steps`.
+    """Refuse attacks whose timesteps are not possible in a schedule of `steps`.
 
     Raises
     ------
@@ -218,7 +218,7 @@ def check_requests(requests: Sequence[Request], steps: int) -> None:
     """
     for request in requests:
         _attack(request.attack)
-        # SecMI needs a step to come from and one to go on to.
+        # SecMI needs a step before and a step after.
         beside = stride(steps) if request.attack == "secmi" else 0
         lowest, highest = min(1, beside), steps - 1 - beside
         if not lowest <= request.timestep <= highest:
@@ -230,7 +230,7 @@ def check_requests(requests: Sequence[Request], steps: int) -> None:
 
 
 @contextmanager
-def _placed(denoiser: Denoiser, device: str) -> Iterator[Denoiser]:
+def _on_device(denoiser: Denoiser, device: str) -> Iterator[Denoiser]:
     """Yield the denoiser on a device, its network in evaluation mode; the caller's network is left as it was."""
     if device != "cpu":
         module: nn.Module = deepcopy(denoiser.module).to(device).eval()
@@ -251,19 +251,19 @@ def _block(points: PointSet | NDArray[np.float32], part: slice) -> NDArray[np.fl
         x = 2 * block - 1 if points.pixels else block
     else:
         x = points[part]
-    # A copy: what lies in a file is not ours to write to, and torch takes nothing else.
+    # A copy, since mapped files are read-only and torch wants writable arrays.
     x = np.array(x, dtype=np.float32)
     bad = ~np.isfinite(x).reshape(len(x), -1).all(axis=1)
     if bad.any():
-        met = f"Point {part.start + int(bad.argmax())} holds a number that is not finite."
-        raise InputError(met, where="points", hint="Mend the point, or leave it out.")
+        message = f"Point {part.start + int(bad.argmax())} holds a number that is not finite."
+        raise InputError(message, where="points", hint="Mend the point, or leave it out.")
     return x
 
 
 def _chunk(
     target: Target, points: Points, requests: Sequence[Request], cache: Cache | None
 ) -> dict[Request, NDArray[np.float64]]:
-    """Return the scores of a chunk of points, those that the cache has from there."""
+    """Return the scores of a chunk of points, from the cache where it has them."""
     keys = {request: _key(target, points, request) for request in requests}
     found: dict[Request, NDArray[np.float64]] = {}
     for request, key in keys.items():
@@ -286,7 +286,7 @@ def _key(target: Target, points: Points, request: Request) -> dict[str, object]:
     content = hashlib.sha256(f"{tuple(points.x.shape)} ".encode())
     content.update(points.x.numpy().data)
     chance: list[object] = []
-    # Without noise, other seeds, draws and places find the same entry.
+    # An attack without noise has the same entry for all seeds, draws and indices.
     if attack.noisy:
         content.update(np.ascontiguousarray(points.indices).data)
         chance = [points.seed, points.draws, version("numpy")]
@@ -301,7 +301,7 @@ def _key(target: Target, points: Points, request: Request) -> dict[str, object]:
 
 
 def _scores(target: Target, points: Points, name: str, steps: Sequence[int]) -> Tensor:
-    """Return scores (steps, points), working on as many points together as memory is meant for."""
+    """Return scores (steps, points), in batches that fit the memory limit."""
     versions = points.draws + 2 * FLUCTUATIONS
     together = max(1, min(target.batch, _HELD // (versions * points.x[0].numel())))
     parts = []

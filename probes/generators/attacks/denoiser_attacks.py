@@ -1,4 +1,4 @@
-"""What tells a point that a diffusion model was trained on from another, when its network can be asked?
+"""Membership attacks on a diffusion model whose network can be called.
 
 Every attack here takes points and steps and gives a score per point, higher for a likely member. Losses are mean
 squared errors of the predicted noise over the coordinates of a point.
@@ -39,7 +39,7 @@ _HELD_GRADIENTS = 2**25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A denoiser as attacks ask it: in batches, and never answered with anything but finite numbers.
+    """A denoiser as attacks call it: in batches, with a refusal of outputs that are not finite.
 
     `batch` is the largest number of rows that pass the network together; its weights are on `device`.
     """
@@ -60,7 +60,7 @@ class Target:
             Where the device runs out of memory.
         """
         times = torch.tensor(steps, dtype=torch.int64)
-        with self.asked(len(x)), torch.no_grad():
+        with self.network_calls(len(x)), torch.no_grad():
             parts = [
                 self.denoiser.epsilon(rows, part.to(x.device))
                 for rows, part in zip(x.split(self.batch), times.split(self.batch), strict=True)
@@ -70,8 +70,8 @@ class Target:
         return noise
 
     @contextmanager
-    def asked(self, rows: int) -> Iterator[None]:
-        """Ask the network in this number format, and tell its failures on so many rows in words of ours."""
+    def network_calls(self, rows: int) -> Iterator[None]:
+        """Run the network in this number format, and turn its failures on so many rows into refusals."""
         kind, number = self.device.partition(":")[0], getattr(torch, self.dtype)
         try:
             # Casting as it goes suits any network, also one that makes tensors of float32 inside.
@@ -106,7 +106,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
-    """Points `x` (b, *shape) on the target's device, and the chance that they meet: see `point_noise`."""
+    """Points `x` (b, *shape) on the target's device, and the seed and draws of their noise: see `point_noise`."""
 
     x: Tensor
     indices: NDArray[np.int64]
@@ -134,15 +134,15 @@ def _losses(target: Target, clean: Tensor, noise: Tensor, steps: Sequence[int]) 
     """Return losses of versions of points, (steps, versions, b), from both as (versions, b, *shape)."""
     versions, count = noise.shape[:2]
     found = torch.empty(len(steps) * versions, count, dtype=torch.float64)
-    place = 0
+    done = 0
     for pairs in _fused(list(product(steps, range(versions))), target.batch // count):
         times = np.repeat([step for step, _ in pairs], count)
         rows = [version for _, version in pairs]
         fresh = noise[rows].flatten(0, 1)
         x = target.denoiser.q_sample(clean[rows].flatten(0, 1), fresh, torch.from_numpy(times).to(noise.device))
         errors = (target.epsilon(x, times) - fresh).flatten(1).square().mean(dim=1)
-        found[place : place + len(pairs)] = errors.cpu().double().view(-1, count)
-        place += len(pairs)
+        found[done : done + len(pairs)] = errors.cpu().double().view(-1, count)
+        done += len(pairs)
     return found.view(len(steps), versions, count)
 
 
@@ -156,7 +156,7 @@ def _repeated(x: Tensor, times: int) -> Tensor:
 
 
 def sima(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
-    """Return minus the 2-norm of the noise that is seen in the point itself."""
+    """Return minus the 2-norm of the noise predicted in the point itself."""
     norms = []
     for times in _fused(steps, target.batch // len(points.x)):
         noise = target.epsilon(_repeated(points.x, len(times)), np.repeat(times, len(points.x)))
@@ -165,7 +165,7 @@ def sima(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
 
 
 def pia(target: Target, points: Points, steps: Sequence[int], *, normalised: bool = False) -> Tensor:
-    """Return minus the fourth power of the 4-norm between the noise seen at step 0 and, once it is added, at a step."""
+    """Return minus the fourth power of the 4-norm between the noise predicted at step 0 and, once added, at a step."""
     x = points.x
     first = target.epsilon(x, [0] * len(x))
     if normalised:
@@ -186,7 +186,7 @@ def pian(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
 
 
 def secmi(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
-    """Return minus the squared distance that a step on and back leaves, behind an inversion up to the step."""
+    """Return minus the squared error of one step forth and back, after an inversion up to the step."""
     width = stride(target.denoiser.steps)
     scores: dict[int, Tensor] = {}
     x, here = points.x, 0
@@ -201,14 +201,14 @@ def secmi(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
 
 
 def _move(target: Target, x: Tensor, start: int, end: int) -> Tensor:
-    with target.asked(len(x)), torch.no_grad():
+    with target.network_calls(len(x)), torch.no_grad():
         moved = torch.cat([target.denoiser.ddim_step(rows, start, end) for rows in x.split(target.batch)])
     target.check(moved, torch.full((len(x),), start))
     return moved
 
 
 def pfami(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
-    """Return by what share of itself the loss rises, a mean over neighbours of the point, each under its noise.
+    """Return the relative rise of the loss, a mean over neighbours of the point, each under its noise.
 
     Neighbours of images of 16 pixels a side or more are crops of their centre, 0.95 to 0.7 of a side, at full size
     again; of anything smaller, where a crop moves by whole pixels or means nothing, the point with Gaussian noise of
@@ -233,7 +233,7 @@ def _neighbours(points: Points) -> Tensor:
     crops = []
     for share in np.linspace(*_STRENGTHS, FLUCTUATIONS):
         sides = [int(side * share) for side in x.shape[2:]]
-        top, left = ((side - kept) // 2 for side, kept in zip(x.shape[2:], sides, strict=True))
+        top, left = ((side - inner) // 2 for side, inner in zip(x.shape[2:], sides, strict=True))
         crop = x[:, :, top : top + sides[0], left : left + sides[1]]
         crops.append(functional.interpolate(crop, size=x.shape[2:], mode="bilinear", antialias=True))
     return torch.stack(crops)
@@ -260,7 +260,7 @@ def gradnorm(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
     for row, step in enumerate(steps):
         for start in range(0, len(points.x), held):
             part = slice(start, start + held)
-            with target.asked(held):
+            with target.network_calls(held):
                 norms = gradients.norms(points.x[part], noise[part], step)
             target.check(norms[:, None], torch.full((len(norms),), step))
             scores[row, part] = -norms.cpu().double()
@@ -268,7 +268,7 @@ def gradnorm(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
 
 
 class _Gradients:
-    """Gradients of each point's loss; one by one where the network's operations cannot be batched over weights."""
+    """Norms of the gradient of each point's loss; one by one where the network cannot be batched over weights."""
 
     def __init__(self, denoiser: Denoiser) -> None:
         self._denoiser = denoiser

@@ -1,4 +1,4 @@
-"""Are points likelier under the density of a model's samples than under that of fresh data?"""
+"""Score points by the ratio of two kernel density estimates: of a model's samples, and of fresh data."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def density_ratio(
     """Score points by log p_S(x) - log p_R(x), both kernel density estimates, shape (bandwidths, points).
 
     DOMIAS (van Breugel, Sun, Qian and van der Schaar 2023, equation 2) with Gaussian kernels of one standard deviation
-    in all directions; the sums stand in logarithms throughout, so that no density vanishes.
+    in all directions; the sums are kept as logarithms throughout, so that no density vanishes.
 
     Parameters
     ----------
@@ -56,19 +56,19 @@ def log_kernel_means(
         Where a bandwidth is not above 0, or so small that no float64 holds the exponent.
     """
     if not len(bandwidths) or not all(0 < h < math.inf for h in bandwidths):
-        met = f"The bandwidths {list(bandwidths)} are not all above 0."
-        raise InputError(met, where="bandwidths", hint="Give positive numbers.")
+        message = f"The bandwidths {list(bandwidths)} are not all above 0."
+        raise InputError(message, where="bandwidths", hint="Give positive numbers.")
     scales = np.array([-0.5 / h / h for h in bandwidths])
     top = np.full((len(bandwidths), len(x)), -np.inf)
     total = np.zeros_like(top)
     done = 0
     with (progress or Silent()).phase(label, len(x), "points") as advance:
-        for place, squared in squared_distances(x, others):
+        for rows, squared in squared_distances(x, others):
             for which, scale in enumerate(scales):
                 with np.errstate(over="ignore", invalid="ignore"):
-                    _add(top[which, place], total[which, place], squared * scale)
-            advance(place.stop - done)
-            done = place.stop
+                    _add(top[which, rows], total[which, rows], squared * scale)
+            advance(rows.stop - done)
+            done = rows.stop
     found = top + np.log(total / len(others))
     if not np.isfinite(found).all():
         raise InputError(
@@ -80,10 +80,10 @@ def log_kernel_means(
 
 
 def _add(top: Floats, total: Floats, exponents: Floats) -> None:
-    """Take a block of exponents into sums that are held as exp(top) * total."""
+    """Add a block of exponents to sums that are stored as exp(top) * total."""
     high = np.maximum(top, exponents.max(1))
     with np.errstate(invalid="ignore"):
-        # Of two infinities the difference is no number; it stays in the sum and is told at the end.
+        # The difference of two infinities is NaN, which stays in the sum and is reported at the end.
         total *= np.exp(top - high)
         total += np.exp(exponents - high[:, None]).sum(1)
     top[:] = high

@@ -1,4 +1,4 @@
-"""Does a discriminator that tells samples from fresh data take a point for a sample?"""
+"""Score points by a discriminator that is trained to tell samples from fresh data."""
 
 import numpy as np
 import torch
@@ -36,13 +36,13 @@ def shadow_discriminator(
     rng = np.random.default_rng(seed)
     sides = [taken(side, MOST, rng) for side in (samples, reference)]
     centre = np.mean([side.mean(0, dtype=np.float64) for side in sides], axis=0)
-    # Points that are all the same have no spread, and any scale does.
+    # Points that are all equal have no spread; any scale will do.
     spread = np.sqrt(np.mean([np.square(side - centre).mean() for side in sides])) or 1.0
     network = _trained([_scaled(side, centre, spread) for side in sides], seed, progress or Silent())
     scores = np.empty(len(x))
     with torch.no_grad():
-        for place, own in blocks(x, 4096):
-            scores[place] = network(_scaled(own, centre, spread))[:, 0].numpy()
+        for part, own in blocks(x, 4096):
+            scores[part] = network(_scaled(own, centre, spread))[:, 0].numpy()
     return scores
 
 

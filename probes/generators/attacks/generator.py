@@ -1,4 +1,4 @@
-"""How near can a generator come to a point, and how real does a GAN's discriminator hold it to be?
+"""Membership attacks on a GAN: how near its generator comes to a point, and its discriminator's logit.
 
 Two scores, higher for members, for two sorts of access: the weights of the generator alone (GAN-Leaks with a white
 box, Chen et al. 2020, arXiv 1909.03935), and those of the discriminator (LOGAN, Hayes et al. 2019, arXiv 1705.07663).
@@ -34,7 +34,7 @@ def latent_search(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> NDArray[np.float64]:
-    """Return -min over z of |G(z) - x|^2 for each point x, as far as Adam finds it.
+    """Return -min over z of |G(z) - x|^2 for each point x, by Adam from several starts.
 
     Chen et al. 2020, equation 7, without the terms for perception and prior. The search for a point does not depend on
     which others are in its batch.
@@ -76,7 +76,7 @@ def latent_search(
 def _descend(
     generator: nn.Module, x: Tensor, starts: Tensor, *, steps: int, rate: float, shape: tuple[int, ...]
 ) -> Tensor:
-    """Return the smallest squared distance on the way from each start."""
+    """Return the smallest squared distance that the descent from each start passes."""
     z = starts.clone().requires_grad_()
     adam = torch.optim.Adam([z], lr=rate)
     best = torch.full((len(x),), torch.inf, device=x.device)
@@ -160,9 +160,9 @@ def _generate(generator: nn.Module, z: Tensor, shape: tuple[int, ...]) -> Tensor
     return made.flatten(1)
 
 
-def _called(network: nn.Module, given: Tensor, role: str) -> Tensor:
+def _called(network: nn.Module, batch: Tensor, role: str) -> Tensor:
     try:
-        made = network(given)
+        made = network(batch)
     except RuntimeError as error:
         raise InputError(f"The {role} cannot be applied: {first_line(error)}", where=role, hint=_HINT) from error
     if not isinstance(made, Tensor) or not made.is_floating_point():

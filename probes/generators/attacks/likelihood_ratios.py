@@ -1,4 +1,4 @@
-"""Is a point's score what a model trained on it would give, or one trained without it? Ratios against shadow models.
+"""Likelihood ratios of scores against shadow models that were trained with and without each point (LiRA, RMIA).
 
 Shadow models are trained as the target was, each on a part of the points that is known. They must have been scored as
 the target was, with the same random numbers where any are drawn.
@@ -27,7 +27,7 @@ _LEAST_VARIANCE = 1e-30
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ratios:
-    """Scores of the points that have enough shadow models, and which these are.
+    """Scores of the points that have enough shadow models, and the indices of these points.
 
     Parameters
     ----------
@@ -72,24 +72,24 @@ def lira(target: ArrayLike, shadows: ArrayLike, keep: ArrayLike, *, mode: Mode, 
     InputError
         Where shapes do not fit, a number is not finite, or no point has enough shadow models.
     """
-    asked, given, kept = _with_queries(target, shadows, keep)
-    counts = kept.sum(0), (~kept).sum(0)
+    own, shadow, trained = _with_queries(target, shadows, keep)
+    counts = trained.sum(0), (~trained).sum(0)
     least = 1 if variance == "pooled" else 2
     scored = counts[1] >= least
     if mode == "online":
         scored = scored & (counts[0] >= least)
     if not scored.any():
         raise _too_few(least, mode)
-    asked, given, kept = asked[scored], given[:, scored], kept[:, scored]
-    absent = _normal(given, ~kept, variance)
+    own, shadow, trained = own[scored], shadow[:, scored], trained[:, scored]
+    absent = _normal(shadow, ~trained, variance)
     with np.errstate(over="ignore", invalid="ignore"):
         if mode == "online":
-            scores = _log_density(asked, _normal(given, kept, variance)) - _log_density(asked, absent)
+            scores = _log_density(own, _normal(shadow, trained, variance)) - _log_density(own, absent)
         elif mode == "offline":
             # 1 - Phi(z) = Phi(-z), whose logarithm has digits left where Phi(z) rounds to 1.
-            scores = -log_ndtr((absent.centre - asked) / np.sqrt(absent.variance))
+            scores = -log_ndtr((absent.centre - own) / np.sqrt(absent.variance))
         else:
-            scores = -_log_density(asked, absent)
+            scores = -_log_density(own, absent)
     return Ratios(scores=_finite(scores.mean(1)), scored=scored, with_point=counts[0], without_point=counts[1])
 
 
@@ -128,29 +128,29 @@ def rmia(
     """
     if not 0 <= a <= 1 or not gamma > 0:
         raise ValueError(f"a is from 0 to 1 and gamma above 0, got {a} and {gamma}")
-    asked, given, kept = _with_queries(target, shadows, keep)
-    others, given_z, none = _with_queries(target_z, shadows_z, np.zeros(np.shape(shadows_z), dtype=bool))
-    if asked.shape[1] != 1 or others.shape[1] != 1 or len(given) != len(given_z):
+    own, shadow, trained = _with_queries(target, shadows, keep)
+    others, shadow_z, none = _with_queries(target_z, shadows_z, np.zeros(np.shape(shadows_z), dtype=bool))
+    if own.shape[1] != 1 or others.shape[1] != 1 or len(shadow) != len(shadow_z):
         raise InputError(
-            f"Ratios need one log-probability a model and point: got shapes {given.shape} and {given_z.shape}.",
+            f"Ratios need one log-probability a model and point: got shapes {shadow.shape} and {shadow_z.shape}.",
             where="shadows, shadows_z",
             hint="Give those of the same models for the points and for the population.",
         )
-    highest = max(float(part.max()) for part in (asked, given, others, given_z))
+    highest = max(float(part.max()) for part in (own, shadow, others, shadow_z))
     if a < 1 and highest > 0:
         raise InputError(
             f"A log-probability is {highest:.4g}, and none is above 0.",
             where="a",
             hint="Give log-probabilities, or a = 1 for log-densities.",
         )
-    scored = np.asarray(~kept.all(0))
+    scored = np.asarray(~trained.all(0))
     if not scored.any():
         raise _too_few(1, "offline")
-    ratio = asked[scored, 0] - _log_prior(given[:, scored, 0], ~kept[:, scored], a)
-    ranks = np.sort(others[:, 0] - _log_prior(given_z[..., 0], ~none, a))
+    ratio = own[scored, 0] - _log_prior(shadow[:, scored, 0], ~trained[:, scored], a)
+    ranks = np.sort(others[:, 0] - _log_prior(shadow_z[..., 0], ~none, a))
     # To the left: a ratio that is equal is not beaten.
     scores = np.searchsorted(ranks, ratio - np.log(gamma), side="left") / len(ranks)
-    return Ratios(scores=scores, scored=scored, with_point=kept.sum(0), without_point=(~kept).sum(0))
+    return Ratios(scores=scores, scored=scored, with_point=trained.sum(0), without_point=(~trained).sum(0))
 
 
 def complements(keep: ArrayLike) -> Integers:
@@ -175,10 +175,10 @@ def complements(keep: ArrayLike) -> Integers:
 
 
 def left_out(keep: ArrayLike, target: int) -> Bools:
-    """Return which models may serve as shadows of one of them: all but itself and its complement, shape (models,).
+    """Return which models may be shadows of the target: all but itself and its complement, shape (models,).
 
     Where each point is in as many models as any other, leaving out the target alone would leave one model fewer with
-    each of its members: the count alone would tell them. Its complement evens that out.
+    each of its members: the count alone would reveal them. Its complement evens that out.
 
     >>> left_out([[1, 0, 0], [0, 1, 1], [1, 1, 0]], 0).tolist()
     [False, False, True]
@@ -192,9 +192,9 @@ def left_out(keep: ArrayLike, target: int) -> Bools:
 
 
 def count_gap(keep: ArrayLike, target: int, chosen: ArrayLike) -> float:
-    """Return how many more of the chosen models hold a member of the target than hold another point, on average.
+    """Return how many more chosen models, on average, were trained on a member of the target than on another point.
 
-    Away from 0 by more than chance, the number of models tells who is a member before any score is looked at.
+    Away from 0 by more than chance, the number of models reveals who is a member before any score is used.
 
     >>> keep = [[1, 0], [0, 1], [1, 0], [0, 1]]
     >>> count_gap(keep, 0, [False, True, True, True]), count_gap(keep, 0, left_out(keep, 0))
@@ -215,17 +215,17 @@ class _Normal:
     variance: Floats
 
 
-def _normal(given: Floats, chosen: Bools, variance: Variance) -> _Normal:
-    """Describe each point's statistics over the chosen models, at least one for each point, block by block."""
+def _normal(shadow: Floats, chosen: Bools, variance: Variance) -> _Normal:
+    """Fit medians and variances of each point's statistics over the chosen models, at least one for each point."""
     count = chosen.sum(0)[:, None]
-    centre, squares = (np.empty(given.shape[1:]) for _ in range(2))
-    step = max(1, _BLOCK // (given.shape[0] * given.shape[2]))
+    centre, squares = (np.empty(shadow.shape[1:]) for _ in range(2))
+    step = max(1, _BLOCK // (shadow.shape[0] * shadow.shape[2]))
     for start in range(0, len(count), step):
         part = slice(start, start + step)
-        values, mask, many = given[:, part], chosen[:, part, None], count[part]
+        values, mask, many = shadow[:, part], chosen[:, part, None], count[part]
         # Models that were not chosen sort to the end, behind the `many` whose median is sought.
         ordered = np.sort(np.where(mask, values, np.inf), axis=0)
-        ends = [np.take_along_axis(ordered, place[None], axis=0)[0] for place in ((many - 1) // 2, many // 2)]
+        ends = [np.take_along_axis(ordered, rank[None], axis=0)[0] for rank in ((many - 1) // 2, many // 2)]
         centre[part] = (ends[0] + ends[1]) / 2
         # The mean, unlike the median, makes squares of so many degrees of freedom.
         mean = np.where(mask, values, 0.0).sum(0) / many
@@ -242,30 +242,30 @@ def _normal(given: Floats, chosen: Bools, variance: Variance) -> _Normal:
     return _Normal(centre, np.maximum(squares / freedom, _LEAST_VARIANCE))
 
 
-def _log_density(asked: Floats, normal: _Normal) -> Floats:
-    return np.asarray(-((asked - normal.centre) ** 2) / (2 * normal.variance) - np.log(2 * np.pi * normal.variance) / 2)
+def _log_density(own: Floats, normal: _Normal) -> Floats:
+    return np.asarray(-((own - normal.centre) ** 2) / (2 * normal.variance) - np.log(2 * np.pi * normal.variance) / 2)
 
 
-def _log_prior(given: Floats, out: Bools, a: float) -> Floats:
-    """Return log p of each point, one model after the other so that nothing of their table's size is made."""
-    total = np.full(given.shape[1], -np.inf)
-    for values, chosen in zip(given, out, strict=True):
+def _log_prior(shadow: Floats, out: Bools, a: float) -> Floats:
+    """Return log p of each point, model by model, without an array of the size of the whole table."""
+    total = np.full(shadow.shape[1], -np.inf)
+    for values, chosen in zip(shadow, out, strict=True):
         total = np.where(chosen, np.logaddexp(total, values), total)
     mean = np.log1p(a) + total - np.log(out.sum(0))
     return np.asarray((np.logaddexp(mean, np.log1p(-a)) if a < 1 else mean) - np.log(2))
 
 
 def _with_queries(target: ArrayLike, shadows: ArrayLike, keep: ArrayLike) -> tuple[Floats, Floats, Bools]:
-    asked, given = np.asarray(target, dtype=np.float64), np.asarray(shadows, dtype=np.float64)
-    asked, given = (part[..., None] if part.ndim == least else part for part, least in ((asked, 1), (given, 2)))
-    kept = _members(keep)
-    if asked.ndim != 2 or given.shape[1:] != asked.shape or kept.shape != given.shape[:2] or not given.size:
+    own, shadow = np.asarray(target, dtype=np.float64), np.asarray(shadows, dtype=np.float64)
+    own, shadow = (part[..., None] if part.ndim == least else part for part, least in ((own, 1), (shadow, 2)))
+    trained = _members(keep)
+    if own.ndim != 2 or shadow.shape[1:] != own.shape or trained.shape != shadow.shape[:2] or not shadow.size:
         raise InputError(
-            f"Scores of shape {np.shape(target)}, of shadows {np.shape(shadows)} and keep {kept.shape} do not fit.",
+            f"Scores of shape {np.shape(target)}, of shadows {np.shape(shadows)} and keep {trained.shape} do not fit.",
             where="target, shadows, keep",
             hint="Give (n,) or (n, queries), (models, n) or (models, n, queries), and (models, n).",
         )
-    return _finite(asked), _finite(given), kept
+    return _finite(own), _finite(shadow), trained
 
 
 def _members(keep: ArrayLike) -> Bools:

@@ -1,4 +1,4 @@
-"""Which noise does a point get? The same from every model that it is put to, whatever points are beside it.
+"""Noise of points: the same for every model that scores a point, whatever points are beside it.
 
 Scores of one point under many models can be compared only where chance is the same in all of them. The noise of a
 point therefore depends on a seed, the point's index and the number of the draw, and on nothing else.
@@ -16,7 +16,7 @@ def point_noise(
 ) -> NDArray[np.float32]:
     """Return standard Gaussian noise of points, float32 (points, draws, *shape).
 
-    Draw k of a point is the same however many draws are asked for. Each point has 2^192 words of the counter-based
+    Draw k of a point is the same however many draws are made. Each point has 2^192 words of the counter-based
     generator Philox (Salmon et al. 2011) to itself, so that no two points share any.
 
     Parameters

@@ -1,7 +1,7 @@
-"""How near do the samples of a generative model come to a point? Scores that need nothing but the samples.
+"""Scores of points that need only the samples of a generative model: distances to samples.
 
-Points are taken in blocks, so that memory does not grow with their number. All distances are Euclidean, between points
-laid flat.
+Points are taken in blocks, so that memory does not grow with their number. All distances are Euclidean, between
+flattened points.
 """
 
 from collections.abc import Iterator
@@ -27,13 +27,13 @@ _PIECE = 2**23
 
 
 def width(points: Points) -> int:
-    """Return how many numbers a point has when it is laid flat."""
+    """Return how many numbers a point has when it is flattened."""
     shape = points.shape if isinstance(points, PointSet) else points.shape[1:]
     return int(np.prod(shape))
 
 
 def flat(points: Points, start: int, stop: int) -> Singles:
-    """Return points from one place to another, laid flat, as float32 of shape (points, width).
+    """Return points `start` to `stop`, flattened, as float32 of shape (points, width).
 
     Raises
     ------
@@ -49,7 +49,7 @@ def flat(points: Points, start: int, stop: int) -> Singles:
 
 
 def blocks(points: Points, most: int) -> Iterator[tuple[slice, Singles]]:
-    """Yield points, laid flat, at most `most` at once and fewer where they are wide."""
+    """Yield flattened points, at most `most` at once and fewer where they are wide."""
     step = max(1, min(most, _PIECE // width(points)))
     for start in range(0, len(points), step):
         part = slice(start, min(start + step, len(points)))
@@ -57,16 +57,16 @@ def blocks(points: Points, most: int) -> Iterator[tuple[slice, Singles]]:
 
 
 def taken(points: Points, most: int, rng: np.random.Generator) -> Singles:
-    """Return points laid flat, a random part of `most` in their order where there are more."""
+    """Return flattened points; where there are more than `most`, a random subset in their order."""
     if len(points) <= most:
         return flat(points, 0, len(points))
-    places = np.sort(rng.permutation(len(points))[:most])
-    part = points.take(places) if isinstance(points, PointSet) else points[places]
+    chosen = np.sort(rng.permutation(len(points))[:most])
+    part = points.take(chosen) if isinstance(points, PointSet) else points[chosen]
     return flat(part, 0, most)
 
 
 def check_widths(points: Points, others: Points) -> None:
-    """Look whether two sets can be compared.
+    """Refuse sets of points that have different shapes.
 
     Raises
     ------
@@ -77,12 +77,12 @@ def check_widths(points: Points, others: Points) -> None:
         raise InputError("There are no points on one side.", where="points, others", hint="Give at least one point.")
     if width(points) != width(others):
         shapes = [side.shape if isinstance(side, PointSet) else side.shape[1:] for side in (points, others)]
-        met = f"Points of the shape {shapes[0]} are compared with {shapes[1]}."
-        raise InputError(met, where="points, others", hint="Give one shape.")
+        message = f"Points of the shape {shapes[0]} are compared with {shapes[1]}."
+        raise InputError(message, where="points, others", hint="Give one shape.")
 
 
 def nearest(x: Points, samples: Points, *, progress: Progress | None = None, label: str = "Nearest samples") -> Floats:
-    """Score points by the squared distance to their nearest sample, turned round, shape (points,).
+    """Score points by minus the squared distance to their nearest sample, shape (points,).
 
     The full black-box score of Chen, Yu, Zhang and Fritz (2020, "GAN-Leaks"), equation 7. Blocks of distances are
     computed in float32 with a bound on their rounding; whatever may be nearest within it is computed again in float64.
@@ -95,11 +95,11 @@ def nearest(x: Points, samples: Points, *, progress: Progress | None = None, lab
     found = np.empty(len(x))
     centre = next(blocks(x, ROWS))[1].mean(0, dtype=np.float64)
     with (progress or Silent()).phase(label, len(x), "points") as advance:
-        for place, rows in blocks(x, ROWS):
+        for part, rows in blocks(x, ROWS):
             own, best = _prepared(rows, centre), np.full(len(rows), np.inf)
             for _, columns in blocks(samples, COLUMNS):
                 best = _nearer(own, _prepared(columns, centre), best)
-            found[place] = -best
+            found[part] = -best
             advance(len(rows))
     return found
 
@@ -132,20 +132,20 @@ def monte_carlo(x: Points, samples: Points, *, quantile: float = 0.5, progress: 
     counts = np.zeros(len(x))
     done = 0
     with (progress or Silent()).phase("Near samples", len(x), "points") as advance:
-        for place, part in squared_distances(x, samples):
-            # What float64's rounding cannot tell from the radius lies on it.
-            counts[place] += (part <= radius + 1e-12 * float(part.max())).sum(1)
-            advance(place.stop - done)
-            done = place.stop
+        for rows, part in squared_distances(x, samples):
+            # Distances within float64 rounding of the radius count as inside.
+            counts[rows] += (part <= radius + 1e-12 * float(part.max())).sum(1)
+            advance(rows.stop - done)
+            done = rows.stop
     return counts / len(samples)
 
 
 def squared_distances(x: Points, others: Points) -> Iterator[tuple[slice, Floats]]:
-    """Yield squared distances in float64, blocks of shape (points, others): which points, and to the next others."""
+    """Yield squared distances in float64, in blocks of shape (points, others), with the slice of points."""
     check_widths(x, others)
     # A centre that float32 holds: points that are all the same are 0 apart, not rounding.
     centre = next(blocks(x, ROWS))[1].mean(0, dtype=np.float64).astype(np.float32).astype(np.float64)
-    for place, rows in blocks(x, ROWS // 2):
+    for which, rows in blocks(x, ROWS // 2):
         left = rows - centre
         squares = np.einsum("ij,ij->i", left, left)
         for _, columns in blocks(others, COLUMNS // 2):
@@ -154,7 +154,7 @@ def squared_distances(x: Points, others: Points) -> Iterator[tuple[slice, Floats
             part *= -2
             part += squares[:, None]
             part += np.einsum("ij,ij->i", right, right)
-            yield place, np.maximum(part, 0, out=part)
+            yield which, np.maximum(part, 0, out=part)
 
 
 def _prepared(rows: Singles, centre: Floats) -> knn.Points:
@@ -165,14 +165,14 @@ def _prepared(rows: Singles, centre: Floats) -> knn.Points:
 
 
 def _nearer(own: knn.Points, others: knn.Points, best: Floats) -> Floats:
-    """Return the squared distances to the nearest so far, after a further block of others."""
+    """Return the smallest squared distances so far, updated by another block of others."""
     bounds = (own.centred @ others.centred.T).mul_(-2).add_(own.floors[:, None]).add_(others.floors)
     pick = bounds.argmin(1)
     everyone = np.arange(len(own))
     best = np.minimum(best, knn.exact(own, others, everyone, pick.numpy()))
     near = bounds <= torch.from_numpy(np.nextafter(best.astype(np.float32), np.float32(np.inf)))[:, None]
     near[everyone, pick] = False
-    # Of a heap that rounding cannot tell apart, its first will do.
+    # Where too many samples are equally near up to rounding, the first will do.
     near[near.sum(1) > CROWD] = False
     row, column = near.nonzero(as_tuple=True)
     np.minimum.at(best, row.numpy(), knn.exact(own, others, row.numpy(), column.numpy()))

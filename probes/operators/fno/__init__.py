@@ -1,1 +1,1 @@
-"""Fourier neural operators: one network for all families of checkpoints, and the readers that fill it."""
+"""Fourier neural operators: one network for all families of checkpoints, and a reader for each family."""

@@ -1,4 +1,4 @@
-"""Which tensors does a checkpoint of an operator hold, and what lies beside them?
+"""Read the tensors of an operator's checkpoint, and what lies beside them.
 
 Training loops save weights bare, or wrapped together with counters, optimisers and the scales of their data. Files
 are read by readers that run nothing.
@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from probes.core.errors import InputError
+from probes.files.file_kinds import unexpected_kind
 from probes.files.pickles import read_pickle
 from probes.files.safe_tensors import read_safetensors
-from probes.files.sniffing import impostor
-from probes.files.weights import bare, entries, unwrap
+from probes.files.weights import entries, unwrap, without_prefixes
 from probes.operators.fno.neuralop import STANDINS, is_neuralop
 
 SCALES = ("x_mean", "x_std", "y_mean", "y_std")
@@ -29,7 +29,7 @@ _CONVERT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a checkpoint holds.
+    """The content of a checkpoint.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Content:
     notes: tuple[str, ...] = ()
 
 
-def read_content(place: Path) -> Content:
+def read_content(path: Path) -> Content:
     """Read a file of weights, and the file of metadata beside it if there is one.
 
     Raises
@@ -63,9 +63,9 @@ def read_content(place: Path) -> Content:
     InputError
         Where it is damaged, would run code, or holds no tensors by name.
     """
-    where = str(place)
+    where = str(path)
     try:
-        with place.open("rb") as file:
+        with path.open("rb") as file:
             head = file.read(512)
     except OSError as error:
         raise InputError(
@@ -73,40 +73,42 @@ def read_content(place: Path) -> Content:
             where=where,
             hint="Check the path and its permissions.",
         ) from error
-    disguise = impostor(head)
+    disguise = unexpected_kind(head)
     if disguise or not head:
         what, hint = (disguise.what, disguise.hint) if disguise else ("empty", "Fetch it again.")
         raise InputError(f"The file is {what}, not weights.", where=where, hint=hint)
-    if place.suffix.lower() == ".safetensors":
-        content: object = read_safetensors(place)
+    if path.suffix.lower() == ".safetensors":
+        content: object = read_safetensors(path)
     else:
-        content = _unpickled(place)
-    return _sorted_out(content, place)
+        content = _unpickled(path)
+    return _sorted_out(content, path)
 
 
-def _unpickled(place: Path) -> object:
+def _unpickled(path: Path) -> object:
     try:
-        return read_pickle(place, standins=STANDINS)
+        return read_pickle(path, standins=STANDINS)
     except InputError as error:
         if error.message.startswith("The file was refused"):
             error.hint = _CONVERT
         raise
 
 
-def _sorted_out(content: object, place: Path) -> Content:
-    """Open wrappers, take prefixes off, and set apart what is no weight."""
-    where, found = str(place), unwrap(content)
+def _sorted_out(content: object, path: Path) -> Content:
+    """Open wrappers, take prefixes off, and separate weights from the rest."""
+    where, found = str(path), unwrap(content)
     if not isinstance(found.content, Mapping):
         what = f"The file holds a {type(found.content).__name__}, not tensors by name."
         raise InputError(what, where=where, hint=_CONVERT)
     others, named, inside = found.beside, entries(found.content), found.content.get("_metadata")
     others |= {name: named.pop(name) for name in SCALES if name in named}
-    odd = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
-    if odd is not None or not named:
-        what = f"Its entry {safe(odd)} is a {type(named[odd]).__name__}" if odd is not None else "It holds nothing"
+    other = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
+    if other is not None or not named:
+        what = (
+            f"Its entry {safe(other)} is a {type(named[other]).__name__}" if other is not None else "It holds nothing"
+        )
         raise InputError(f"{what}, where tensors by name should be.", where=where, hint=_CONVERT)
-    tensors = bare(named, more=_PREFIXES)
-    metadata, beside = _metadata(tensors, inside, place)
+    tensors = without_prefixes(named, more=_PREFIXES)
+    metadata, beside = _metadata(tensors, inside, path)
     scales, notes = _scales(others, where)
     unused = sorted(safe(name) for name in others if name not in SCALES)
     if unused:
@@ -118,7 +120,7 @@ def _sorted_out(content: object, place: Path) -> Content:
     return Content(
         tensors=tensors,
         metadata=metadata,
-        files=(place, *beside),
+        files=(path, *beside),
         pdebench={"model_state_dict", "optimizer_state_dict", "epoch", "loss"} <= {*found.keys, *others},
         scales=scales,
         notes=tuple(notes),
@@ -126,17 +128,17 @@ def _sorted_out(content: object, place: Path) -> Content:
 
 
 def _metadata(
-    tensors: Mapping[str, Tensor], inside: object, place: Path
+    tensors: Mapping[str, Tensor], inside: object, path: Path
 ) -> tuple[Mapping[str, object] | None, tuple[Path, ...]]:
-    """Return the arguments that neuraloperator saves, and the file that they are from if it is another one."""
-    beside = place.with_name(place.stem.removesuffix("_state_dict") + "_metadata.pkl")
+    """Return the arguments that neuraloperator saves, and the other files that they come from."""
+    beside = path.with_name(path.stem.removesuffix("_state_dict") + "_metadata.pkl")
     if not is_neuralop(tensors) or (inside is None and not beside.is_file()):
         return None, ()
     found = _unpickled(beside) if inside is None else inside
     if not isinstance(found, Mapping):
         raise InputError(
             f"The metadata is a {type(found).__name__}, not arguments by name.",
-            where=str(place if inside is not None else beside),
+            where=str(path if inside is not None else beside),
             hint="Save the model again with its save_checkpoint() method.",
         )
     return {str(name): value for name, value in found.items()}, (beside,) if inside is None else ()
@@ -163,5 +165,5 @@ def _scales(others: Mapping[str, object], where: str) -> tuple[dict[str, float |
 
 
 def safe(text: str) -> str:
-    """Return a stranger's text without control characters, which would reach the terminal."""
+    """Return untrusted text without control characters, which would reach the terminal."""
     return ascii(text)[1:-1][:80]

@@ -1,4 +1,4 @@
-"""What dense tensor of complex numbers do the factors of a decomposition stand for?
+"""Dense complex tensors from the factors of a decomposition.
 
 The forms are those in which tensorly-torch saves the weights of spectral convolutions: dense, Tucker, CP and
 tensor train (Kolda and Bader 2009, doi 10.1137/07070111X; Oseledets 2011, doi 10.1137/090752286).
@@ -20,7 +20,7 @@ _RANK_ENTRIES = 2**22
 
 
 def kind(parts: Mapping[str, Tensor]) -> str:
-    """Return the form in words: "dense", "Tucker", "CP" or "TT"; empty where the names are those of none.
+    """Return the form in words: "dense", "Tucker", "CP" or "TT"; empty where the names fit none.
 
     Examples
     --------
@@ -28,7 +28,7 @@ def kind(parts: Mapping[str, Tensor]) -> str:
     'Tucker'
     """
     factors = {name for name in parts if re.fullmatch(r"factors\.factor_\d{1,2}", name)}
-    numbered = factors == {f"factors.factor_{place}" for place in range(len(factors))}
+    numbered = factors == {f"factors.factor_{index}" for index in range(len(factors))}
     rest = tuple(sorted(set(parts) - factors))
     if not factors:
         return "dense" if rest == ("tensor",) else ""
@@ -36,7 +36,7 @@ def kind(parts: Mapping[str, Tensor]) -> str:
 
 
 def dense(parts: Mapping[str, Tensor], *, where: str) -> Tensor:
-    """Return the tensor that its parts make up, complex.
+    """Return the complex tensor of the parts of a decomposition.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def dense(parts: Mapping[str, Tensor], *, where: str) -> Tensor:
 
     Examples
     --------
-    The train whose carriages are (1, 2) and (3, 5):
+    The tensor train of the cores (1, 2) and (3, 5):
 
     >>> first, last = torch.tensor([[[1], [2]]]) + 0j, torch.tensor([[[3], [5]]]) + 0j
     >>> dense({"factors.factor_0": first, "factors.factor_1": last}, where="").real.tolist()
@@ -64,7 +64,7 @@ def dense(parts: Mapping[str, Tensor], *, where: str) -> Tensor:
         names = ", ".join(sorted(parts)[:6])
         raise _wrong(f"The parts {names} are those of no dense, Tucker, CP or TT tensor.", where)
     values = {name: _complex(name, part, where) for name, part in parts.items()}
-    factors = [values[f"factors.factor_{place}"] for place in range(len(values) - (form != "TT"))]
+    factors = [values[f"factors.factor_{index}"] for index in range(len(values) - (form != "TT"))]
     if form == "Tucker":
         return _tucker(values["core"], factors, where)
     if form == "CP":

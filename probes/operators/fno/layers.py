@@ -1,4 +1,4 @@
-"""What are Fourier neural operators made of? Layers that work on a grid of any size, and who may listen to them."""
+"""Layers of Fourier neural operators, for a grid of any size, and the listener that receives what passes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ CoordinateKind = Literal["none", "grid", "open", "closed", "cell"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stage of which another is a linear function: its name, and the matrix (out, in) applied at every point.
+    """A stage that enters another linearly: its name, and the matrix (out, in) applied at every point.
 
     None for the matrix: the stage itself is added.
     """
@@ -25,10 +25,10 @@ class Part:
 
 
 class Listener:
-    """Hears a forward pass; this one does nothing. Values have the shape (n, channels, *grid)."""
+    """Receives the values of a forward pass; this one ignores them. Values have the shape (n, channels, *grid)."""
 
     def stage(self, name: str, values: Tensor, parts: tuple[Part, ...] = (), constant: Tensor | None = None) -> None:
-        """Take the output of a stage, without the padding of the domain.
+        """Receive the output of a stage, without the padding of the domain.
 
         Parameters
         ----------
@@ -37,7 +37,7 @@ class Listener:
         """
 
     def activation(self, name: str, before: Tensor, function: Activation) -> None:
-        """Take what goes into an activation, with the padding: the network's own periodic grid."""
+        """Receive the input of an activation, with the padding: on the network's own periodic grid."""
 
 
 SILENT = Listener()
@@ -56,8 +56,8 @@ def coordinates(kind: GridKind, sizes: Sequence[int]) -> Tensor:
     axes = []
     for size in sizes:
         # As numpy's linspace does it in double precision; every release rounds to float32 in the end.
-        places = torch.arange(size, dtype=torch.float64)
-        axis = {"open": places / size, "closed": places / max(size - 1, 1), "cell": (places + 0.5) / size}[kind]
+        nodes = torch.arange(size, dtype=torch.float64)
+        axis = {"open": nodes / size, "closed": nodes / max(size - 1, 1), "cell": (nodes + 0.5) / size}[kind]
         axes.append(axis.float())
     return torch.stack(torch.meshgrid(*axes, indexing="ij"))
 
@@ -129,14 +129,14 @@ class Pointwise(nn.Module):
             Prefix of the stages between its layers; empty: as `name`.
         """
         last = len(self.weights) - 1
-        for place, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+        for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = torch.matmul(weight, x.flatten(2)).unflatten(2, x.shape[2:])
             if bias.numel():
                 x = x + bias.view(-1, *[1] * (x.dim() - 2))
-            number = str(place) if last > 1 else ""
-            label = name if place == last else f"{inner or name}.hidden{number}"
+            number = str(index) if last > 1 else ""
+            label = name if index == last else f"{inner or name}.hidden{number}"
             listener.stage(label, x, (Part(before, weight),), bias if bias.numel() else None)
-            if place < last:
+            if index < last:
                 before = f"{inner or name}.activated{number}"
                 listener.activation(before, x, self.function)
                 x = self.function(x)
@@ -157,7 +157,7 @@ class Gate(nn.Module):
 
 
 class SpectralConv(nn.Module):
-    """Multiply the lowest frequencies by a matrix each, and drop all others (Li et al. 2021, equation 4).
+    """A spectral convolution: a matrix for each of the lowest frequencies, none for the others (Li et al. 2021, eq. 4).
 
     Parameters
     ----------
@@ -209,13 +209,13 @@ class SpectralConv(nn.Module):
         sizes = x.shape[2:]
         hat = torch.fft.rfft(x, dim=-1)[..., : len(self.frequencies[-1])]
         for axis in range(len(sizes) - 2, -1, -1):
-            hat = torch.fft.fft(hat, dim=axis + 2).index_select(axis + 2, self._places(axis, sizes[axis], 0))
+            hat = torch.fft.fft(hat, dim=axis + 2).index_select(axis + 2, self._bins(axis, sizes[axis], 0))
         hat = self._mixed(hat)
         for axis in range(len(sizes) - 1):
             size = sizes[axis]
             whole = hat.new_zeros(*hat.shape[: axis + 2], size, *hat.shape[axis + 3 :])
             moved = int(self.shifted_at_odd and size % 2 == 1)
-            hat = torch.fft.ifft(whole.index_copy(axis + 2, self._places(axis, size, moved), hat), dim=axis + 2)
+            hat = torch.fft.ifft(whole.index_copy(axis + 2, self._bins(axis, size, moved), hat), dim=axis + 2)
         y: Tensor = torch.fft.irfft(hat, n=sizes[-1], dim=-1)
         return y if self.bias is None else y + self.bias.view(-1, *[1] * len(sizes))
 
@@ -228,10 +228,10 @@ class SpectralConv(nn.Module):
         mixed: Tensor = flat.permute(1, 2, 0).unflatten(2, hat.shape[2:])
         return mixed
 
-    def _places(self, axis: int, size: int, moved: int) -> Tensor:
+    def _bins(self, axis: int, size: int, moved: int) -> Tensor:
         moved += int(self.lowered_at_even and size % 2 == 0 and len(self.frequencies[axis]) % 2 == 1)
-        places: Tensor = (torch.tensor(self.frequencies[axis], device=self.weight.device) - moved) % size
-        return places
+        nodes: Tensor = (torch.tensor(self.frequencies[axis], device=self.weight.device) - moved) % size
+        return nodes
 
 
 class Norm(nn.Module):

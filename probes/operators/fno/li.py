@@ -1,4 +1,4 @@
-"""Which Fourier neural operator do the tensors of the published scripts hold?
+"""Build a Fourier neural operator from the tensors of the published scripts.
 
 The scripts that came with the paper (Li et al. 2021, arXiv 2010.08895) changed over the years, and many models were
 trained with copies of them, PDEBench's among others. They save tensors alone: sizes follow from these, and what else
@@ -32,7 +32,7 @@ class Weights:
 
     @property
     def unused(self) -> list[str]:
-        """Names that nothing was made of, in order."""
+        """Names of tensors that were not used, in order."""
         return sorted(self._left)
 
     def tensor(self, name: str) -> Tensor:
@@ -66,7 +66,7 @@ class Weights:
         return weight.reshape(size[:2]), None if bias is None else bias.flatten()
 
     def dimensions(self, name: str) -> int:
-        """Return the number of axes of a spectral convolution's grid, which its first corner's shape tells."""
+        """Return the number of axes of a spectral convolution's grid, by the shape of its first corner."""
         corner = self.tensor(f"{name}.weights1")
         axes = corner.dim() - (2 if corner.is_complex() else 3)
         if axes not in (1, 2, 3) or not (corner.is_complex() or corner.shape[-1] == 2):
@@ -81,7 +81,7 @@ class Weights:
         The first corner has frequencies from 0 on every axis, the second counts down from -1 on the first axis, the
         third on the second axis, the fourth on both.
         """
-        names = [f"{name}.weights{place + 1}" for place in range(2 ** (dimensions - 1))]
+        names = [f"{name}.weights{number + 1}" for number in range(2 ** (dimensions - 1))]
         corners = [self.tensor(corner) for corner in names]
         corners = [corner if corner.is_complex() else _paired(corner) for corner in corners]
         size = tuple(corners[0].shape)
@@ -95,7 +95,7 @@ class Weights:
         return SpectralConv(corners[0], [*full, range(size[-1])])
 
     def wrong(self, message: str, hint: str = "") -> InputError:
-        """Return the error that the tensors do not make up the network."""
+        """Return the refusal of tensors that do not make up the network."""
         return InputError(message, where=self.where, hint=hint or "Save model.state_dict() again, of the whole model.")
 
 
@@ -147,7 +147,7 @@ def read_li(
     padding
         None: as published for this version of the scripts and this number of dimensions.
     normalised
-        Whether instance normalisation stands before and after every spectral convolution, as in the Navier-Stokes
+        Whether there is instance normalisation before and after every spectral convolution, as in the Navier-Stokes
         scripts of 2022; it has no weights, hence no trace in the tensors.
 
     Raises
@@ -164,8 +164,8 @@ def read_li(
     (matrix, bias), fields = _lift(weights, axes, early=early)
     count, width = _count(weights), matrix.shape[0]
     blocks = [
-        _block(weights, place, axes, width, last=place == count - 1, early=early, normalised=normalised)
-        for place in range(count)
+        _block(weights, index, axes, width, last=index == count - 1, early=early, normalised=normalised)
+        for index in range(count)
     ]
     ends = ("fc1", "fc2") if "fc1.weight" in weights.tensors else ("q.mlp1", "q.mlp2")
     first = weights.matrix(ends[0], (width, None))
@@ -189,7 +189,7 @@ def _unwrapped(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _is_early(tensors: Mapping[str, Tensor], weights: Weights, axes: int) -> bool:
-    """Tell the scripts of 2020: a wrapper, flat skips on grids of two axes and more, or pairs for complex numbers."""
+    """Tell whether a script of 2020 wrote them: wrapped, flat skips on two axes or more, or numbers in pairs."""
     skip = weights.tensors.get("w0.weight")
     flat = axes > 1 and skip is not None and skip.dim() == 3
     pairs = axes == 1 and not weights.tensors["conv0.weights1"].is_complex()
@@ -214,34 +214,34 @@ def _lift(weights: Weights, axes: int, *, early: bool) -> tuple[tuple[Tensor, Te
     fields = matrix.shape[1] - axes
     if fields < 1:
         raise weights.wrong(f"The lift takes {fields + axes} channels: not enough for a field and {axes} coordinates.")
-    places = matrix[:, fields:]
+    coordinates = matrix[:, fields:]
     if early and axes == 1:
         # The Burgers script let its coordinate run from 0 to 2 pi; here it runs over the unit interval.
-        places = places * 2 * math.pi
+        coordinates = coordinates * 2 * math.pi
     elif early and fields == 1:
         # The Darcy script made its grid with numpy.meshgrid, whose first coordinate runs along the last axis.
-        places = places.flip(1)
-    return (torch.cat([matrix[:, :fields], places], dim=1), bias), fields
+        coordinates = coordinates.flip(1)
+    return (torch.cat([matrix[:, :fields], coordinates], dim=1), bias), fields
 
 
 def _count(weights: Weights) -> int:
-    places = {int(found[1]) for name in weights.tensors if (found := re.fullmatch(r"conv(\d{1,4})\.weights1", name))}
-    if places != set(range(len(places))):
-        raise weights.wrong(f"The spectral convolutions {sorted(places)} are not numbered without gaps from 0.")
-    return len(places)
+    numbers = {int(found[1]) for name in weights.tensors if (found := re.fullmatch(r"conv(\d{1,4})\.weights1", name))}
+    if numbers != set(range(len(numbers))):
+        raise weights.wrong(f"The spectral convolutions {sorted(numbers)} are not numbered without gaps from 0.")
+    return len(numbers)
 
 
-def _block(weights: Weights, place: int, axes: int, width: int, *, last: bool, early: bool, normalised: bool) -> Block:
-    spectral = weights.spectral(f"conv{place}", axes, width)
-    skip, bias = weights.matrix(f"w{place}", (width, width))
+def _block(weights: Weights, index: int, axes: int, width: int, *, last: bool, early: bool, normalised: bool) -> Block:
+    spectral = weights.spectral(f"conv{index}", axes, width)
+    skip, bias = weights.matrix(f"w{index}", (width, width))
     activation = nn.functional.relu if early else nn.functional.gelu
     inner = None
-    if f"mlp{place}.mlp1.weight" in weights.tensors:
-        first = weights.matrix(f"mlp{place}.mlp1", (width, None))
-        inner = Pointwise([first, weights.matrix(f"mlp{place}.mlp2", (first[0].shape[0], width))], activation)
-    if early and f"bn{place}.weight" in weights.tensors and not weights.tensors["conv0.weights1"].is_complex():
+    if f"mlp{index}.mlp1.weight" in weights.tensors:
+        first = weights.matrix(f"mlp{index}.mlp1", (width, None))
+        inner = Pointwise([first, weights.matrix(f"mlp{index}.mlp2", (first[0].shape[0], width))], activation)
+    if early and f"bn{index}.weight" in weights.tensors and not weights.tensors["conv0.weights1"].is_complex():
         # The scripts with complex weights kept these layers but called them no more.
-        scale, shift = _folded(weights, f"bn{place}", width)
+        scale, shift = _folded(weights, f"bn{index}", width)
         across = scale.view(1, -1, *[1] * axes)
         spectral = SpectralConv(spectral.weight.detach() * across, spectral.frequencies)
         skip, bias = skip * scale[:, None], shift if bias is None else bias * scale + shift
@@ -251,7 +251,7 @@ def _block(weights: Weights, place: int, axes: int, width: int, *, last: bool, e
 
 
 def _folded(weights: Weights, name: str, width: int) -> tuple[Tensor, Tensor]:
-    """Return by what a batch normalisation in evaluation multiplies each channel, and what it then adds."""
+    """Return the scale and the shift of each channel by a batch normalisation in evaluation."""
     keys = ("weight", "bias", "running_mean", "running_var")
     scale, shift, mean, variance = (weights.tensor(f"{name}.{key}") for key in keys)
     if any(tuple(values.shape) != (width,) for values in (scale, shift, mean, variance)) or bool((variance < 0).any()):

@@ -1,8 +1,8 @@
-"""What does a Fourier neural operator compute, stage by stage, on any grid?
+"""A Fourier neural operator that runs on any grid, stage by stage.
 
-One network stands for all families: lift every point, pass blocks of spectral convolution, pointwise skip and
+One network serves all families: lift every point, pass blocks of spectral convolution, pointwise skip and
 activation on a padded grid, crop, project every point (Li et al. 2021, arXiv 2010.08895). The readers beside this
-module fill it with the weights of a checkpoint; a `Listener` hears every stage while it runs.
+module fill it with the weights of a checkpoint; a `Listener` receives the output of every stage.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from probes.operators.resampling import upsample
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockShape:
-    """What a block does beside its parts: which activations it has, and whether its input is squashed first."""
+    """The activations of a block, and whether its input is squashed first."""
 
     activated: bool
     activated_again: bool = False
@@ -118,7 +118,7 @@ class Block(nn.Module):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What is known of a network beyond its weights.
+    """The settings of a network beyond its weights.
 
     Parameters
     ----------
@@ -154,8 +154,8 @@ class FourierOperator(nn.Module):
     @property
     def modes(self) -> tuple[int, ...]:
         """The highest frequency that any block keeps, on each axis."""
-        kept = [[max(map(abs, axis)) for axis in block.spectral.frequencies] for block in self._blocks]
-        return tuple(max(axis) for axis in zip(*kept, strict=True))
+        highest = [[max(map(abs, axis)) for axis in block.spectral.frequencies] for block in self._blocks]
+        return tuple(max(axis) for axis in zip(*highest, strict=True))
 
     @property
     def outputs(self) -> int:
@@ -188,8 +188,8 @@ class FourierOperator(nn.Module):
         """Append the coordinates and lift every point: (n, fields, *grid) to (n, width, *grid)."""
         if self.layout.coordinates != "none":
             kind: GridKind = grid if self.layout.coordinates == "grid" else self.layout.coordinates
-            places = coordinates(kind, fields.shape[2:]).to(fields)
-            fields = torch.cat([fields, places.expand(len(fields), *places.shape)], dim=1)
+            nodes = coordinates(kind, fields.shape[2:]).to(fields)
+            fields = torch.cat([fields, nodes.expand(len(fields), *nodes.shape)], dim=1)
         listener.stage("input", fields)
         lifted: Tensor = self.lift(fields, "lift", "input", listener)
         return lifted
@@ -228,8 +228,8 @@ class FourierOperator(nn.Module):
 
     def _passed(self, x: Tensor, listener: Listener) -> tuple[Tensor, str]:
         before = "lift"
-        for place, block in enumerate(self.blocks):
-            x, before = block(x, f"block{place}", before, listener)
+        for index, block in enumerate(self.blocks):
+            x, before = block(x, f"block{index}", before, listener)
         return x, before
 
 
@@ -240,7 +240,7 @@ def _cropped(x: Tensor, sizes: Sequence[int], ends: Sequence[tuple[int, int]]) -
 
 
 class _Cropping(Listener):
-    """Takes the padding off every stage before another listener hears it."""
+    """A listener that crops the padding off every stage before it passes it to another listener."""
 
     def __init__(self, listener: Listener, sizes: Sequence[int], ends: Sequence[tuple[int, int]]) -> None:
         self.listener, self.sizes, self.ends = listener, sizes, ends

@@ -1,7 +1,7 @@
-"""Which Fourier neural operator does a checkpoint of neuraloperator hold, and what does its release compute?
+"""Build a Fourier neural operator from a checkpoint of neuraloperator, as its release computes it.
 
 The library itself is not needed. Releases 0.2.0, 0.3.0, 1.0.2 and 2.0.0 differ in the names of their tensors, in which
-frequencies these belong to, and in where activations stand; all of it is told from the tensors and from the settings
+frequencies these belong to, and in where activations are; all of it is found in the tensors and in the settings
 that the library saves beside them. Settings that would change the computation in another way are refused.
 """
 
@@ -26,7 +26,7 @@ from probes.operators.fno.neuralop_settings import (
     Settings,
     check_settings,
     check_tensors,
-    told,
+    recorded_settings,
 )
 
 __all__ = ["STANDINS", "is_neuralop", "read_neuralop"]
@@ -60,7 +60,7 @@ def read_neuralop(
     where
         File, for messages.
     padding
-        In place of what the metadata say. On grids whose axes differ, release 0.2 mixes up the axes of its padding and
+        Instead of what the metadata say. On grids whose axes differ, release 0.2 mixes up the axes of its padding and
         returns another grid; here each axis gets its own.
     fixed_shift
         Whether the model is of a version after 2.0.0 whose spectra keep their place on grids of odd size.
@@ -72,11 +72,11 @@ def read_neuralop(
     """
     check_tensors(tensors, where)
     weights = Weights(tensors, where)
-    release, settings = told(tensors, metadata, where)
+    release, settings = recorded_settings(tensors, metadata, where)
     check_settings(settings, release)
     network = _Network(weights, settings, release, fixed_shift=fixed_shift)
     lift, projection = network.lift(), network.projection()
-    blocks = [network.block(place) for place in range(network.count)]
+    blocks = [network.block(index) for index in range(network.count)]
     if weights.unused:
         raise InputError(
             f"Nothing is known of {len(weights.unused)} tensors: {', '.join(weights.unused[:5])}.",
@@ -103,9 +103,9 @@ class _Network:
         self.mlp_name = "mlp" if self.old else "channel_mlp"
         names = list(weights.tensors)
         pattern = re.compile(rf"{CONVS}\.weight\.(\d{{1,4}})\..*" if self.old else rf"{CONVS}\.(\d{{1,4}})\.weight\..*")
-        places = {int(found[1]) for name in names if (found := pattern.fullmatch(name))}
-        if not places or places != set(range(len(places))):
-            raise weights.wrong(f"The spectral weights {sorted(places)} are not numbered without gaps from 0.")
+        numbers = {int(found[1]) for name in names if (found := pattern.fullmatch(name))}
+        if not numbers or numbers != set(range(len(numbers))):
+            raise weights.wrong(f"The spectral weights {sorted(numbers)} are not numbered without gaps from 0.")
         # Old releases keep the biases of all layers in one tensor, (layers, width, 1, ...), later ones one a layer.
         shape = weights.tensor(f"{CONVS}.bias" if self.old else f"{CONVS}.0.bias").shape
         self.axes = len(shape) - 1 - self.old
@@ -113,9 +113,9 @@ class _Network:
             raise weights.wrong(f"The bias of shape {tuple(shape)} is that of no grid of 1 to 3 axes.")
         self.width = shape[int(self.old)]
         self.corners = 2 ** (self.axes - 1) if release == "0.2" else 1
-        self.count = len(places) // self.corners
-        if len(places) % self.corners or (self.old and shape[0] != self.count):
-            raise weights.wrong(f"{len(places)} spectral weights do not make up the layers that the bias tells.")
+        self.count = len(numbers) // self.corners
+        if len(numbers) % self.corners or (self.old and shape[0] != self.count):
+            raise weights.wrong(f"{len(numbers)} spectral weights do not make up the layers that the bias tells.")
         self.has_mlp = any(name.startswith(f"fno_blocks.{self.mlp_name}.") for name in names)
         self.has_norm = settings.get("norm") is not None or any(name.startswith("fno_blocks.norm.") for name in names)
         self.separable, self.entries = False, 0
@@ -137,18 +137,18 @@ class _Network:
         return f"neuralop {self.release} ({', '.join(notes)})"
 
     def lift(self) -> Pointwise:
-        """The perceptron before the blocks."""
+        """Build the perceptron before the blocks."""
         return self._perceptron(["lifting.fc"] if self.release == "0.2" else self._layers("lifting"), None, self.width)
 
     def projection(self) -> Pointwise:
-        """The perceptron after the blocks."""
+        """Build the perceptron after the blocks."""
         names = ["projection.fc1", "projection.fc2"] if self.release == "0.2" else self._layers("projection")
         made = self._perceptron(names, self.width, None)
         self._agree("out_channels", made.channels[1])
         return made
 
     def coordinates(self, channels: int) -> tuple[CoordinateKind, int]:
-        """Which coordinates are appended, and the number of fields, of all channels that the lift takes."""
+        """Return the kind of coordinates that are appended, and the number of fields, for the channels of the lift."""
         fields = self.settings.whole("in_channels")
         if self.old:
             self._agree("in_channels", channels)
@@ -162,7 +162,7 @@ class _Network:
         return "open" if channels > fields else "none", fields
 
     def padding(self, given: Padding | None) -> Padding:
-        """The padding that was given, else that of the settings."""
+        """Return the given padding, else that of the settings."""
         if given is not None:
             if len(given.amounts) not in (0, self.axes):
                 raise self.weights.wrong(
@@ -185,19 +185,19 @@ class _Network:
         symmetric = str(mode).lower() == "symmetric"
         return Padding(amounts=tuple(amounts), fraction=True, symmetric=symmetric) if any(amounts) else Padding()
 
-    def block(self, place: int) -> Block:
-        """One block, with the activations where the release has them."""
-        spectral, width = self._spectral(place), self.width
-        skip = self._skip("fno_skip", f"fno_blocks.fno_skips.{place}")
+    def block(self, index: int) -> Block:
+        """Build one block, with the activations where the release has them."""
+        spectral, width = self._spectral(index), self.width
+        skip = self._skip("fno_skip", f"fno_blocks.fno_skips.{index}")
         mlp = mlp_skip = None
         if self.has_mlp or self.release == "1.x":
-            mlp = self._perceptron(self._layers(f"fno_blocks.{self.mlp_name}.{place}"), width, width)
-            mlp_skip = self._skip(f"{self.mlp_name}_skip", f"fno_blocks.{self.mlp_name}_skips.{place}")
-        last = place == self.count - 1
+            mlp = self._perceptron(self._layers(f"fno_blocks.{self.mlp_name}.{index}"), width, width)
+            mlp_skip = self._skip(f"{self.mlp_name}_skip", f"fno_blocks.{self.mlp_name}_skips.{index}")
+        last = index == self.count - 1
         activated = not last
         if self.release == "0.2":
-            # Release 0.2 compares the place with what is left of the layers: its later half has no activation.
-            activated = self.has_mlp or 2 * place < self.count
+            # Release 0.2 compares the index with the remaining layers, so the later half has no activation.
+            activated = self.has_mlp or 2 * index < self.count
         elif self.release == "0.3":
             activated = self.has_mlp or not last
         shape = BlockShape(
@@ -206,7 +206,7 @@ class _Network:
             stabilised=self.settings.get("stabilizer") == "tanh",
         )
         each = 2 if self.has_mlp or not self.old else 1
-        norms = [self._norm(place * each + number) if self.has_norm else None for number in range(each)]
+        norms = [self._norm(index * each + number) if self.has_norm else None for number in range(each)]
         # The library normalises behind the spectral convolution and behind the perceptron, never before the block.
         ends = (None, *norms, None)[:3]
         return Block(spectral, skip, shape, nn.functional.gelu, mlp=mlp, mlp_skip=mlp_skip, norms=ends)
@@ -224,9 +224,9 @@ class _Network:
 
     def _perceptron(self, names: Sequence[str], first: int | None, last: int | None) -> Pointwise:
         layers: list[tuple[Tensor, Tensor | None]] = []
-        for place, name in enumerate(names):
+        for index, name in enumerate(names):
             start = layers[-1][0].shape[0] if layers else first
-            layers.append(self.weights.matrix(name, (start, last if place == len(names) - 1 else None)))
+            layers.append(self.weights.matrix(name, (start, last if index == len(names) - 1 else None)))
         if self.release == "0.2" and ".mlp." in names[0]:
             # Release 0.2 ends the perceptron within a block with an activation: a further layer changes nothing.
             layers.append((torch.eye(layers[-1][0].shape[0]), None))
@@ -283,14 +283,14 @@ class _Network:
             raise self.weights.wrong("Release 0.3 cannot run separable weights.", RETRAIN)
         return kernel
 
-    def _spectral(self, place: int) -> SpectralConv:
-        kernel, full = self._corners(place) if self.release == "0.2" else self._centred(place)
-        biases = self.weights.tensor(f"{CONVS}.bias" if self.old else f"{CONVS}.{place}.bias")
-        bias = biases[place] if self.old else biases
+    def _spectral(self, index: int) -> SpectralConv:
+        kernel, full = self._corners(index) if self.release == "0.2" else self._centred(index)
+        biases = self.weights.tensor(f"{CONVS}.bias" if self.old else f"{CONVS}.{index}.bias")
+        bias = biases[index] if self.old else biases
         if bias.numel() != self.width or bias.is_complex():
-            raise self.weights.wrong(f"The bias of layer {place} has {bias.numel()} entries for {self.width} channels.")
-        kept = self.fixed_shift or self.release == "0.2"
-        if self.release == "1.x or 2.0" and not kept and any(len(axis) % 2 for axis in full):
+            raise self.weights.wrong(f"The bias of layer {index} has {bias.numel()} entries for {self.width} channels.")
+        unshifted = self.fixed_shift or self.release == "0.2"
+        if self.release == "1.x or 2.0" and not unshifted and any(len(axis) % 2 for axis in full):
             raise self.weights.wrong(
                 f"Weights of {[len(axis) for axis in full]} frequencies belong to other ones in 1.x than in 2.0.",
                 "Give the metadata that were saved beside the weights: they tell the release.",
@@ -299,25 +299,25 @@ class _Network:
             kernel,
             [*full, range(kernel.shape[-1])],
             bias,
-            shifted_at_odd=not kept,
-            lowered_at_even=not kept and self.release in ("0.3", "1.x"),
+            shifted_at_odd=not unshifted,
+            lowered_at_even=not unshifted and self.release in ("0.3", "1.x"),
         )
 
-    def _corners(self, place: int) -> tuple[Tensor, list[list[int]]]:
+    def _corners(self, index: int) -> tuple[Tensor, list[list[int]]]:
         """Put the corners of a spectrum together; the sign of the last axis but one changes fastest among them."""
-        kernels = [self._kernel(self.corners * place + corner) for corner in range(self.corners)]
+        kernels = [self._kernel(self.corners * index + corner) for corner in range(self.corners)]
         sizes = kernels[0].shape
         if any(kernel.shape != sizes for kernel in kernels):
-            raise self.weights.wrong(f"The spectral weights of layer {place} differ in shape.")
+            raise self.weights.wrong(f"The spectral weights of layer {index} differ in shape.")
         channels = len(sizes) - self.axes
         for axis in range(self.axes - 2, -1, -1):
             pairs = zip(kernels[::2], kernels[1::2], strict=True)
             kernels = [torch.cat(pair, dim=axis + channels) for pair in pairs]
         return kernels[0], [[*range(half), *range(-half, 0)] for half in sizes[channels:-1]]
 
-    def _centred(self, place: int) -> tuple[Tensor, list[list[int]]]:
+    def _centred(self, index: int) -> tuple[Tensor, list[list[int]]]:
         """Return the weights of a spectrum whose frequency 0 lies in the middle of every axis but the last."""
-        kernel = self._kernel(place)
+        kernel = self._kernel(index)
         channels = kernel.dim() - self.axes
         kernel = self._cut(kernel, channels)
         return kernel, [[*range(-(size // 2), size - size // 2)] for size in kernel.shape[channels:-1]]

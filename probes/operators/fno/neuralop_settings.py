@@ -1,4 +1,4 @@
-"""Which release of neuraloperator saved a checkpoint, and does it ask for what cannot be reproduced?"""
+"""Recognise the release of neuraloperator that saved a checkpoint, and refuse what cannot be reproduced."""
 
 import pickle
 import re
@@ -66,7 +66,7 @@ _ALLOWED: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the library saved beside the tensors; None where nothing is known of it."""
+    """The settings that the library saved beside the tensors; None where there are none."""
 
     values: Mapping[str, object] | None
     where: str
@@ -101,13 +101,15 @@ class Settings:
         return list(counts)
 
     def wrong(self, key: str, why: str, hint: str = RETRAIN) -> InputError:
-        """Return the error that a setting is wrong."""
+        """Return the refusal of a setting."""
         value = reprlib.repr(self.get(key))
         return InputError(f"{key} is {value}: {why}", where=f"{self.where}, metadata, key {key}", hint=hint)
 
 
-def told(tensors: Mapping[str, Tensor], metadata: Mapping[str, object] | None, where: str) -> tuple[Release, Settings]:
-    """Return the release, and the settings with arguments that were given by place put under their names.
+def recorded_settings(
+    tensors: Mapping[str, Tensor], metadata: Mapping[str, object] | None, where: str
+) -> tuple[Release, Settings]:
+    """Return the release, and the settings with positional arguments put under their names.
 
     Raises
     ------
@@ -125,11 +127,11 @@ def told(tensors: Mapping[str, Tensor], metadata: Mapping[str, object] | None, w
     names = [f"n_modes_{axis}" for axis in axes] or ["n_modes"]
     channels = ["in_channels", "out_channels"]
     names += ["hidden_channels", *channels] if axes or release == "0.3" else [*channels, "hidden_channels"]
-    given = settings.get("args", ())
-    if not isinstance(given, list | tuple) or len(given) > len(names):
+    positional = settings.get("args", ())
+    if not isinstance(positional, list | tuple) or len(positional) > len(names):
         # Of further ones the metadata hold the default, beside the value.
         raise settings.wrong("args", "it has more arguments without names than are read.", "Pass them by name.")
-    return release, Settings({**metadata, **dict(zip(names, given, strict=False))}, where)
+    return release, Settings({**metadata, **dict(zip(names, positional, strict=False))}, where)
 
 
 def _release(tensors: Mapping[str, Tensor], recorded: Mapping[str, object]) -> Release:
@@ -187,7 +189,7 @@ def check_tensors(tensors: Mapping[str, Tensor], where: str) -> None:
         if shown:
             raise InputError(f"The tensor {name} shows {shown[0]}, not reproduced here.", where=where, hint=RETRAIN)
         if value.dtype not in _SINGLE:
-            kept = str(value.dtype).removeprefix("torch.")
-            raise InputError(f"{name} is of {kept}.", where=where, hint="Save the model in single precision.")
+            kind = str(value.dtype).removeprefix("torch.")
+            raise InputError(f"{name} is of {kind}.", where=where, hint="Save the model in single precision.")
         if not bool(torch.isfinite(value).all()):
             raise InputError(f"{name} holds values that are not finite.", where=where, hint="Save the model again.")

@@ -1,4 +1,4 @@
-"""Which Fourier neural operator does a `.mdlus` archive of NVIDIA PhysicsNeMo (formerly Modulus) hold?
+"""Build a Fourier neural operator from a `.mdlus` archive of NVIDIA PhysicsNeMo (formerly Modulus).
 
 The archive is a tar, or since 2025 a zip, of three files: args.json with the arguments of the model's constructor,
 metadata.json with the release, model.pt with its tensors. The arguments say all that the tensors do not.
@@ -84,13 +84,13 @@ def read_physicsnemo(path: Path, *, padding: Padding | None = None) -> FourierOp
     if not 1 <= axes <= 3:
         raise _cannot("dimension", axes, where, "Grids of 1, 2 and 3 dimensions are read.")
     weights = Weights(tensors, f"{path}, model.pt")
-    told = _padding(values, axes, where)
+    recorded = _padding(values, axes, where)
     layout = Layout(
         family="physicsnemo",
         release=_release(metadata),
         fields=_whole(values, "in_channels", where),
         coordinates="closed" if values["coord_features"] is True else "none",
-        padding=told if padding is None else replace(padding, mode=told.mode),
+        padding=recorded if padding is None else replace(padding, mode=recorded.mode),
     )
     lift, blocks = _encoder(weights, values, axes, layout, where)
     operator = FourierOperator(lift, blocks, _decoder(weights, values, where), layout)
@@ -116,20 +116,20 @@ def _encoder(
     )
     blocks = []
     count = _whole(values, "num_fno_layers", where)
-    for place in range(count):
-        spectral = weights.spectral(f"spec_encoder.spconv_layers.{place}", axes, width)
+    for index in range(count):
+        spectral = weights.spectral(f"spec_encoder.spconv_layers.{index}", axes, width)
         _check_modes(values, tuple(max(axis) + 1 for axis in spectral.frequencies), where)
-        skip = Pointwise([weights.matrix(f"spec_encoder.conv_layers.{place}", (width, width))], activation)
-        blocks.append(Block(spectral, skip, BlockShape(activated=place < count - 1), activation))
+        skip = Pointwise([weights.matrix(f"spec_encoder.conv_layers.{index}", (width, width))], activation)
+        blocks.append(Block(spectral, skip, BlockShape(activated=index < count - 1), activation))
     return lift, blocks
 
 
 def _decoder(weights: Weights, values: Mapping[str, Any], where: str) -> Pointwise:
     activation = _activation(values, "decoder_activation_fn", where)
     channels, layers = _whole(values, "latent_channels", where), []
-    for place in range(_whole(values, "decoder_layers", where, least=0)):
+    for index in range(_whole(values, "decoder_layers", where, least=0)):
         size = _whole(values, "decoder_layer_size", where)
-        layers.append(weights.matrix(f"decoder_net.layers.{place}.linear", (channels, size)))
+        layers.append(weights.matrix(f"decoder_net.layers.{index}.linear", (channels, size)))
         channels = size
     outputs = _whole(values, "out_channels", where)
     return Pointwise([*layers, weights.matrix("decoder_net.final_layer.linear", (channels, outputs))], activation)
@@ -152,11 +152,11 @@ def _release(metadata: Mapping[str, Any]) -> str:
     return "release not told"
 
 
-def _arguments(given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    for name, value in given.items():
+def _arguments(arguments: Mapping[str, Any], where: str) -> dict[str, Any]:
+    for name, value in arguments.items():
         if name not in _ARGUMENTS:
             raise _cannot(name, value, where, f"Arguments that are known: {', '.join(_ARGUMENTS)}.")
-    values = {**_ARGUMENTS, **given}
+    values = {**_ARGUMENTS, **arguments}
     if not isinstance(values["coord_features"], bool):
         raise _cannot("coord_features", values["coord_features"], where, "It is true or false.")
     return values
@@ -190,9 +190,9 @@ def _padding(values: Mapping[str, Any], axes: int, where: str) -> Padding:
 
 
 def _check_modes(values: Mapping[str, Any], held: tuple[int, ...], where: str) -> None:
-    told = values["num_fno_modes"]
-    told = [told] * len(held) if type(told) is int else told
-    if not isinstance(told, list) or tuple(told[: len(held)]) != held:
+    modes = values["num_fno_modes"]
+    modes = [modes] * len(held) if type(modes) is int else modes
+    if not isinstance(modes, list) or tuple(modes[: len(held)]) != held:
         raise _cannot("num_fno_modes", values["num_fno_modes"], where, f"The weights hold {held} modes.")
 
 
@@ -204,7 +204,7 @@ def _cannot(key: str, value: object, where: str, hint: str) -> InputError:
 def _contents(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "model.pt"
-        # Only the archive is read in here: what goes wrong with the weights says so itself.
+        # Only the archive is read in this block: errors in the weights have messages of their own.
         with _opened(path) as (sizes, open_member):
             _check_sizes(sizes, path)
             both = [_object(open_member(name), f"{path}, {name}") for name in _NAMES[:2]]
@@ -262,7 +262,7 @@ _Member = Callable[[str], IO[bytes]]
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[_Sizes, _Member]]:
-    """Give the sizes of the three files of an archive, tar or zip, and what opens one of them; nothing is unpacked."""
+    """Yield the sizes of the three files of a tar or zip, and a function that opens one; nothing is unpacked."""
     damaged = (tarfile.TarError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError)
     try:
         # A tar that holds a zip ends like a zip: the tar has to be tried first, as the library does.
@@ -270,12 +270,12 @@ def _opened(path: Path) -> Iterator[tuple[_Sizes, _Member]]:
             with tarfile.open(path, "r:") as tar:
                 yield _tar_members(tar, path)
         else:
-            # In words of this format where the file has no list of entries at all.
+            # A message about this format, where the file has no list of entries at all.
             listed = zips.entries(path) if zipfile.is_zipfile(path) else []
             with zipfile.ZipFile(path) as archive:
                 yield _zip_members(archive, listed, path)
     except (*damaged, OSError) as error:
-        # An archive may send its reader to a place before its beginning; a disk that is full is none of its doing.
+        # An archive may contain offsets before its beginning; a full disk is another error.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         raise InputError(
@@ -297,11 +297,11 @@ def _is_tar(path: Path) -> bool:
 
 def _tar_members(tar: tarfile.TarFile, path: Path) -> tuple[_Sizes, _Member]:
     found: dict[str, tarfile.TarInfo] = {}
-    for place, member in enumerate(tar):
-        if place == _MEMBER_LIMIT:
+    for index, member in enumerate(tar):
+        if index == _MEMBER_LIMIT:
             raise _crowded(path)
         name = member.name.removeprefix("./")
-        # Links and sparse files are no files of the library's making.
+        # The library writes no links and no sparse files.
         if name in _NAMES and member.isreg() and not member.issparse():
             if name in found:
                 raise _twice(name, path)

@@ -1,7 +1,7 @@
-"""Which Fourier neural operator does a file hold, whatever library wrote it?
+"""Load a Fourier neural operator from a file, whatever library wrote it.
 
-Nothing of a file is run. The family is told from the names of its tensors; what they do not say (padding, scales,
-coordinates) is taken from what lies beside them or from the published code, and told in notes.
+Nothing of a file is run. The family is recognised by the names of its tensors; what they do not say (padding, scales,
+coordinates) is taken from what lies beside them or from the published code, and reported in notes.
 """
 
 import re
@@ -43,7 +43,7 @@ _FOREIGN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A Fourier neural operator, and where it is from.
+    """A Fourier neural operator, and its source.
 
     Parameters
     ----------
@@ -85,12 +85,12 @@ def load_operator(
     Parameters
     ----------
     family
-        One of `FAMILIES`; auto: told from the names of the tensors.
+        One of `FAMILIES`; auto: recognised by the names of the tensors.
     padding
         Cells ("9"), a share of the grid ("0.25", with a dot), none ("0"), or one of them an axis ("0,0,6"). A single
         number is for every axis that the family pads. None: what the checkpoint or the published code says.
     normalised
-        Li's family: instance normalisation stands around every spectral convolution.
+        Li's family: there is instance normalisation around every spectral convolution.
     fftshift_fixed
         neuraloperator: the release is one that handles grids of odd size rightly.
 
@@ -102,17 +102,17 @@ def load_operator(
     if family not in FAMILIES:
         raise InputError(f"{family!r} is no family.", where="--family", hint=f"Known: {', '.join(FAMILIES)}.")
     amounts = None if padding is None else _amounts(padding)
-    place = _found(Path(path).expanduser())
-    content = Content(tensors={}, files=(place,)) if place.suffix.lower() == ".mdlus" else read_content(place)
-    detected, how = _detected(place, content, family)
-    check_plain(content.tensors, str(place))
-    build = partial(_built, detected, place, content, normalised=normalised, fixed=fftshift_fixed)
+    file = _found(Path(path).expanduser())
+    content = Content(tensors={}, files=(file,)) if file.suffix.lower() == ".mdlus" else read_content(file)
+    detected, how = _detected(file, content, family)
+    check_plain(content.tensors, str(file))
+    build = partial(_built, detected, file, content, normalised=normalised, fixed=fftshift_fixed)
     operator = build(None)
     if amounts is not None:
         # Built anew: which axes the family pads is known of a built network only.
         operator = build(_padding(amounts, operator))
     operator = operator.eval().requires_grad_(False)
-    _check_numbers(operator, str(place))
+    _check_numbers(operator, str(file))
     files = content.files
     return Loaded(
         operator=operator,
@@ -123,7 +123,7 @@ def load_operator(
         scales=content.scales,
         notes=(
             f"The family {detected} ({operator.layout.release}) {how}.",
-            _told_padding(operator, content, given=amounts is not None),
+            _padding_note(operator, content, given=amounts is not None),
             *_doubts(operator, normalised=normalised),
             *content.notes,
         ),
@@ -131,7 +131,7 @@ def load_operator(
 
 
 def fit_fields(loaded: Loaded, channels: int) -> Loaded:
-    """Return the operator for inputs of so many channels; the first releases of neuraloperator get coordinates.
+    """Return the operator for inputs of so many channels; those of early neuraloperator releases append coordinates.
 
     Raises
     ------
@@ -170,22 +170,22 @@ def fit_fields(loaded: Loaded, channels: int) -> Loaded:
     )
 
 
-def _found(place: Path) -> Path:
-    if place.is_dir():
-        states = sorted(place.glob("*_state_dict.pt"))
+def _found(path: Path) -> Path:
+    if path.is_dir():
+        states = sorted(path.glob("*_state_dict.pt"))
         if len(states) != 1:
             listed = ", ".join(item.name for item in states[:8]) or "none"
             raise InputError(
                 f"The folder holds {len(states)} files of weights named *_state_dict.pt ({listed}), not one.",
-                where=str(place),
+                where=str(path),
                 hint="Name the file in it.",
             )
         return states[0]
-    if not place.is_file():
-        near = nearest_name(place)
-        hint = f"Did you mean {place.parent / near}?" if near else "Check the path."
-        raise InputError("There is no such file or folder.", where=str(place), hint=hint)
-    return place
+    if not path.is_file():
+        near = nearest_name(path)
+        hint = f"Did you mean {path.parent / near}?" if near else "Check the path."
+        raise InputError("There is no such file or folder.", where=str(path), hint=hint)
+    return path
 
 
 def _check_numbers(operator: FourierOperator, where: str) -> None:
@@ -197,10 +197,10 @@ def _check_numbers(operator: FourierOperator, where: str) -> None:
         )
 
 
-def _detected(place: Path, content: Content, family: str) -> tuple[str, str]:
-    """Return the family, and how it was told."""
-    where = str(place)
-    if place.suffix.lower() == ".mdlus":
+def _detected(path: Path, content: Content, family: str) -> tuple[str, str]:
+    """Return the family, and how it was recognised."""
+    where = str(path)
+    if path.suffix.lower() == ".mdlus":
         detected, how = "physicsnemo", "is that of a .mdlus archive"
     elif is_neuralop(content.tensors):
         detected, how = "neuralop", "was told from names of tensors that begin with fno_blocks"
@@ -223,16 +223,16 @@ def _detected(place: Path, content: Content, family: str) -> tuple[str, str]:
 
 
 def _built(
-    family: str, place: Path, content: Content, padding: Padding | None, *, normalised: bool, fixed: bool
+    family: str, path: Path, content: Content, padding: Padding | None, *, normalised: bool, fixed: bool
 ) -> FourierOperator:
-    where = str(place)
+    where = str(path)
     for flag, given, of in (("--norm instance", normalised, "li"), ("--fftshift mended", fixed, "neuralop")):
         if given and family != of:
             raise InputError(
                 f"{flag} is for checkpoints of {of}, {where} is one of {family}.", where=flag, hint="Leave it out."
             )
     if family == "physicsnemo":
-        return read_physicsnemo(place, padding=padding)
+        return read_physicsnemo(path, padding=padding)
     if family == "neuralop":
         return read_neuralop(content.tensors, content.metadata, where=where, padding=padding, fixed_shift=fixed)
     scripts: Literal["li", "pdebench"] = "pdebench" if family == "pdebench" else "li"
@@ -285,7 +285,7 @@ def _padding(amounts: tuple[tuple[float, ...], bool], operator: FourierOperator)
     return Padding(amounts=numbers, fraction=share, symmetric=symmetric) if any(numbers) else Padding()
 
 
-def _told_padding(operator: FourierOperator, content: Content, *, given: bool) -> str:
+def _padding_note(operator: FourierOperator, content: Content, *, given: bool) -> str:
     padding, family = operator.layout.padding, operator.layout.family
     source = "the family's published value"
     if family == "physicsnemo":

@@ -1,7 +1,7 @@
-"""Which corpora can be read as they were published, without writing a manifest first?
+"""Presets that read published corpora in their own layouts, without a manifest.
 
-Each preset turns one layout into a table; from there on a corpus is treated as any manifest is. What a preset
-mends, leaves out or has to assume is said in the notes of the manifest.
+Each preset turns one layout into a table; from there on a corpus is treated as any manifest is. Notes of the
+manifest list what a preset corrects, leaves out or has to assume.
 """
 
 from collections.abc import Mapping, Sequence

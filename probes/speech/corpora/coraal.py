@@ -1,4 +1,4 @@
-"""How is CORAAL read, whose recordings are whole interviews, cut into utterances by its transcripts?
+"""Reader of CORAAL, whose recordings are whole interviews, cut into utterances by its transcripts.
 
 A clip is one line of a transcript that a speaker of the metadata says. Its text loses the marks of transcription;
 lines with nothing but pauses and noises, and lines in which something is hidden or not understood, are left out
@@ -22,7 +22,7 @@ _TRANSCRIPT = ("Spkr", "StTime", "Content", "EnTime")
 
 
 def clean_content(content: str) -> str | None:
-    """Return the words of a transcript's line; empty: none are spoken, None: some are hidden.
+    """Return the spoken words of a transcript's line: empty without any, None where some are hidden.
 
     >>> clean_content("[Yeah] I was <laugh> (pause 0.31) /there/.")
     'Yeah I was there.'

@@ -1,6 +1,6 @@
-"""How are the two corpora of spoken digits read, AudioMNIST and FSDD, whose file names say what is said?
+"""Readers of AudioMNIST and FSDD, corpora of spoken digits whose file names hold the transcripts.
 
-Their metadata were typed by hand: ages that nobody has and two spellings of one accent are mended and counted.
+Their metadata were typed by hand: impossible ages and two spellings of one accent are corrected and counted.
 FSDD's stand in a Python file, of which only the literal is read; nothing in it runs.
 """
 
@@ -35,7 +35,7 @@ def read_audiomnist(path: Path, audio_root: Path | None) -> Layout:
     sounds = [item for item in sorted((audio_root or home).glob("*/*")) if item.suffix.lower() in (".wav", ".flac")]
     rows, left_out = _rows(sounds, audio_root or home, people, file)
     table = make_table(file, rows, [file], "none is called <digit>_<speaker>_<take>.wav")
-    table, ages = _mend_ages(table)
+    table, ages = _correct_ages(table)
     table, accents = _unify_case(table, "accent")
     notes = (*ages, *accents, *skipped(left_out, "files with other names"))
     return Layout(table=table, columns=_COLUMNS, root=audio_root or home, notes=notes)
@@ -109,7 +109,7 @@ def _literal(corpus: Corpus, file: Path) -> object:
     )
 
 
-def _mend_ages(table: Table) -> tuple[Table, list[Note]]:
+def _correct_ages(table: Table) -> tuple[Table, list[Note]]:
     absurd = {
         value: ""
         for row in table.rows
@@ -123,7 +123,7 @@ def _mend_ages(table: Table) -> tuple[Table, list[Note]]:
 
 
 def _unify_case(table: Table, column: str) -> tuple[Table, list[Note]]:
-    """Give values that differ in case only the spelling that most recordings have."""
+    """Unify values that differ only in case to the spelling that most recordings have."""
     if column not in table.columns:
         return table, []
     values = [(row.values[column] or "").strip() for row in table.rows]

@@ -1,4 +1,4 @@
-"""How are Kaldi data folders read, and speechocean762, which is two of them?
+"""Readers of Kaldi data folders and of speechocean762, which is two of them.
 
 `wav.scp` may hold commands instead of paths; those are refused, since reading them would run them.
 """

@@ -1,4 +1,4 @@
-"""What every preset needs: the corpus, of which no link out is followed, and the layout that it is turned into."""
+"""Common parts of all presets: the corpus, out of which no link is followed, and the layout it is turned into."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from probes.speech.manifests import ColumnMap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A corpus as read: rows, which column is what, the folder of relative paths, and notes on its values.
+    """A corpus as read: its table, the roles of the columns, the folder of relative paths, and notes on values.
 
     `home` is the folder that `root` may not lead out of by a link; None where the user named the root.
     """
@@ -29,16 +29,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The folder of a corpus: its files are read here and nowhere else, unless a link leads out of it.
+    """The folder of a corpus; every file is read through it, so that no link out of it is followed.
 
-    `named` is the file that the user named, if any: it may be a link, since that is the user's own word.
+    `named` is the file that the user named, if any: it may be a link, since the user chose it.
     """
 
     folder: Path
     named: Path | None = None
 
     def check(self, path: Path) -> Path:
-        """Return a path of the corpus.
+        """Return the path if it stays inside the corpus.
 
         Raises
         ------
@@ -60,7 +60,7 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A layout that is known: `read(path, audio_root)`, and other names under which a column may be asked for."""
+    """A known layout: its reader `read(path, audio_root)`, and aliases of columns that a user may ask for."""
 
     summary: str
     read: Callable[[Path, Path | None], Layout]
@@ -86,7 +86,7 @@ def require_folder(path: Path, what: str) -> Path:
 
 
 def one_file(path: Path, patterns: Sequence[str], what: str) -> tuple[Corpus, Path]:
-    """Return the path if it is a file, else the only file in the folder that one of the patterns finds, and the corpus.
+    """Return the corpus, and the path if it is a file, else the only file of the folder that matches a pattern.
 
     Raises
     ------
@@ -109,12 +109,12 @@ def one_file(path: Path, patterns: Sequence[str], what: str) -> tuple[Corpus, Pa
 
 
 def subfolder(folder: Path, *names: str) -> Path:
-    """Return the first of the subfolders that is there, else the folder."""
+    """Return the first of the subfolders that exists, else the folder."""
     return next((folder / name for name in names if (folder / name).is_dir()), folder)
 
 
 def make_table(path: Path, rows: Sequence[Row], sources: Iterable[Path], what: str) -> Table:
-    """Make a table of the rows that a layout was turned into.
+    """Make the table of a layout's rows.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def make_table(path: Path, rows: Sequence[Row], sources: Iterable[Path], what: s
 
 
 def change(table: Table, column: str, new: Callable[[Row], str | None]) -> Table:
-    """Return the table with a column computed anew, added where it was not there."""
+    """Return the table with a column computed from each row, replaced or added."""
     rows = tuple(replace(row, values={**row.values, column: new(row)}) for row in table.rows)
     return replace(table, columns=tuple(dict.fromkeys([*table.columns, column])), rows=rows)
 
@@ -139,19 +139,19 @@ def copy_column(table: Table, own: str, name: str) -> Table:
 
 
 def unify(table: Table, column: str, spellings: Mapping[str, str]) -> tuple[Table, list[Note]]:
-    """Replace spellings that a corpus is known to hold; the note counts them."""
+    """Replace known variant spellings of a corpus; a note counts them."""
     if column not in table.columns:
         return table, []
-    met = [value for row in table.rows if (value := (row.values[column] or "").strip()) in spellings]
-    if not met:
+    variants = [value for row in table.rows if (value := (row.values[column] or "").strip()) in spellings]
+    if not variants:
         return table, []
-    pairs = ", ".join(f"{old} -> {spellings[old]}" for old in sorted(set(met)))
-    note = Note("corpus.spelling", f"{column}: the corpus's own spellings were unified ({pairs}).", len(met))
+    pairs = ", ".join(f"{old} -> {spellings[old]}" for old in sorted(set(variants)))
+    note = Note("corpus.spelling", f"{column}: the corpus's own spellings were unified ({pairs}).", len(variants))
     return change(table, column, lambda row: spellings.get((row.values[column] or "").strip(), row.values[column])), [
         note
     ]
 
 
 def skipped(count: int, what: str) -> list[Note]:
-    """Return the note that something listed was left out; none where nothing was."""
+    """Return a note that counts what was left out; no note for 0."""
     return [Note("corpus.skipped", f"{count} {what} were left out.", count)] if count else []

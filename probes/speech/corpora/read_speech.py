@@ -1,4 +1,4 @@
-"""How are LibriSpeech and TIMIT read, whose folders say who speaks?"""
+"""Readers of LibriSpeech and TIMIT, whose folders are named after speakers."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How are the corpora read that come as one table: Common Voice, Artie, Fair-Speech, EdAcc, Sonos?"""
+"""Readers of corpora that come as one table: Common Voice, Artie, Fair-Speech, EdAcc, Sonos."""
 
 from pathlib import Path
 
@@ -97,9 +97,9 @@ def read_sonos(path: Path, audio_root: Path | None) -> Layout:
         )
     split = file.name.removesuffix("_metadata.json")
     rows = []
-    for place, (name, entry) in enumerate(content.items(), start=1):
+    for number, (name, entry) in enumerate(content.items(), start=1):
         sound = f"{name}.wav" if audio_root else f"audios/{split}/{name}.wav"
-        rows.append(Row(place, {"path": sound, "split": split, **_sonos_values(entry, f"{file}, {name}")}))
+        rows.append(Row(number, {"path": sound, "split": split, **_sonos_values(entry, f"{file}, {name}")}))
     home = file.parent.parent if file.parent.name == "metadata" else file.parent
     return Layout(
         table=make_table(file, rows, [file], "the metadata are empty"),

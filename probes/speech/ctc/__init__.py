@@ -1,4 +1,4 @@
-"""Can a linear map read the letters off frozen frames? One CTC probe for each layer and fold, all at once."""
+"""Linear CTC probes on frozen frames, one for each layer and fold, all fitted at once."""
 
 from probes.speech.ctc.alphabet import BLANK, Alphabet
 from probes.speech.ctc.fitting import CtcProbes, fit_ctc

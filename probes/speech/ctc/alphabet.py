@@ -1,4 +1,4 @@
-"""From text to symbols and back again."""
+"""The alphabet of a CTC probe: from text to symbol numbers and back."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ class Alphabet:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Alphabet":
-        """Return the letters that occur."""
+        """Return the alphabet of all letters that occur in the texts."""
         return cls(symbols=tuple(sorted({letter for text in texts for letter in text})))
 
     def __len__(self) -> int:
-        """Return the number of symbols with blank."""
+        """Return the number of symbols, the blank included."""
         return len(self.symbols) + 1
 
     def encode(self, text: str) -> Tensor:
-        """Return symbol numbers, shape (letters,)."""
+        """Return the symbol numbers of a text, shape (letters,)."""
         table = {symbol: index + 1 for index, symbol in enumerate(self.symbols)}
         return torch.tensor([table[letter] for letter in text], dtype=torch.long)
 

@@ -1,4 +1,4 @@
-"""Fitting the probes: first by alignment, then by gradient, stopped in time.
+"""Fitting of CTC probes: first by alignment, then by gradient with early stopping.
 
 Left to itself a linear CTC probe spends most of its time on the plateau where every frame is blank. Here
 it starts beyond: shared-covariance Gaussians of the letters (a linear map, in closed form) are re-aligned
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from probes.core.progress import Advance
-from probes.speech.ctc.passes import even_alignment, forward_backward, scores
+from probes.speech.ctc.forward_backward import even_alignment, forward_backward, scores
 from probes.speech.ctc.utterances import Source, Utterances, chunks
 from probes.speech.ctc.whitening import Whitening, whiten
 
@@ -22,7 +22,7 @@ DECAY = (0.9, 0.99)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CtcProbes:
-    """Fitted probes, and what stopped them.
+    """Fitted probes, with the loss and the epoch at which each stopped.
 
     Parameters
     ----------
@@ -89,13 +89,13 @@ class _Point:
     offsets: Tensor
 
     def raw(self, whitening: Whitening) -> tuple[Tensor, Tensor]:
-        """Return weights and biases for frames as they are."""
+        """Return weights and biases for frames that are not whitened."""
         weights = whitening.root @ self.slopes
         return weights, self.offsets - torch.einsum("flw,flwv->flv", whitening.mean, weights)
 
 
 def _align(source: Source, whitening: Whitening, point: _Point | None) -> _Point:
-    """Return the Gaussian classifiers of frames aligned by the last ones, or evenly at the start."""
+    """Fit Gaussian classifiers to frames aligned by the previous ones, or evenly in the first round."""
     folds, layers, width = whitening.mean.shape
     sums = torch.zeros((folds, layers, width, source.symbols))
     mass = torch.zeros((folds, layers, source.symbols))
@@ -111,7 +111,7 @@ def _align(source: Source, whitening: Whitening, point: _Point | None) -> _Point
         sums += _outer(part.frames, share)
         mass += share.sum(2)
     centre = sums / mass.clamp_min(1e-3)[:, :, None] - whitening.mean[..., None]
-    # A letter with hardly a frame of its own would sit anywhere: its mean is drawn to the common one.
+    # The mean of a letter with few frames is arbitrary: it is shrunk to the common mean.
     slopes = whitening.root.transpose(-1, -2) @ centre * (mass / (mass + 5.0))[:, :, None]
     prior = torch.log((mass + 0.5) / (mass + 0.5).sum(-1, keepdim=True))
     # Where the shared covariance is the identity, as here, weights are means, and offsets log p - |mean|^2 / 2.
@@ -119,7 +119,7 @@ def _align(source: Source, whitening: Whitening, point: _Point | None) -> _Point
 
 
 def _outer(frames: Tensor, share: Tensor) -> Tensor:
-    """Return sum over frames of frame times share, shape (folds, layers, width, symbols)."""
+    """Return the sum of frame times share over frames, shape (folds, layers, width, symbols)."""
     folds, layers, count, symbols = share.shape
     joined = share.permute(1, 2, 0, 3).reshape(layers, count, folds * symbols)
     found = torch.bmm(frames.transpose(1, 2), joined)

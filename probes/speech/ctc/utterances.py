@@ -1,4 +1,4 @@
-"""The clips of a corpus as CTC probes see them: frames, letters, and who trains on them."""
+"""The clips of a corpus as CTC probes take them: frames, letters, and the folds that train on them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Utterances:
 
     @property
     def _fits(self) -> Tensor:
-        """Whether the letters fit the frames of each clip: one for each, and one between two of the same."""
+        """Whether each clip has enough frames: one a letter, and one more between two equal letters."""
         needed = [len(target) + int((target[1:] == target[:-1]).sum()) for target in self.targets]
         return torch.tensor(self.counts) >= torch.tensor(needed)
 
@@ -49,7 +49,7 @@ class Utterances:
 
 
 class Source(Protocol):
-    """Clips that can be read again and again, by number, so that memory does not grow with the corpus."""
+    """Interface of clips that are read again by number, so that memory does not grow with the corpus."""
 
     @property
     def folds(self) -> int:
@@ -61,7 +61,7 @@ class Source(Protocol):
 
     @property
     def step(self) -> int:
-        """Clips of one step: enough for one large product, few enough for memory."""
+        """Number of clips in one step: enough for one large product, few enough for memory."""
 
     @property
     def fold(self) -> Tensor:
@@ -73,7 +73,7 @@ class Source(Protocol):
 
     @property
     def order(self) -> Sequence[Sequence[int]]:
-        """Clips that are stored together, so that a reader can take them at once."""
+        """Numbers of clips that are stored together, batch by batch."""
 
     def read(self, clips: Sequence[int]) -> Utterances:
         """Return these clips as one batch."""

@@ -1,4 +1,4 @@
-"""Coordinates in which the training frames of every fold and layer are white.
+"""Whitening of the training frames of every fold and layer.
 
 A linear probe finds the same map in any coordinates; in these it takes few gradient steps to find it.
 """
@@ -16,7 +16,7 @@ LEAST = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class Whitening:
-    """Mean of the training frames, (folds, layers, width), and a map after which they are white."""
+    """Mean of the training frames, shape (folds, layers, width), and the map that whitens them."""
 
     mean: Tensor
     root: Tensor
@@ -50,7 +50,7 @@ def whiten(source: Source, *, shrink: float = 1e-3) -> Whitening:
 
 
 class _Sums:
-    """Counts, sums and products of the frames that each fold tests, around a typical frame."""
+    """Counts, sums and products of each fold's test frames, taken around a common shift."""
 
     def __init__(self, folds: int) -> None:
         self.folds = folds

@@ -1,4 +1,4 @@
-"""What do a few thousand short English sentences look like, where common things are common and rare things exist?
+"""Synthetic English sentences from a grammar with common and rare topics, forms and words.
 
 The sentences are made from a grammar: a topic gives people, things, deeds and places that go together, a form gives
 the sentence. Topics, forms and words are chosen with weights that fall with their rank, as they do in real text, so
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from probes.texts.choices import Choices, choose, ranked
+from probes.texts.ranked_choices import Choices, choose, ranked
 
 FEWEST, MOST = 6, 16
 """Bounds on the words of a sentence."""

@@ -1,4 +1,4 @@
-"""Can a linear map read a class off frozen vectors? One softmax probe for each of many layers at once.
+"""Softmax probes on frozen vectors, one for each of many layers, all fitted at once.
 
 All layers are fitted in one batch of problems that share nothing but the labels: L-BFGS with a memory,
 a step length and a stopping rule of its own for each layer, so that the result of a layer does not
@@ -68,9 +68,9 @@ def softmax_probe(
 
 
 def _row_space(features: Tensor) -> Tensor | None:
-    """Return an orthonormal basis of the items' span, (layers, width, rank), where that is smaller.
+    """Return an orthonormal basis of the items' span, (layers, width, rank), if it is smaller than the space.
 
-    The penalty does not see rotations, and the best weights lie in the span: the problem is the same.
+    The penalty is invariant to rotations, and the best weights lie in the span: the problem is the same.
     """
     if features.shape[1] >= features.shape[2]:
         return None
@@ -125,10 +125,10 @@ def _direction(gradient: Tensor, moves: list[tuple[Tensor, Tensor, Tensor]]) -> 
 def _step(
     point: Tensor, loss: Tensor, gradient: Tensor, direction: Tensor, objective: Objective, *, first: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Halve each layer's step until it descends enough (Armijo); a layer that cannot stays where it is."""
+    """Halve each layer's step until the loss falls enough (Armijo); a layer without such a step is left as it is."""
     slope = (gradient * direction).sum((1, 2))
     norm = direction.abs().amax((1, 2)).clamp_min(1e-12)
-    # The first direction is the bare gradient, whose length means nothing: no weight moves by more than 1.
+    # The first direction is the plain gradient, whose length is arbitrary: no weight moves by more than 1.
     longest = torch.minimum(torch.ones_like(norm), 1.0 / norm) if first else torch.ones_like(norm)
     length = torch.where(slope < 0, longest, 0.0)
     for _ in range(25):

@@ -1,4 +1,4 @@
-"""How are words chosen so that common ones are common and rare ones exist? By weights that fall with their rank."""
+"""Random choice of words by weights that fall with their rank, so that common and rare ones exist."""
 
 from bisect import bisect
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ Choices = tuple[Sequence[str], Sequence[float]]
 
 
 def ranked(words: Sequence[str], fall: float = 1.0) -> Choices:
-    """Return choices in which the word of rank r, from 1 on, has a weight of r ** -fall; 1 is Zipf's law.
+    """Weight words by rank: r ** -fall for the word of rank r, from 1 on; a fall of 1 is Zipf's law.
 
     >>> ranked(["the", "owl"])[1] == [1 / 1.5, 1.0]
     True
@@ -21,7 +21,7 @@ def ranked(words: Sequence[str], fall: float = 1.0) -> Choices:
 
 
 def choose(choices: Choices, rng: np.random.Generator) -> str:
-    """Return one of the words."""
+    """Draw one of the words by its weight."""
     words, shares = choices
     # Rounding can leave the last of the shares just below 1.
     return words[min(bisect(shares, rng.random()), len(words) - 1)]

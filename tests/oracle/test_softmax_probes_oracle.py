@@ -8,7 +8,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from probes.speech.linear import softmax_probe, standardise
+from probes.speech.softmax_probes import softmax_probe, standardise
 
 pytestmark = pytest.mark.numerical
 

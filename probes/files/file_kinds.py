@@ -1,4 +1,4 @@
-"""Files that are something else than their names say: a web page, a pointer without content, a workbook.
+"""Recognise files that are something else than their names say: a web page, a pointer without content, a workbook.
 
 They come from downloads that went wrong and from spreadsheets, and would surface as an obscure error of a parser.
 """
@@ -7,32 +7,32 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Impostor:
-    """What a file is instead, and how to get what was meant."""
+class FileKind:
+    """What a file really is, and how to get what was meant."""
 
     what: str
     hint: str
 
 
-def impostor(head: bytes) -> Impostor | None:
+def unexpected_kind(head: bytes) -> FileKind | None:
     """Recognise a file by its first bytes (512 are enough); None where nothing is suspicious.
 
-    >>> impostor(b"<!DOCTYPE html><html>").what
+    >>> unexpected_kind(b"<!DOCTYPE html><html>").what
     'a web page'
-    >>> impostor(b"RIFF") is None
+    >>> unexpected_kind(b"RIFF") is None
     True
     """
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith((b"<!doctype", b"<html", b"<?xml")):
-        return Impostor("a web page", "The download went wrong (a log-in or error page).")
+        return FileKind("a web page", "The download went wrong (a log-in or error page).")
     if start.startswith(b"version https://git-lfs.github.com/spec"):
-        return Impostor(
+        return FileKind(
             "a Git LFS pointer",
             "Its content was not fetched: run `git lfs pull` where it is from.",
         )
     # The name of the first member of a zip begins behind 30 bytes.
     if head.startswith(_OLD_OFFICE) or (head.startswith(_ZIP) and head[30:].startswith(_WORKBOOKS)):
-        return Impostor("a document of Office, such as an Excel workbook", f"{IN_EXCEL}.")
+        return FileKind("a document of Office, such as an Excel workbook", f"{IN_EXCEL}.")
     return None
 
 
@@ -49,12 +49,14 @@ _WORKBOOKS = (
 )
 """What begins a workbook that Excel, LibreOffice or a library wrote."""
 _UNPACK = "Unpack it, and name the file inside."
+_BZIP2 = (b"1AY&SY", b"\x17rE8P\x90")
 _MAGIC = {
     b"\x89PNG": ("a PNG image", ""),
     b"\xff\xd8\xff": ("a JPEG image", ""),
     _ZIP: ("a ZIP archive", _UNPACK),
     b"\x1f\x8b": ("a gzip file", _UNPACK),
-    b"BZh": ("a bzip2 file", _UNPACK),
+    # The size of its blocks and the first of them, or the end; "BZh" alone may begin the name of a column.
+    **{b"BZh%d%s" % (size, block): ("a bzip2 file", _UNPACK) for size in range(1, 10) for block in _BZIP2},
     b"\xfd7zXZ": ("an xz file", _UNPACK),
     b"7z\xbc\xaf\x27\x1c": ("a 7z archive", _UNPACK),
     b"\x28\xb5\x2f\xfd": ("a Zstandard file", _UNPACK),
@@ -66,13 +68,13 @@ _MAGIC = {
 }
 
 
-def magic(head: bytes) -> Impostor | None:
-    """Name the kind of file that is no text by its first bytes; None where they may be text.
+def binary_kind(head: bytes) -> FileKind | None:
+    """Name the kind of a binary file by its first bytes; None where they may be text.
 
-    >>> magic(bytes([31, 139, 8])).what, magic(b"path,text")
+    >>> binary_kind(bytes([31, 139, 8])).what, binary_kind(b"path,text")
     ('a gzip file', None)
     """
-    return next((Impostor(*found) for start, found in _MAGIC.items() if head.startswith(start)), None)
+    return next((FileKind(*found) for start, found in _MAGIC.items() if head.startswith(start)), None)
 
 
 def wide_encoding(head: bytes) -> str:

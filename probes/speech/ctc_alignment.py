@@ -1,4 +1,4 @@
-"""When was each symbol of a known text said? The best path of a CTC head through the text, frame by frame.
+"""Forced alignment: the best path of a CTC head through a known text, frame by frame.
 
 CTC (Graves and others 2006) lets a path stay in a symbol or in the blank, and asks for a blank between two equal
 symbols. The most probable path that spells the text is found by dynamic programming.
@@ -28,7 +28,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class CtcPath:
-    """Frames of each target, from `starts` up to `ends`, and the path's mean log-probability per frame."""
+    """A CTC path: frames of each target, from `starts` up to `ends`, and the mean log-probability per frame."""
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
@@ -37,7 +37,7 @@ class CtcPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """A transcript as a head's symbol numbers, what each is in the transcript, and how many letters were left out."""
+    """A transcript as symbol numbers of a head, the transcript's symbol of each, and the count of letters left out."""
 
     numbers: tuple[int, ...]
     symbols: tuple[str, ...]
@@ -84,7 +84,7 @@ def align_ctc(log_probs: Tensor, targets: Sequence[int], *, blank: int, native: 
     starts, ends = _runs(labels, blank)
     score = float(scores[torch.arange(len(labels)), torch.from_numpy(labels)].mean())
     if native and not (np.array_equal(labels[starts], wanted) and np.isfinite(score)):
-        # Equal ways can lead torchaudio off the text, and it does not tell that no path is possible.
+        # Ties can lead torchaudio off the text, and it raises no error where no path is possible.
         return align_ctc(log_probs, targets, blank=blank, native=False)
     return CtcPath(starts, ends, score)
 
@@ -121,7 +121,7 @@ def _best_path(scores: NDArray[np.float64], targets: NDArray[np.int64], blank: i
     states[1::2] = targets
     may_skip = np.zeros(len(states), dtype=bool)
     may_skip[3::2] = targets[1:] != targets[:-1]
-    # Two states that nothing reaches stand before the first one.
+    # Two unreachable states before the first one, so that every state has two predecessors.
     best = np.full(len(states) + 2, -np.inf)
     # A path begins in the first blank or in the first symbol.
     best[2:4] = scores[0, states[:2]]
@@ -155,17 +155,17 @@ def _compiled_path(scores: Tensor, targets: NDArray[np.int64], blank: int) -> ND
 
 
 def _runs(labels: NDArray[np.int64], blank: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first frame of each run of a symbol other than the blank, and the frame after its last."""
+    """Return the first frame of each run of a symbol other than the blank, and the frame after the run."""
     changes = np.flatnonzero(np.diff(labels)) + 1
     starts, ends = np.concatenate([[0], changes]), np.concatenate([changes, [len(labels)]])
-    said = labels[starts] != blank
-    return starts[said], ends[said]
+    spoken = labels[starts] != blank
+    return starts[spoken], ends[spoken]
 
 
 def phone_intervals(
     path: CtcPath, centres: NDArray[np.float64], symbols: Sequence[str], *, pauses: frozenset[str] = frozenset()
 ) -> tuple[PhoneInterval, ...]:
-    """Return when each target of a path was said.
+    """Return the interval in time of each target of a path.
 
     CTC heads put most of a symbol's sound into blanks, so that no blank is taken for silence: two neighbours meet in
     the middle of the blank frames between them. The first begins and the last ends half a frame outside its own
@@ -174,7 +174,7 @@ def phone_intervals(
     Parameters
     ----------
     centres
-        Middle of what each frame hears, seconds, evenly spread, shape (frames,).
+        Centre of each frame's receptive field, seconds, evenly spread, shape (frames,).
     symbols
         Name of each target.
     pauses
@@ -186,7 +186,7 @@ def phone_intervals(
     >>> phone_intervals(path, np.array([0.0, 1.0, 2.0, 3.0, 4.0]), ["a", "b"])
     (PhoneInterval(phone='a', start=0.5, end=2.5), PhoneInterval(phone='b', start=2.5, end=4.5))
     """
-    # A lone frame hears as much before its middle as behind it.
+    # The receptive field of a lone frame reaches as far before its centre as behind it.
     half = (centres[-1] - centres[0]) / (len(centres) - 1) / 2 if len(centres) > 1 else centres[0]
     firsts, lasts = centres[path.starts], centres[path.ends - 1]
     meets = (lasts[:-1] + firsts[1:]) / 2
@@ -199,7 +199,7 @@ def phone_intervals(
 
 
 def targets_of(vocabulary: Vocabulary, transcript: str, *, phones: bool) -> Targets:
-    """Return a transcript in the numbers of a head, words apart by its delimiter if it has one.
+    """Encode a transcript in the symbol numbers of a head, with its word delimiter if it has one.
 
     Phones stand between spaces, and "|" or "/" alone between words. A phone is looked up as it is written, then
     without the stress digit of ARPAbet (AH0 as AH), then in small letters. A letter is looked up as it is written,
@@ -230,10 +230,10 @@ def targets_of(vocabulary: Vocabulary, transcript: str, *, phones: bool) -> Targ
         raise _unknown(list(dict.fromkeys(lacking)), list(known))
     found: list[tuple[str, int]] = []
     for word in words:
-        heard = [(unit, number) for unit, number in word if number is not None]
-        if heard and found and SPACE in known:
+        encoded = [(unit, number) for unit, number in word if number is not None]
+        if encoded and found and SPACE in known:
             found.append((SPACE, known[SPACE]))
-        found += heard
+        found += encoded
     return Targets(
         numbers=tuple(number for _, number in found), symbols=tuple(unit for unit, _ in found), left_out=len(lacking)
     )

@@ -1,4 +1,4 @@
-"""How much more often members are hit than non-members, at the least, where a call is hardly ever wrong.
+"""Lower limits of how much more often members are hit than non-members at few false alarms.
 
 The threshold is that of few false alarms. An average over all thresholds, as the area is, hides an attack that is right
 about one member in twenty and of the rest knows nothing.
@@ -22,7 +22,7 @@ LARGE_TIMES, NOTABLE_TIMES = 5, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """Hits of an attack at one rate of false alarms, and by how much they outnumber these at the least."""
+    """Hits of an attack at one rate of false alarms, and the lower limit of their ratio to false alarms."""
 
     judged: Judged
     rate: float
@@ -30,17 +30,17 @@ class Hit:
 
     @property
     def call(self) -> Call:
-        """What the threshold of the rate does."""
+        """The counts at the threshold of the rate."""
         return self.judged.calls[self.rate]
 
     @property
     def where(self) -> dict[str, str | float]:
-        """The coordinates of both the hits and their ratio to the false alarms."""
+        """The keys of the hits and of their ratio to the false alarms."""
         return {**self.judged.where, "fpr": self.rate}
 
 
 def hits_of(found: Sequence[Judged], level: float) -> list[Hit]:
-    """Return how much more often members are hit than non-members, at least; all attacks together hold at the level."""
+    """Return lower limits of the ratio of hits to false alarms, which hold for all attacks at once."""
     made = []
     for one in found:
         if one.constant or not one.calls:

@@ -1,4 +1,4 @@
-"""Which weights does a file hold, and how do they get into a network and out again as a hash?"""
+"""Read the weights of a file, put them into a network, and hash what a network computes with."""
 
 import hashlib
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from probes.core.errors import InputError
+from probes.files.file_kinds import unexpected_kind
 from probes.files.pickles import read_pickle
-from probes.files.sniffing import impostor
-from probes.files.weights import bare, check_held, entries, unwrap
+from probes.files.weights import check_held, entries, unwrap, without_prefixes
 from probes.generators.accountants import ACCOUNT
 from probes.generators.diffusion import Prediction
 from probes.models.architectures import fit
@@ -26,8 +26,8 @@ Schedule = tuple[NDArray[np.float64], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A network, and a hash of all that it computes with; the schedule where it comes with one."""
+class LoadedNetwork:
+    """A network, a hash of all that it computes with, and its schedule where it has one."""
 
     net: nn.Module
     family: str
@@ -39,14 +39,14 @@ class Found:
 
 
 def known_shape(shape: tuple[int, ...] | None, path: Path) -> tuple[int, ...]:
-    """Return the shape of the points that a model is used on, where it does not tell its own."""
+    """Return the shape of points that the caller gave, for a model that does not state its own."""
     if shape is None:
         raise InputError("The model does not tell the shape of its points.", where=str(path), hint="Give points too.")
     return tuple(shape)
 
 
 def load_into(net: nn.Module, tensors: Mapping[str, Tensor], name: str, where: str, hint: str) -> None:
-    """Put weights in place of a network's own, float32, without a copy of them."""
+    """Replace a network's weights by these, in float32; those that are float32 already are not copied."""
     try:
         fitted = fit(net, tensors, name)
     except InputError as error:
@@ -75,11 +75,11 @@ def hash_tensors(net: nn.Module, where: str) -> str:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], list[str]]:
-    """Return the tensors of a checkpoint, averaged weights before others, and what was decided about it."""
+    """Return the tensors of a checkpoint, averaged weights rather than others, and notes on that choice."""
     if path.suffix.lower() == ".safetensors" or path.suffix.lower() not in SUFFIXES or not path.is_file():
         return load_state_dict(path), []
     with path.open("rb") as file:
-        disguise = impostor(file.read(512))
+        disguise = unexpected_kind(file.read(512))
     if disguise:
         raise InputError(f"The file is {disguise.what}, not weights.", where=str(path), hint=disguise.hint)
     content, notes = read_pickle(path), list[str]()
@@ -94,4 +94,4 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], list[str]]:
         what = f"The checkpoint holds no tensors by name, but a {type(found.content).__name__}."
         raise InputError(what, where=str(path), hint="Save model.state_dict().")
     check_held(tensors, str(path))
-    return bare(tensors), notes
+    return without_prefixes(tensors), notes

@@ -1,6 +1,6 @@
-"""Walls around this process: limits, no network, no other program, and no files but a few (Linux: landlock, seccomp).
+"""Confine this process: limits, no network, no other program, and no files but a few (Linux: landlock, seccomp).
 
-Where the kernel lacks one of them, the others stand.
+Where the kernel lacks one of them, the others still hold.
 """
 
 import ctypes
@@ -8,11 +8,12 @@ import os
 import resource
 import struct
 import sys
+import sysconfig
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from probes.contained.calls import allow_calls
+from probes.contained.system_calls import allow_calls
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
@@ -23,11 +24,15 @@ _SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/usr/s
            "/etc/localtime", "/dev/urandom", "/dev/null", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat",
            "/sys/devices/system/cpu")  # fmt: skip
 """What libraries read of a system that says nothing of its users."""
+_PACKAGES = ("site-packages", "dist-packages")
+"""Names of folders that hold installed packages and nothing else."""
+_MOST_OPEN = 64
+"""Handles at once: each pair of sockets holds bytes that no limit of memory counts."""
 
 
 def limit_memory(size: int) -> None:
-    """Let this process take so many bytes more than it has."""
-    # RLIMIT_DATA counts what is private and can be written; of the address space, libraries reserve any amount.
+    """Limit this process to so many bytes more than it holds now."""
+    # RLIMIT_DATA counts private writable memory; RLIMIT_AS would count what libraries only reserve.
     kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     most = held_memory() + size
     hard = resource.getrlimit(kind)[1]
@@ -37,19 +42,21 @@ def limit_memory(size: int) -> None:
 
 
 def limit_time(seconds: int, *, last: bool) -> None:
-    """Let this process compute so many seconds more; `last` says that no later call is to lengthen it."""
+    """Limit this process to so many more seconds of processor time; after `last` no call can raise the limit."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = int(used.ru_utime + used.ru_stime) + 1 + seconds
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    # A second more before the end without a word, so that it is known for what it is.
+    # The hard limit is a second later, so that the soft one is reported before the kernel kills the process.
     resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1 if last and hard == resource.RLIM_INFINITY else hard))
 
 
 def close_off(reads: Iterable[str]) -> None:
-    """Take from this process the network, other programs, writing, and the files below other places than these."""
+    """Deny this process the network, other programs, writing, and all files but those below these paths."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    most = min(_MOST_OPEN, *(each for each in resource.getrlimit(resource.RLIMIT_NOFILE) if each >= 0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if sys.platform != "linux":
         return
     system = ctypes.CDLL(None, use_errno=True)
@@ -65,7 +72,7 @@ def held_memory() -> int:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
     except (OSError, ValueError, IndexError):
         pages = 0
-    # Where the system does not say, as much as the largest library takes.
+    # Where the system does not tell, assume what the largest library takes.
     return pages * resource.getpagesize() or 2**31
 
 
@@ -79,20 +86,34 @@ def _restrict_files(system: ctypes.CDLL, reads: Iterable[str]) -> None:
     ruleset = system.syscall(_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), ctypes.c_uint32(0))
     if ruleset < 0:
         return
-    python = {os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, *sys.path) if place}
-    libraries = [place for place in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if place]
-    for place in {*python, *_SYSTEM, *libraries, *reads}:
-        _allow(system, ruleset, place)
+    libraries = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if path]
+    for path in {*_installed(), *_SYSTEM, *libraries, *reads}:
+        _allow(system, ruleset, path)
     system.syscall(_RESTRICT_SELF, ruleset, ctypes.c_uint32(0))
     os.close(ruleset)
 
 
-def _allow(system: ctypes.CDLL, ruleset: int, place: str) -> None:
+def _installed() -> set[str]:
+    """Return where Python and its packages stand: of other places of `sys.path`, such as a home, what was imported."""
+    roots = {os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)}  # noqa: PTH118
+    roots |= {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    roots |= {path for path in sys.path if Path(path).name in _PACKAGES or Path(path).is_file()}
+    real = {os.path.realpath(path) for path in roots}
+    whole = tuple(path + os.sep for path in {*roots, *real})
+    for name, module in list(sys.modules.items()):
+        held = getattr(module, "__dict__", {})
+        file, folders = held.get("__file__"), held.get("__path__")
+        paths = list(folders) if folders is not None else [file] if file and "." not in name else []
+        real |= {os.path.realpath(path) for path in paths if not path.startswith(whole)}
+    return real
+
+
+def _allow(system: ctypes.CDLL, ruleset: int, path: str) -> None:
     try:
-        handle = os.open(place, os.O_PATH | os.O_CLOEXEC)
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
-    rights = _READ_FILE | (_READ_DIR if os.path.isdir(place) else 0)  # noqa: PTH112
+    rights = _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0)  # noqa: PTH112
     rule = struct.pack("<Qi", rights, handle)
     system.syscall(_ADD_RULE, ruleset, 1, rule, ctypes.c_uint32(0))
     os.close(handle)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from probes.speech import words
-from probes.speech.words import (
+from probes.speech import word_errors
+from probes.speech.word_errors import (
     EditCounts,
     EditTotals,
     count_characters,
@@ -194,18 +194,18 @@ def test_the_normaliser_is_made_once_and_keeps_nothing_of_a_text(monkeypatch: py
     texts = ["one hundred", "and twenty", "minus", "five dollars", "double", "oh seven"]
     apart = []
     for text in texts:
-        words._whisper_english.cache_clear()
+        word_errors._whisper_english.cache_clear()
         apart.append(normalise(text, "whisper-english"))
-    words._whisper_english.cache_clear()
+    word_errors._whisper_english.cache_clear()
     loads = []
-    load = words.import_module
-    monkeypatch.setattr(words, "import_module", lambda name: loads.append(name) or load(name))
+    load = word_errors.import_module
+    monkeypatch.setattr(word_errors, "import_module", lambda name: loads.append(name) or load(name))
     assert normalise_all(texts, "whisper-english") == apart
     assert len(loads) == 1
 
 
 def test_a_text_that_comes_again_is_normalised_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr(words, "normalise", lambda text, how: seen.append(text) or how)
+    monkeypatch.setattr(word_errors, "normalise", lambda text, how: seen.append(text) or how)
     assert normalise_all(["a", "b", "a"], "basic") == ["basic"] * 3
     assert seen == ["a", "b"]

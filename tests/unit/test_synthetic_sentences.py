@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from probes.texts.choices import choose, ranked
-from probes.texts.sentences import FEWEST, MOST, make_sentences
+from probes.texts.ranked_choices import choose, ranked
+from probes.texts.synthetic_sentences import FEWEST, MOST, make_sentences
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""How many words and characters did a transcript get wrong?"""
+"""Word and character errors of transcripts against their references."""
 
 import re
 import unicodedata
@@ -59,7 +59,7 @@ class EditTotals:
 
 
 def normalise(text: str, how: str) -> str:
-    """Return the text as it is compared.
+    """Normalise a text for comparison.
 
     "basic" is lower case with all but letters, digits, apostrophes and spaces dropped; an apostrophe is one that
     stands between two of them, however it is written, and a mark at the edge of a word is a quotation mark.
@@ -83,7 +83,7 @@ def normalise(text: str, how: str) -> str:
 
 
 def normalise_all(texts: Sequence[str], how: str) -> list[str]:
-    """Return every text as `normalise` does; a text that comes again is not worked on again.
+    """Normalise every text as `normalise` does, each distinct one once.
 
     Examples
     --------
@@ -110,7 +110,7 @@ _AT_AN_EDGE = re.compile(rf"(?<![^ '{_DROPPED}])'|'(?![^ '{_DROPPED}])")
 
 
 class _Basic(dict[int, str]):
-    """What becomes of each character, found once: Unicode's tables are too slow to ask for every letter."""
+    """Cache of each character's normal form: look-ups in Unicode's tables are too slow for every letter."""
 
     def __missing__(self, code: int) -> str:
         letter = chr(code)
@@ -124,7 +124,7 @@ _BASIC = _Basic()
 
 
 def count_words(reference: str, hypothesis: str) -> EditCounts:
-    """Align words, by jiwer; the reference must not be empty.
+    """Count word edits with jiwer; the reference must not be empty.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def count_words(reference: str, hypothesis: str) -> EditCounts:
 
 
 def count_characters(reference: str, hypothesis: str) -> EditCounts:
-    """Align characters, spaces included, by jiwer; the reference must not be empty.
+    """Count character edits, spaces included, with jiwer; the reference must not be empty.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def count_characters(reference: str, hypothesis: str) -> EditCounts:
 
 
 def count_edits(references: Sequence[str], hypotheses: Sequence[str], unit: Literal["word", "character"]) -> EditTotals:
-    """Align many pairs of normalised texts, as jiwer does; where a reference is empty all units are insertions.
+    """Count edits of many pairs of normalised texts, as jiwer does; with an empty reference all units are insertions.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from audits.core.numbers import LOWER_BOUND
-from audits.membership.hitting import Hit, hits_of, ratio
+from audits.membership.hit_ratios import Hit, hits_of, ratio
 from audits.membership.rates import hit_rate, judge_all
 from audits.membership.scoring import Attack
 from audits.statistics import clopper_pearson

@@ -12,7 +12,7 @@ from probes.speech.ctc.utterances import Utterances
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Loss of every probe and clip, (folds, layers, clips), and its gradient at every frame's scores.
+    """Result of a forward-backward pass: losses, shape (folds, layers, clips), and gradients at every frame's scores.
 
     `gradient` has shape (folds, layers, frames, symbols); `probability` minus `gradient` is the
     posterior of the symbols given the transcript. A clip whose text cannot fit its frames has loss 0
@@ -49,19 +49,19 @@ def forward_backward(batch: Utterances, found: Tensor, chosen: Tensor) -> Pass:
         counts = torch.tensor(batch.counts)
         inside = torch.arange(int(counts.max()))[None] < counts[clip][:, None]
         starts = (torch.cumsum(counts, 0) - counts)[clip]
-        # Beyond a clip's end any frame will do: CTC reads no further than the length that it is told.
-        place = torch.where(inside, starts[:, None] + torch.arange(inside.shape[1])[None], 0)
+        # Padding beyond a clip's end may be any frame: CTC reads no further than the given length.
+        source = torch.where(inside, starts[:, None] + torch.arange(inside.shape[1])[None], 0)
         # Sequences are pairs of fold and clip, layer by layer within each.
-        padded = logs.transpose(1, 2)[fold[:, None], place].transpose(0, 1).reshape(-1, len(clip) * layers, symbols)
+        padded = logs.transpose(1, 2)[fold[:, None], source].transpose(0, 1).reshape(-1, len(clip) * layers, symbols)
         losses, slope = _ctc(padded, [batch.targets[index] for index in clip.tolist()], counts[clip], layers)
         loss[fold, clip] = losses.reshape(-1, layers)
         slope = slope.reshape(-1, len(clip), layers, symbols).transpose(0, 1)
-        gradient[fold[:, None].expand_as(place)[inside], place[inside]] = slope[inside]
+        gradient[fold[:, None].expand_as(source)[inside], source[inside]] = slope[inside]
     return Pass(loss.transpose(1, 2), gradient.transpose(1, 2), logs.exp())
 
 
 def _ctc(logs: Tensor, targets: list[Tensor], counts: Tensor, layers: int) -> tuple[Tensor, Tensor]:
-    """Return the losses of sequences, `layers` for each target, and their gradients at the scores."""
+    """Return the CTC losses of sequences, `layers` of them for each target, and the gradients at the scores."""
     leaf = logs.contiguous().requires_grad_()
     lengths = torch.tensor([len(target) for target in targets])
     loss = ctc_loss(

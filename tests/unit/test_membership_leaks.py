@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu, norm
 
-from audits.membership.leaking import ACCESS, NEWEST, Difference, Leak, detectable, gaps_of, leaks_of
+from audits.membership.leaks import ACCESS, NEWEST, Difference, Leak, detectable, gaps_of, leaks_of
 from audits.membership.pool import Pool, pool_of_labels
 from audits.membership.rates import judged_of
 from audits.membership.scoring import Attack

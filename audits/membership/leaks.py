@@ -1,4 +1,4 @@
-"""How much somebody with a given access can tell, by whichever attack is best, and whether one model leaks more.
+"""Leaks: what the best attack with a given access finds, and whether one model leaks more than another.
 
 The best of several attacks is chosen on one half of the points and judged on the other: its area is no maximum.
 """
@@ -46,7 +46,7 @@ class Leak:
 
     @property
     def where(self) -> dict[str, str]:
-        """The coordinates of its estimate."""
+        """The keys of its estimate."""
         return {"access": self.access, "attack": self.judged.attack.name, **model_where(self.model)}
 
     @property
@@ -80,7 +80,7 @@ class Difference:
 
     @property
     def where(self) -> dict[str, str]:
-        """The coordinates of its estimate."""
+        """The keys of its estimate."""
         return {"access": self.first.access, "model": self.first.model, "against": self.second.model}
 
     @property

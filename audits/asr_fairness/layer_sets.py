@@ -1,4 +1,4 @@
-"""The layers that are probed: the encoder's own, the log-mel baseline, and the twin that learned nothing."""
+"""The layers that are probed: the encoder's own, the log-mel baseline, and the untrained twin."""
 
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -15,13 +15,13 @@ from probes.speech.embeddings import Embeddings, Item, clip_item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
-    """Layers with the embeddings of all recordings.
+class LayerSet:
+    """Layers from one source, with the embeddings of all recordings.
 
     Parameters
     ----------
-    layers, places
-        Numbers of the layers as reported, and their places in the embeddings.
+    layers, positions
+        Numbers of the layers as reported, and their positions in the embeddings.
     key
         Hash of everything that the embeddings depend on.
     stored
@@ -30,17 +30,17 @@ class Stack:
 
     embeddings: Embeddings
     layers: tuple[int, ...]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     key: str
     stored: Embeddings
 
-    def shipped(self) -> "Stack":
-        """Return the stack as it is sent to a worker, which reads the cache and never encodes."""
+    def shipped(self) -> "LayerSet":
+        """Return the layer set for a worker, which reads the cache and never encodes."""
         return replace(self, embeddings=self.stored)
 
 
-def encoder_stack(inputs: Inputs, options: Options, context: Context, *, random_seed: int | None = None) -> Stack:
-    """Run the encoder over every recording that the cache has not, one forward pass a clip, for all tasks."""
+def encoder_layers(inputs: Inputs, options: Options, context: Context, *, random_seed: int | None = None) -> LayerSet:
+    """Run the encoder over every recording that is not cached, one forward pass per clip for all tasks."""
     how: dict[str, Any] = {
         "key": encoder_key(inputs.folder, device=context.device, dtype=context.dtype, random_seed=random_seed),
         "batching": batching_of(inputs.folder),
@@ -62,30 +62,30 @@ def encoder_stack(inputs: Inputs, options: Options, context: Context, *, random_
             where="--layers",
             hint=f"Give numbers from 0 to {depth - 1}, or all.",
         )
-    return _stack(embeddings, how, layers, layers, inputs, options)
+    return _layer_set(embeddings, how, layers, layers, inputs, options)
 
 
-def baseline_stack(inputs: Inputs, options: Options, context: Context) -> Stack:
-    """Compute log-mel energies, layer -1."""
+def baseline_layers(inputs: Inputs, options: Options, context: Context) -> LayerSet:
+    """Compute the log-mel baseline, layer -1."""
     how: dict[str, Any] = {"key": LogMel.key, "batching": LogMel.batching, "cache": context.cache}
     embeddings = Embeddings(items_of(inputs.recordings), LogMel, **how)
     embeddings.compute(context.progress, "Log-mel energies", frames="asr" in options.tasks)
-    return _stack(embeddings, how, (BASELINE,), (0,), inputs, options)
+    return _layer_set(embeddings, how, (BASELINE,), (0,), inputs, options)
 
 
-def _stack(
+def _layer_set(
     embeddings: Embeddings,
     how: dict[str, Any],
     layers: tuple[int, ...],
-    places: tuple[int, ...],
+    positions: tuple[int, ...],
     inputs: Inputs,
     options: Options,
-) -> Stack:
+) -> LayerSet:
     items = items_of(inputs.recordings)
     # In the order of the manifest, in which answers are kept too.
     key = sha256_json([embeddings.key, options.batch, [item.sha256 for item in items]])
     stored = Embeddings([replace(item, read=_absent) for item in items], _absent, **how)
-    return Stack(embeddings=embeddings, layers=layers, places=places, key=key, stored=stored)
+    return LayerSet(embeddings=embeddings, layers=layers, positions=positions, key=key, stored=stored)
 
 
 def _absent() -> NoReturn:
@@ -97,12 +97,12 @@ def _absent() -> NoReturn:
 
 
 def items_of(recordings: tuple[Recording, ...]) -> list[Item]:
-    """Return the recordings as the embeddings see them."""
+    """Return the recordings as items of the embeddings' cache."""
     return [clip_item(item.clip, item.sha256, item.samples) for item in recordings]
 
 
 def workers_of(options: Options) -> Workers:
-    """Return who fits the probes.
+    """Return the workers that fit the probes.
 
     Raises
     ------

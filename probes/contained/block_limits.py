@@ -1,0 +1,107 @@
+"""Limits of memory and time on a block of code in this process, where a child would be too expensive."""
+
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+from probes.contained.limits import LimitError, Limits
+from probes.contained.sandbox import held_memory
+
+_AGAIN = 1.0
+"""Seconds of computing after which the end of a block is asked for once more, where something kept it from ending."""
+_LEAST = 0.02
+"""Seconds of computing between two looks at the time, where other threads compute too."""
+_LOCK = threading.RLock()
+"""A limit of memory is the process's, so one thread at a time has one."""
+
+
+class _Expired(BaseException):
+    """Raised when the time is up; no Exception, so that code that catches errors does not catch it."""
+
+
+@contextmanager
+def within(limits: Limits) -> Iterator[None]:
+    """Limit the memory and the processor time that a block of Python may take in addition.
+
+    Memory is counted on Linux, for all threads together; another thread's block waits for the end of this one. Time is
+    that of the main thread, and ends what runs there, between two steps of Python. Against a reader that was taken over
+    it is no help.
+
+    Raises
+    ------
+    LimitError
+        Where it would take more.
+    MemoryError
+        Where the process itself may take no more, under a limit of its user's.
+    """
+    ours = False
+    try:
+        with _memory(limits.memory) as ours, _time(limits.seconds):
+            yield
+    except _Expired:
+        raise LimitError("time", f"it takes more than {limits.seconds} seconds of computing") from None
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):
+            raise
+        if not ours:
+            raise MemoryError(str(error)) from error
+        raise LimitError("memory", "it asks for more memory than it may take") from None
+
+
+@contextmanager
+def _memory(size: int) -> Iterator[bool]:
+    """Limit memory; the value says whether this limit is the lowest that stands."""
+    with _LOCK:
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most = held_memory() + size
+        if sys.platform != "linux" or (soft != resource.RLIM_INFINITY and soft <= most):
+            yield False
+            return
+        stands = False
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+            stands = _free_addresses() > size
+        try:
+            yield stands
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _free_addresses() -> float:
+    """Return the bytes that the user's limit of addresses, as of `ulimit -v`, still lets this process take."""
+    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if soft == resource.RLIM_INFINITY:
+        return float("inf")
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    return soft - pages * resource.getpagesize()
+
+
+@contextmanager
+def _time(seconds: float) -> Iterator[None]:
+    # Only the main thread can handle signals, and a profiler may already use the timer.
+    if threading.current_thread() is not threading.main_thread() or any(signal.getitimer(signal.ITIMER_PROF)):
+        yield
+        return
+    running, end = True, time.thread_time() + seconds
+
+    def expire(number: int, frame: FrameType | None) -> None:
+        # The clock counts every thread of the process, and others than this one may be at work.
+        if (left := end - time.thread_time()) > 0:
+            signal.setitimer(signal.ITIMER_PROF, max(left, _LEAST), _AGAIN)
+        elif running:
+            raise _Expired
+
+    before = signal.signal(signal.SIGPROF, expire)
+    signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN)
+    try:
+        yield
+    finally:
+        running = False
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL if before is None else before)
