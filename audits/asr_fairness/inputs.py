@@ -20,6 +20,7 @@ from probes.models.checkpoints import ModelFolder, count_parameters, find_model
 from probes.speech.activations import check_family
 from probes.speech.bad_clips import BadClips
 from probes.speech.corpora import read_corpus
+from probes.speech.frames import check_config
 from probes.speech.manifests import Clip, ColumnMap, Manifest, read_manifest
 from probes.speech.recordings import measure_sound
 from probes.speech.vocabularies import read_vocabulary
@@ -42,6 +43,8 @@ def check(options: Options, context: Context) -> Plan:
     workers_of(options)
     folder = find_model(options.model)
     check_family(folder)
+    # Each clip would be refused for it.
+    check_config(folder)
     layers = _layers(options, folder)
     vocabulary = read_vocabulary(folder) if "asr" in options.tasks else ""
     manifest = _read(options)
@@ -149,7 +152,7 @@ def _recordings(
             else:
                 skipped.append((clip, found or _lacking(clip, options) or UNREADABLE))
             advance(1)
-    if options.on_bad_clip == "stop":
+    if options.on_bad_clip == "stop" or bad.outside:
         bad.refuse()
     if not kept:
         raise InputError(

@@ -56,7 +56,7 @@ def find_work(options: Options, context: Context) -> Work:
     InputError
         Where one cannot be loaded, or the two do not fit together.
     """
-    classifier, images = _loaded(options)
+    classifier, images = _loaded(options, context.progress)
     chosen = tuple(range(0, len(images), options.skip))[: options.max]
     classes, seconds, key = _checked(classifier, images, chosen, context)
     if images.class_names and images.class_names != classifier.class_names and len(images.class_names) != classes:
@@ -76,7 +76,7 @@ def find_work(options: Options, context: Context) -> Work:
     )
 
 
-def _loaded(options: Options) -> tuple[Classifier, Images]:
+def _loaded(options: Options, progress: Progress) -> tuple[Classifier, Images]:
     classifier = load_classifier(
         str(options.model),
         arch=options.arch,
@@ -96,6 +96,7 @@ def _loaded(options: Options) -> tuple[Classifier, Images]:
         # A Hugging Face folder says the size that its processor brings every picture to.
         resize=Path(str(options.model)).is_dir(),
         taken=slice(0, None if options.max is None else options.max * options.skip, options.skip),
+        decoding=progress,
     )
     return classifier, images
 

@@ -20,7 +20,7 @@ from probes.speech.audio import inspect_clip
 from probes.speech.bad_clips import BadClips
 from probes.speech.corpora import read_corpus
 from probes.speech.ctc_alignment import Targets, targets_of
-from probes.speech.frames import RATE
+from probes.speech.frames import RATE, check_config
 from probes.speech.manifests import Clip, ColumnMap, Manifest, read_manifest
 from probes.speech.phone_names import phone_names
 from probes.speech.recordings import Sound, measure_sound
@@ -52,6 +52,8 @@ def read_speech(
     folders = [folder, *([second] if second is not None else [])]
     for one in folders:
         check_family(one)
+        # Each clip would be refused for it.
+        check_config(one)
     if (options.alignments is None) == (options.align_with is None):
         what = "Nothing says" if options.alignments is None else "Two options say"
         raise InputError(
@@ -93,7 +95,7 @@ def read_speech(
 
 
 def _stop(bad: BadClips, options: Options) -> None:
-    if options.on_bad == "stop":
+    if options.on_bad == "stop" or bad.outside:
         bad.refuse()
 
 
@@ -232,6 +234,7 @@ def _unaligned(
             where=f"--align-with {options.align_with}",
             hint="Give a model fine-tuned with CTC, with its vocab.json.",
         )
+    check_config(model)
     _check_head(model, vocabulary)
     column = _phones_column(options, manifest)
     names = phone_names(options.phone_map, keep_stress=options.keep_stress)

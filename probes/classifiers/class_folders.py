@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.core.errors import InputError
-from probes.files.image_folders import ImageFile, ImageFolder, ImageRun
+from probes.core.progress import Progress
+from probes.files.image_folders import ImageFile, ImageFolder, ImageRun, batch_size
 from probes.files.images import FORMATS, Header
 from probes.files.names import suggest
 from probes.files.several_refusals import SHOWN, several
@@ -71,6 +72,7 @@ def read_folder(
     class_names: tuple[str, ...] = (),
     resize: bool = False,
     taken: slice = slice(None),
+    decoding: Progress | None = None,
 ) -> Folder:
     """List the images of a folder and check the header of each that will be taken.
 
@@ -83,7 +85,9 @@ def read_folder(
     resize
         Bring images of another size to (h, w) of `shape`, bilinearly, instead of refusing them.
     taken
-        The indices of the images that will be used; no other image is opened.
+        The images that will be looked at, by their indices in the list; no other one is opened.
+    decoding
+        Where headers are refused, decode the other images too, with this progress, so that one refusal names all.
 
     Raises
     ------
@@ -107,7 +111,7 @@ def read_folder(
             hint=f"Their names end in {', '.join(sorted(folder.suffixes))}.",
         )
     labels, names, mapping = _ids(listing, class_names)
-    found, changes = _check_headers(folder, listing, shape, resize=resize, taken=taken)
+    found, changes = _check_headers(folder, listing, shape, resize=resize, taken=taken, decoding=decoding)
     order = range(len(listing.files))[taken]
     return Folder(
         files=tuple(file.path for file in listing.files),
@@ -263,16 +267,22 @@ def _count(number: int, noun: str) -> str:
 
 
 def _check_headers(
-    folder: ImageFolder, listing: _Listing, shape: tuple[int, int, int] | None, *, resize: bool, taken: slice
+    folder: ImageFolder,
+    listing: _Listing,
+    shape: tuple[int, int, int] | None,
+    *,
+    resize: bool,
+    taken: slice,
+    decoding: Progress | None,
 ) -> tuple[tuple[int, int, int], list[str]]:
     """Return the shape of all images, and notes on how many will be changed and how."""
     counts: Counter[str] = Counter()
     expected = "the model takes"
     files, names = listing.files[taken], listing.names[taken]
-    bad: list[tuple[str, InputError]] = []
-    for file, name, header in zip(files, names, folder.header_answers(files), strict=True):
+    bad: dict[int, InputError] = {}
+    for index, (file, name, header) in enumerate(zip(files, names, folder.header_answers(files), strict=True)):
         if isinstance(header, InputError):
-            bad.append((name, header))
+            bad[index] = header
             continue
         if shape is None:
             if resize:
@@ -289,13 +299,32 @@ def _check_headers(
                 message = f"The image has {header.width} x {header.height} pixels (w x h), {expected} "
                 message += f"{shape[2]} x {shape[1]}."
                 hint = "Bring all images to one size first: none is resized here."
-                bad.append((name, InputError(message, where=file.where, hint=hint)))
+                bad[index] = InputError(message, where=file.where, hint=hint)
                 continue
             counts["{} brought to " + f"{shape[2]} x {shape[1]} pixels, bilinearly and without keeping the ratio."] += 1
     if bad:
-        raise several(bad[:SHOWN], len(bad), given=len(files), what="images", where=str(folder.root))
+        if decoding is not None and shape is not None:
+            rest = {index: file for index, file in enumerate(files) if index not in bad}
+            bad |= _undecodable(folder, rest, shape, resize, decoding)
+        shown = [(names[index], bad[index]) for index in sorted(bad)[:SHOWN]]
+        raise several(shown, len(bad), given=len(files), what="images", where=str(folder.root))
     assert shape is not None
     return shape, [text.format(_count(number, "image")) for text, number in sorted(counts.items())]
+
+
+def _undecodable(
+    folder: ImageFolder, files: Mapping[int, ImageFile], shape: tuple[int, int, int], resize: bool, progress: Progress
+) -> dict[int, InputError]:
+    """Return why images whose headers are in order cannot be decoded, by their places in the list."""
+    bad: dict[int, InputError] = {}
+    places, step = list(files), batch_size(shape)
+    with progress.phase("Decoding images", len(places), "images") as advance:
+        for start in range(0, len(places), step):
+            some = places[start : start + step]
+            answers = folder.answers([files[index] for index in some], shape, resize)
+            bad |= {index: one for index, one in zip(some, answers, strict=True) if isinstance(one, InputError)}
+            advance(len(some))
+    return bad
 
 
 def _changes(header: Header, channels: int) -> list[str]:

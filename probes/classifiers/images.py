@@ -21,6 +21,7 @@ from probes.classifiers.class_folders import read_folder
 from probes.classifiers.image_arrays import Arrays, Shape, read_arrays
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file, sha256_json
+from probes.core.progress import Progress
 from probes.files.levels import UNKNOWN, Levels
 from probes.files.names import suggest
 from probes.files.tables import Table, read_table
@@ -96,6 +97,7 @@ def load_images(
     class_names: tuple[str, ...] = (),
     resize: bool = False,
     taken: slice = slice(None),
+    decoding: Progress | None = None,
 ) -> Images:
     """Load labelled images: NPZ (`x` (n, c, h, w) and `y`), CSV (label, then pixels) or a folder.
 
@@ -115,6 +117,8 @@ def load_images(
         Bring the images of a folder to (h, w) of `shape` instead of refusing other sizes.
     taken
         The images that will be used: others of a folder are not opened, whatever their size.
+    decoding
+        Where headers of a folder are refused, decode its other images too, with this progress: one refusal names all.
 
     Raises
     ------
@@ -125,7 +129,7 @@ def load_images(
         raise InputError(f"There is no layout {layout!r}.", where="--layout", hint="Choose hwc or chw.")
     # For a path without permission os.path says that it is no folder; the reader then raises the refusal.
     if os.path.isdir(path):  # noqa: PTH112
-        return _from_folder(path, by, attributes, shape, class_names, resize, taken)
+        return _from_folder(path, by, attributes, shape, class_names, resize, taken, decoding)
     arrays = read_arrays(path, layout=layout, shape=shape)
     labels = _labels(arrays)
     stored, divisor, notes = _scale(arrays)
@@ -161,8 +165,9 @@ def _from_folder(
     class_names: tuple[str, ...],
     resize: bool,
     taken: slice,
+    decoding: Progress | None,
 ) -> Images:
-    folder = read_folder(path, shape=shape, class_names=class_names, resize=resize, taken=taken)
+    folder = read_folder(path, shape=shape, class_names=class_names, resize=resize, taken=taken, decoding=decoding)
     groups, more = _attributes(path, by, attributes, folder.names, folder.columns, files=True)
     content = {
         "shape": folder.shape,

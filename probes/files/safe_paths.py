@@ -10,6 +10,10 @@ from pathlib import Path
 from probes.core.errors import InputError
 
 
+class OutsideError(InputError):
+    """A relative path leads out of its folder."""
+
+
 def is_folder(entry: os.DirEntry[str]) -> bool:
     """Tell whether an entry is a folder or a link to one; a link that leads in a circle is not."""
     try:
@@ -96,7 +100,7 @@ class RootedPaths:
             target = os.path.realpath(target)
         inside = target.startswith(self._root.rstrip(os.sep) + os.sep)
         if not inside and not os.path.isabs(name):  # noqa: PTH117
-            raise InputError(
+            raise OutsideError(
                 f"The path leads out of its folder, to {target}.",
                 where=where,
                 hint=f"Name with --audio-root the folder that holds all recordings (now {self._root}).",

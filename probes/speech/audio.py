@@ -73,7 +73,7 @@ def inspect_clip(clip: Clip) -> ClipInfo:
     InputError
         Where the file is missing, an address, unreadable, not audio, empty, or too short for the clip's part of it.
     """
-    check_name(clip.name, clip.where)
+    _check_row(clip)
     size = check_sound(clip.path, clip.where).st_size
     with opened_sound(clip.path, clip.where, size=size) as sound:
         header = sound.header
@@ -112,7 +112,7 @@ def load_clip(clip: Clip, *, rate: int = RATE) -> LoadedClip:
     InputError
         Where there is no usable sound; `where` names the line of the manifest.
     """
-    check_name(clip.name, clip.where)
+    _check_row(clip)
     status = check_sound(clip.path, clip.where)
     size, data = status.st_size, None
     if clip.start is None and clip.end is None and size < LARGE:
@@ -124,6 +124,13 @@ def load_clip(clip: Clip, *, rate: int = RATE) -> LoadedClip:
         waveform = _decode(sound, clip.start, clip.end, rate, clip.where)
     known = _hash_once(clip.path, size, status.st_mtime_ns) if data is None else sha256(data).hexdigest()
     return LoadedClip(waveform=waveform, sha256=known)
+
+
+def _check_row(clip: Clip) -> None:
+    """Refuse a clip whose row names nothing that may be opened."""
+    if clip.fault is not None:
+        raise clip.fault
+    check_name(clip.name, clip.where)
 
 
 @lru_cache(maxsize=1024)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import ParamSpec, TypeVar
 
 from probes.core.errors import InputError
+from probes.files.safe_paths import OutsideError
 from probes.files.several_refusals import SHOWN, counted, one_line, several
 from probes.speech.audio import inspect_clip
 from probes.speech.manifests import Clip
@@ -32,9 +33,18 @@ class BadClips:
         self._manifest, self._given, self._skip, self._advice = manifest, given, skip, advice
         self._shown: list[tuple[Clip, InputError]] = []
         self._count = 0
+        self._outside: Clip | None = None
+
+    @property
+    def outside(self) -> bool:
+        """Tell whether a path led out of its folder: a manifest that reaches for other files stops on purpose."""
+        return self._outside is not None
 
     def keep(self, clip: Clip, function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | None:
         """Call the function and return its result; if it refuses the clip, keep the refusal and return None."""
+        if clip.fault is not None:
+            self.add(clip, clip.fault)
+            return None
         try:
             return function(*args, **named)
         except InputError as error:
@@ -44,6 +54,8 @@ class BadClips:
     def add(self, clip: Clip, error: InputError) -> None:
         """Keep a refusal."""
         self._count += 1
+        if self._outside is None and isinstance(error, OutsideError):
+            self._outside = clip
         if len(self._shown) < SHOWN:
             self._shown.append((clip, error))
 
@@ -70,14 +82,18 @@ class BadClips:
         """
         if self._count:
             shown = [(_name(clip), error) for clip, error in self._shown]
+            advice = self._advice
+            if self._outside is not None and self._count > 1:
+                said = f"The path of {_name(self._outside)} leads out of its folder: such a clip is never left out."
+                advice = f"{said} {advice}".rstrip()
             raise several(
                 shown,
                 self._count,
                 given=self._given,
                 what="clips",
                 where=str(self._manifest),
-                skip=self._skip,
-                advice=self._advice,
+                skip="" if self.outside else self._skip,
+                advice=advice,
             )
 
     def notes(self, left_out: Sequence[tuple[Clip, str]]) -> tuple[str, ...]:
@@ -108,4 +124,4 @@ def left_out_notes(
 
 
 def _name(clip: Clip) -> str:
-    return f"line {clip.line} ({clip.name})"
+    return f"line {clip.line}" + f" ({clip.name})" * bool(clip.name)

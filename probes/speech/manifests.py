@@ -14,8 +14,9 @@ from probes.core.hashing import sha256_file, sha256_folder
 from probes.files.levels import Levels, clean, is_unknown, level_words, read_value_map
 from probes.files.levels import Note as Note
 from probes.files.names import suggest
-from probes.files.safe_paths import RootedPaths, is_name_of_file
+from probes.files.safe_paths import RootedPaths
 from probes.files.tables import Row, Table
+from probes.speech.clip_paths import locate
 from probes.speech.known_layouts import advice_on_table, with_advice
 from probes.speech.manifest_folders import open_manifest
 
@@ -56,6 +57,8 @@ class Clip:
         Level of each attribute asked for; `unknown` where nothing is known.
     extras
         Every other column as written, and the number behind each bin.
+    fault
+        Why nothing may be opened here: no path is given, or one that leads out of its folder.
     """
 
     path: Path
@@ -68,11 +71,12 @@ class Clip:
     extras: Mapping[str, str] = field(default_factory=dict)
     start: float | None = None
     end: float | None = None
+    fault: InputError | None = field(default=None, compare=False)
 
     @property
     def where(self) -> str:
-        """The `where` of messages about this clip: file, line and name."""
-        return f"{self.source}:{self.line} ({self.name})"
+        """Where a message about this clip points to."""
+        return f"{self.source}:{self.line}" + f" ({self.name})" * bool(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +143,7 @@ def read_manifest(
     Raises
     ------
     InputError
-        Where a column is missing or ambiguous, a row cannot be read, or a path is listed twice or leaves its
-        folder.
+        Where a column is missing or ambiguous, a row cannot be read, or a path is listed twice.
     """
     table = open_manifest(path, decimal)
     return assemble(
@@ -206,7 +209,7 @@ def _assemble(
     for row in table.rows:
         clip = _clip(row, table, chosen, segment, levels, places, used, needs)
         key = (clip.path, clip.start, clip.end)
-        if chosen["path"] and seen.setdefault(key, clip) is not clip:
+        if chosen["path"] and clip.fault is None and seen.setdefault(key, clip) is not clip:
             raise InputError(
                 f"The recording is listed twice: before on line {seen[key].line} of {seen[key].source.name}.",
                 where=clip.where,
@@ -342,12 +345,12 @@ def _clip(
     if text is None and "text" in needs:
         raise InputError("The row has no text.", where=where, hint=f"Fill in {chosen['text']!r}, or drop the row.")
     name = (get(chosen["path"]) or "").strip() if chosen["path"] else f"line {row.line}"
-    if not name:
-        raise InputError("The row names no recording.", where=where, hint=f"Fill in {chosen['path']!r}.")
     speaker = clean(get(chosen["speaker"])) if chosen["speaker"] else ""
     start, end = _segment(row, segment, where) if segment else (None, None)
+    column = chosen["path"]
+    path, fault = locate(name, column, places, where) if column else (table.path.absolute(), None)
     return Clip(
-        path=_path(name, places, where) if chosen["path"] else table.path.absolute(),
+        path=path,
         name=name,
         line=row.line,
         source=source,
@@ -357,12 +360,8 @@ def _clip(
         extras={column: value for column, value in row.values.items() if column not in used and value is not None},
         start=start,
         end=end,
+        fault=fault,
     )
-
-
-def _path(name: str, places: RootedPaths | None, where: str) -> Path:
-    # What is no file is refused when it is opened, so that it is named together with other bad clips.
-    return places.resolve(name, where) if places and is_name_of_file(name) else Path(name)
 
 
 def _segment(row: Row, columns: tuple[str, str, bool], where: str) -> tuple[float | None, float | None]:

@@ -30,6 +30,11 @@ class Sound:
 def measure_sound(clip: Clip, folder: ModelFolder) -> Sound | str:
     """Read and check a clip; return its sound, or the reason why the encoder cannot take it.
 
+    Parameters
+    ----------
+    folder
+        An encoder that `check_config` accepts: what is wrong with it is not the fault of a clip.
+
     Raises
     ------
     InputError

@@ -463,6 +463,28 @@ def test_a_dry_run_decodes_every_image_that_will_be_certified(digits: Digits, ca
     one_panel(outcome, "3 of 21 images cannot be used", "0/03.png", "1/16.png", "2/20.png")
 
 
+def test_wrong_headers_and_images_that_cannot_be_decoded_are_one_list(
+    digits: Digits, call_miles: Call, tmp_path: Path
+) -> None:
+    from PIL import Image
+
+    files = pictures(tmp_path / "data")
+    cut(files[2], files[20])
+    files[4].write_bytes(b"")
+    files[9].write_text("<!doctype html><title>Not found</title>")
+    Image.new("L", (8, 9)).save(files[12])
+    Image.fromarray(np.full((8, 8), 9000, dtype=np.uint16)).save(files[17])
+    outcome = call_miles(*digits.command("--dry-run", data=tmp_path / "data"))
+    named = [file.relative_to(tmp_path / "data").as_posix() for file in files]
+    said = [f"{named[index]}: The file cannot be read as an image" for index in (2, 20)]
+    one_panel(outcome, "6 of 21 images cannot be used", *said, *(f"{named[index]}: " for index in (4, 9, 12, 17)))
+    # In the order of the images, and not those of the headers first.
+    places = [outcome.err.index(named[index]) for index in (2, 4, 9, 12, 17, 20)]
+    assert places == sorted(places)
+    # One that is not taken is not decoded either.
+    one_panel(call_miles(*digits.command("--dry-run", "--max", "14", data=tmp_path / "data")), "4 of 14 images")
+
+
 def test_an_image_that_max_leaves_out_stops_nothing(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
     from PIL import Image
 

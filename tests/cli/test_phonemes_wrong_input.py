@@ -423,6 +423,25 @@ def no_encoder(small: Any, folder: Path) -> Words:
     return small.speech(model=model_of(small, folder, model_type="bert"))
 
 
+@case("hidden_size = 16 is not a whole number", "config.json, key hidden_size", "not: clips")
+def model_with_a_number_as_text(small: Any, folder: Path) -> Words:
+    return small.speech(model=model_of(small, folder, hidden_size="16"))
+
+
+@case("conv_kernel = [] and conv_kernel have 0 and 0 entries", "config.json, key conv_kernel", "not: no clip")
+def model_to_compare_with_without_kernels(small: Any, folder: Path) -> Words:
+    model = model_of(small, folder, conv_kernel=[], conv_stride=[])
+    return small.speech("--against", model, "--on-bad", "skip")
+
+
+@case("num_attention_heads = -2 is not a whole number", "config.json, key num_attention_heads", "not: clips")
+def head_with_a_negative_number(small: Any, folder: Path) -> Words:
+    config = json.loads((small.folder / "head" / "config.json").read_text(encoding="utf-8"))
+    head = Path(shutil.copytree(small.folder / "head", folder / "head"))
+    (head / "config.json").write_text(json.dumps({**config, "num_attention_heads": -2}), encoding="utf-8")
+    return small.placed(head=head)
+
+
 @case("no config.json", "save_pretrained")
 def model_of_nothing(small: Any, folder: Path) -> Words:
     (folder / "model").mkdir()
@@ -488,6 +507,16 @@ listed("clip_is_no_sound", ("wrong.csv:3",), put(1, path="wrong.csv"))
 listed("clip_twice", ("listed twice: before on line 2", "wrong.csv:3"), put(1, path="clips/s00-0.wav"))
 listed("clip_outside", ("leads out of its folder", "wrong.csv:5", "--audio-root"), put(3, path="../../etc/passwd"))
 speech("preset_unknown", "preset", "--preset", "nothing-of-the-kind")
+
+
+def _unopened(rows: Rows) -> None:
+    rows[1]["path"], rows[2]["path"], rows[3]["path"] = "", "", "../x.wav"
+
+
+listed("clips_without_a_path", ("3 of 12 clips cannot be used", "line 3: The row names no recording",
+       "line 5 (../x.wav)", "not: left out with"), _unopened)  # fmt: skip
+listed("clip_outside_among_skipped", ("3 of 12 clips", "line 5 (../x.wav) leads out", "never left out"), _unopened,
+       "--on-bad", "skip")  # fmt: skip
 
 
 @case("leads out of its folder", "wrong.csv:5")

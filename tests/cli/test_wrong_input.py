@@ -151,6 +151,32 @@ def path_escape(world: Any, folder: Path) -> Words:
     return with_rows(world, folder, lambda rows: rows[3].update(path="../../etc/passwd"))
 
 
+def _bad_rows(rows: list[dict[str, str]]) -> None:
+    rows[2]["path"], rows[3]["path"], rows[5]["path"], rows[7]["path"] = "", "../x.wav", "clips/nobody.wav", ""
+
+
+@case(
+    "4 of 60 clips cannot be used",
+    "line 4: The row names no recording",
+    "line 5 (../x.wav): The path leads out",
+    "nobody.wav): There is no such file",
+    "line 9: The row names no",
+    "not: left out with",
+)
+def rows_that_name_nothing_to_open(world: Any, folder: Path) -> Words:
+    return with_rows(world, folder, _bad_rows)
+
+
+@case(
+    "4 of 60 clips cannot be used",
+    "line 4: The row names no",
+    "The path of line 5 (../x.wav) leads out",
+    "never left out",
+)
+def path_escape_where_bad_clips_are_skipped(world: Any, folder: Path) -> Words:
+    return with_rows(world, folder, _bad_rows, "--on-bad-clip", "skip")
+
+
 @case("empty")
 def empty_text(world: Any, folder: Path) -> Words:
     return with_rows(world, folder, lambda rows: rows[4].update(text="?!"))
@@ -300,6 +326,31 @@ def vocabulary_is_not_json(world: Any, folder: Path) -> Words:
 @case("speech encoder")
 def unknown_family(world: Any, folder: Path) -> Words:
     return with_model(world, folder, lambda model: (model / "config.json").write_text('{"model_type": "bert"}'))
+
+
+def with_key(world: Any, folder: Path, key: str, value: object) -> Words:
+    """Return a run whose encoder has a configuration with this value."""
+
+    def change(model: Path) -> None:
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, key: value}))
+
+    return with_model(world, folder, change)
+
+
+@case(
+    "num_attention_heads = -2 is not a whole number",
+    "config.json, key num_attention_heads",
+    "not: clips",
+    "not: line 2",
+)
+def config_with_a_negative_number(world: Any, folder: Path) -> Words:
+    return with_key(world, folder, "num_attention_heads", -2)
+
+
+@case("hidden_size = 16 is not a whole number", "config.json, key hidden_size", "not: no clip")
+def config_with_a_number_as_text(world: Any, folder: Path) -> Words:
+    return [*with_key(world, folder, "hidden_size", "16"), "--on-bad-clip", "skip"]
 
 
 @case("web page")

@@ -261,6 +261,18 @@ def test_a_dry_run_says_which_clips_are_left_out_and_why(ask: Ask, bad_clips: st
     assert not any("left out" in note for note in ask().plan.preview)
 
 
+def test_rows_without_a_path_are_left_out_like_other_bad_clips(ask: Ask, corpus: Path) -> None:
+    with (corpus / "clips.csv").open(newline="", encoding="utf-8") as file:
+        head, *rows = list(csv.reader(file))
+    rows[4][0] = rows[8][0] = ""
+    with (corpus / "unnamed.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([head, *rows])
+    notes = ask("unnamed.csv", on_bad_clip="skip").plan.preview
+    at = next(at for at, note in enumerate(notes) if "left out" in note)
+    assert notes[at] == "2 of 72 clips are left out (2 unreadable recording):"
+    assert notes[at + 1 : at + 3] == ("line 6: The row names no recording.", "line 10: The row names no recording.")
+
+
 def test_the_time_tells_probing_apart_and_grows_with_it(ask: Ask) -> None:
     quick, slow = (dict(ask(tasks=("asr",), folds=folds).plan.cost)["time"] for folds in (3, 20))
     assert quick.startswith("about 0.1 minutes of encoding, then up to about 0.1 minutes of probing")

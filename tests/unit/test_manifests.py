@@ -9,6 +9,7 @@ import pytest
 
 from probes.core.errors import InputError
 from probes.files.levels import bin_labels, parse_bins
+from probes.files.safe_paths import OutsideError
 from probes.speech.audio import inspect_clip, load_clip
 from probes.speech.manifests import ColumnMap, Manifest, read_manifest
 
@@ -154,7 +155,6 @@ def test_without_a_path_column_clips_are_named_by_line(tmp_path: Path) -> None:
         (HEADER.encode() + b"a.wav,ok,s,f\nb.wav,caf\xe9,s,f\n", "0xe9", ":3"),
         (HEADER.encode("utf-16"), "UTF-16", ""),
         (b"path,text,text,speaker\na,b,c,d\n", "twice", ":1"),
-        (HEADER.encode() + b",x,s,f\n", "no recording", ":2"),
         (HEADER.encode() + b"a.wav,x,s,f\nb.wav,x,s,f\na.wav,y,s,f\n", "before on line 2", ":4"),
         (HEADER.encode() + b"a.wav,x,s,f\n./a.wav,y,s,f\n", "before on line 2", ":3"),
         (b"<!DOCTYPE html><html></html>", "web page", ""),
@@ -214,9 +214,16 @@ def test_paths_stay_below_their_folder(tmp_path: Path) -> None:
     assert listing(str(outside / "x.wav")) == outside.resolve() / "x.wav"
     assert listing("x.wav", audio_root=outside) == outside.resolve() / "x.wav"
     for name in ("../out/x.wav", "link.wav", "away/x.wav", "sub/../../out/x.wav", ".."):
-        error = refuse(write(inside, f"path,text,speaker\n{name},x,s\n"))
-        assert error.where.endswith(":2")
+        (clip,) = read(write(inside, f"path,text,speaker\n{name},x,s\n")).clips
+        for opened in (inspect_clip, load_clip):
+            with pytest.raises(OutsideError, match="leads out of its folder") as found:
+                opened(clip)
+            assert found.value.where.endswith(":2")
     assert "--audio-root" in refuse(inside / "m.csv", audio_root=tmp_path / "nowhere").where
+    for opened in (inspect_clip, load_clip):
+        with pytest.raises(InputError, match="names no recording") as caught:
+            opened(read(write(inside, "path,text,speaker\n,x,s\n,y,t\n")).clips[1])
+        assert caught.value.where.endswith(":3")
     # What is no file is refused where it would be opened, together with other bad clips.
     for name, said in [(name, "a folder, not a recording") for name in (".", "./", "sub/..")] + [
         ("https://example.org/x.wav", "an address, not a file")
