@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from weakref import finalize
 
 from probes.contained.limits import LimitError, Limits
 from probes.contained.sandbox import held_memory
 
-_AGAIN = 1.0
-"""Seconds of computing after which the end of a block is asked for once more, where something kept it from ending."""
 _LEAST = 0.02
-"""Seconds of computing between two looks at the time, where other threads compute too."""
+"""Seconds of computing between two looks at the time, where other threads compute too or an object is finalized."""
+_AGAIN = 0.2
+"""Seconds of computing after which the end of a block is asked for once more, where something kept it from ending."""
 _LOCK = threading.RLock()
 """A limit of memory is the process's, so one thread at a time has one."""
 
@@ -88,20 +89,33 @@ def _time(seconds: float) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or any(signal.getitimer(signal.ITIMER_PROF)):
         yield
         return
-    running, end = True, time.thread_time() + seconds
+    running, raised, end = True, False, time.thread_time() + seconds
 
     def expire(number: int, frame: FrameType | None) -> None:
+        nonlocal raised
         # The clock counts every thread of the process, and others than this one may be at work.
-        if (left := end - time.thread_time()) > 0:
+        if (left := end - time.thread_time()) > 0 or _finalizing(frame):
             signal.setitimer(signal.ITIMER_PROF, max(left, _LEAST), _AGAIN)
         elif running:
+            raised = True
             raise _Expired
 
     before = signal.signal(signal.SIGPROF, expire)
     signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN)
     try:
         yield
+        if raised:
+            raise _Expired
     finally:
         running = False
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, signal.SIG_DFL if before is None else before)
+
+
+def _finalizing(frame: FrameType | None) -> bool:
+    """Return whether Python is in a finalizer, which prints an exception and goes on as if there were none."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__" or frame.f_code is finalize.__call__.__code__:
+            return True
+        frame = frame.f_back
+    return False

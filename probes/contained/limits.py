@@ -18,7 +18,7 @@ class Limits:
     """
 
     memory: int = 1024 * MIB
-    seconds: int = 10
+    seconds: float = 10
 
     @property
     def patience(self) -> float:

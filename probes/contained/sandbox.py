@@ -11,6 +11,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable
 from contextlib import suppress
+from math import ceil
 from pathlib import Path
 
 from probes.contained.system_calls import allow_calls
@@ -41,10 +42,10 @@ def limit_memory(size: int) -> None:
         resource.setrlimit(kind, (most, most) if hard == resource.RLIM_INFINITY else (min(most, hard),) * 2)
 
 
-def limit_time(seconds: int, *, last: bool) -> None:
+def limit_time(seconds: float, *, last: bool) -> None:
     """Limit this process to so many more seconds of processor time; after `last` no call can raise the limit."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    most = int(used.ru_utime + used.ru_stime) + 1 + seconds
+    most = 1 + ceil(used.ru_utime + used.ru_stime + seconds)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
     # The hard limit is a second later, so that the soft one is reported before the kernel kills the process.

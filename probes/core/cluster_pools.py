@@ -65,11 +65,13 @@ class _DaskPool:
 
         self._own: Any = None
         self._lanes = lanes
+        self._idle: list[str] = []
+        self._assigned: dict[Any, str] = {}
         with ExitStack() as opened:
             address: Any = scheduler
             if address is None:
-                # A job whose worker died is retried by us, who count attempts; jobs do not queue behind each other.
-                own = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+                # A job whose worker died is retried by us, who count attempts.
+                own = {"distributed.scheduler.allowed-failures": 0}
                 opened.enter_context(dask.config.set({**own, "distributed.nanny.pre-spawn-environ": ONE_CORE}))
                 self._own = address = opened.enter_context(
                     LocalCluster(
@@ -89,14 +91,21 @@ class _DaskPool:
 
     def room(self, busy: int) -> int:
         with _connected("Dask", OSError):
-            alive = sum(self._client.nthreads().values())
+            alive = self._client.nthreads()
         if self._own is None:
-            return (self._lanes or alive) - busy
-        # While a worker restarts, its job would be queued on another worker and lost with that one.
-        return int(min(self._lanes, alive)) - busy
+            return (self._lanes or sum(alive.values())) - busy
+        # A result stays with its worker until it is collected, so a job that came there before could lose it.
+        self._idle = sorted(set(alive) - set(self._assigned.values()))
+        return len(self._idle)
 
     def submit(self, function: Callable[[Any], Any], job: Any) -> Any:
-        return self._client.submit(call, function, job, pure=False)
+        if self._own is None:
+            return self._client.submit(call, function, job, pure=False)
+        worker = self._idle.pop()
+        # Another worker is allowed, since this one may be gone by now.
+        ticket = self._client.submit(call, function, job, pure=False, workers=[worker], allow_other_workers=True)
+        self._assigned[ticket] = worker
+        return ticket
 
     def wait(self, tickets: Sequence[Any]) -> Sequence[Any]:
         from distributed import wait
@@ -118,6 +127,7 @@ class _DaskPool:
         except KilledWorker as error:
             raise LostError("its worker died") from error
         finally:
+            self._assigned.pop(ticket, None)
             ticket.release()
         return outcome
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -285,6 +286,39 @@ def test_this_process_goes_on_where_a_block_meets_a_limit() -> None:
         assert jobs.allocate(2**26) == 2**26
     assert before == [resource.getrlimit(resource.RLIMIT_DATA), signal.getsignal(signal.SIGPROF)]
     assert not any(signal.getitimer(signal.ITIMER_PROF)) and jobs.allocate(2**29) == 2**29
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kind", ["__del__", "finalize"])
+def test_a_block_whose_time_ends_while_an_object_is_finalized_is_refused(kind: str) -> None:
+    """What a finalizer raises is printed and lost, and the block would go on."""
+
+    def compute() -> None:
+        end = time.thread_time() + 0.4
+        while time.thread_time() < end:
+            pass
+
+    class Held:
+        if kind == "__del__":
+
+            def __del__(self) -> None:
+                compute()
+
+    held = Held()
+    if kind == "finalize":
+        weakref.finalize(held, compute)
+    ended: list[bool] = []
+    with pytest.raises(LimitError, match=r"more than 0\.2 seconds"), within(Limits(memory=2**28, seconds=0.2)):
+        del held
+        ended.append(True)
+        jobs.spin()
+    assert ended
+
+
+def test_a_block_that_lost_the_end_of_its_time_is_refused_at_its_end() -> None:
+    limit = Limits(memory=2**28, seconds=0.1)
+    with pytest.raises(LimitError, match=r"more than 0\.1 seconds"), within(limit), suppress(BaseException):
+        jobs.spin()
 
 
 @LINUX
