@@ -2,7 +2,7 @@
 
 from audits.core.records import Json
 from audits.report.charts.axes import Axis, legend_of, position, tooltips
-from audits.report.charts.marks import UNUSED, layer, under_each_other
+from audits.report.charts.marks import layer, under_each_other
 from audits.report.charts.text import Rows, distinct, height_of, plain_rows
 from audits.report.charts.theme import OKABE_ITO, SCHEMA
 
@@ -29,6 +29,6 @@ def bars(
             "tooltip": tooltips(panel, named, "", "", value.format),
         }
         size = {"width": "container", "height": height_of(distinct(panel, label))}
-        return {"$schema": SCHEMA, **layer("bar", encoding, rows=panel), **size, **UNUSED}
+        return {"$schema": SCHEMA, **layer("bar", encoding, rows=panel), **size}
 
     return under_each_other(draw, table, facet)

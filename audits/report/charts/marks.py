@@ -18,10 +18,6 @@ from audits.report.charts.theme import (
     UNDECIDED,
 )
 
-UNUSED: Json = {"datasets": {"empty": [{}]}}
-"""What reports have held since the first one, without any use; dropping it would change every report."""
-
-
 DASHED: Json = {"strokeDash": DASHES, "color": UNDECIDED}
 """Looks of a line that only helps to read."""
 
@@ -98,7 +94,7 @@ def _in_narrow_panels(layer: Json) -> Json:
 def assembled(layers: Sequence[Json], rows: list[Json], facet: str | None, *, height: float) -> Json:
     """Return one chart as wide as the page or, where there is a facet and a row, small multiples."""
     if facet is None or not rows:
-        return {**alone(layers, rows, height), **UNUSED}
+        return alone(layers, rows, height)
     return multiples(layers, rows, facet)
 
 
