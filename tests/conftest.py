@@ -41,14 +41,24 @@ collect_ignore = ["benchmarks"]
 
 # What several files of tests share stands in support/.
 pytest_plugins = ("pages", "small_world", "listed_skips")
-LONG = ("planted", "calibration", "faults", "real", "oracle")
-"""Folders of tests that simulate, wait or read much."""
+LONG = ("planted", "calibration", "oracle", "faults", "real")
+"""Folders of tests that simulate, wait or read much, in the order in which they are run."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files of long tests first: what one worker is left with at the end, no other can take from it."""
+    """Put files of long tests first: what one worker is left with at the end, no other can take from it.
+
+    The very first is one that needs the small world: one worker makes it while the others have other work to do.
+    """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (item.path not in slow, item.path.parent.name not in LONG))
+    needing = (item.path for item in items if "prepared" in getattr(item, "fixturenames", ()))
+    first = next(needing, None)
+    order = {name: index for index, name in enumerate(LONG)}
+
+    def rank(item: pytest.Item) -> tuple[bool, bool, int]:
+        return item.path != first, item.path not in slow, order.get(item.path.parent.name, len(LONG))
+
+    items.sort(key=rank)
 
 
 LAYERS = (-1, 0, 1, 2, 3, 4, "head")

@@ -1,16 +1,19 @@
 """A world small enough for a whole audit in seconds: a random encoder, twenty speakers, three clips each."""
 
 import csv
+import json
 import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import filelock
 import pytest
 from refusals import everything, one_panel
 from run_folders import read
@@ -62,13 +65,30 @@ class World:
         return path
 
 
+@contextmanager
+def made_once(factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path, bool]]:
+    """Yield a folder that the processes of these tests share, and whether it is new; the first one fills it."""
+    base = factory.getbasetemp()
+    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with filelock.FileLock(f"{place}.lock"):
+        new = not (place / "ready").exists()
+        if new:
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+        yield place, new
+        (place / "ready").touch()
+
+
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    folder = tmp_path_factory.mktemp("world")
-    return World(folder=folder, model=_encoder(folder / "encoder"), manifest=_clips(folder))
+    with made_once(tmp_path_factory, "speech-world") as (folder, new):
+        if new:
+            _encoder(folder / "encoder")
+            _clips(folder)
+    return World(folder=folder, model=folder / "encoder", manifest=folder / "clips.csv")
 
 
-def _encoder(folder: Path) -> Path:
+def _encoder(folder: Path) -> None:
     import torch
 
     from probes.core.guarded_imports import transformers
@@ -84,10 +104,9 @@ def _encoder(folder: Path) -> Path:
         torch.manual_seed(0)
         hub.Wav2Vec2Model(config).save_pretrained(folder)
     hub.Wav2Vec2FeatureExtractor(do_normalize=True).save_pretrained(folder)
-    return folder
 
 
-def _clips(folder: Path) -> Path:
+def _clips(folder: Path) -> None:
     import numpy as np
     import soundfile
 
@@ -115,7 +134,6 @@ def _clips(folder: Path) -> Path:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    return manifest
 
 
 @pytest.fixture(scope="session")
@@ -247,13 +265,21 @@ def refused(call_miles: Callable[..., Outcome], environment: dict[str, str], tmp
 
 @pytest.fixture(scope="session")
 def finished_run(
-    world: World, run_miles: Callable[..., Outcome], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Path, Outcome]]:
-    """Return a run folder that nobody may change, and how the run that made it ended."""
-    folder = tmp_path_factory.mktemp("runs") / "first"
-    outcome = run_miles(*world.command("--out", folder))
-    assert outcome.code == 0, outcome.err
-    yield folder, outcome
+    world: World,
+    run_miles: Callable[..., Outcome],
+    environment: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, Outcome]:
+    """Return a run folder that nobody may change, and how the run that made it ended; the cache is that of the run."""
+    with made_once(tmp_path_factory, "speech-run") as (folder, new):
+        ended = folder / "ended.json"
+        if new:
+            cache = {"MILES_CACHE": str(folder / "cache")}
+            outcome = run_miles(*world.command("--out", folder / "first"), variables=cache)
+            assert outcome.code == 0, outcome.err
+            ended.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
+        shutil.copytree(folder / "cache", environment["MILES_CACHE"], dirs_exist_ok=True)
+    return folder / "first", Outcome(**json.loads(ended.read_text(encoding="utf-8")))
 
 
 @pytest.fixture

@@ -556,7 +556,9 @@ def small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
 
 
-@pytest.mark.parametrize("cache", ["cold", "warm", "below a file"])
+@pytest.mark.parametrize(
+    "cache", ["warm", *(pytest.param(cache, marks=pytest.mark.slow) for cache in ("cold", "below a file"))]
+)
 def test_a_full_disk_is_exit_3_and_leaves_no_report(
     world: Any, run_miles: Any, finished_run: Any, environment: dict[str, str], tmp_path: Path, cache: str
 ) -> None:

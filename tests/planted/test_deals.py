@@ -1,6 +1,7 @@
 """Do intervals of speaker identification hold the truth, where the deal of the clips moves all speakers of a group?"""
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
@@ -73,6 +74,7 @@ def test_what_a_deal_does_to_all_of_a_group_is_in_the_intervals() -> None:
     assert gap >= 0.935 and rate >= 0.935, (gap, rate)
 
 
+@pytest.mark.slow
 def test_of_few_deals_it_is_in_the_intervals_even_where_speakers_are_alike() -> None:
     """With normal quantiles for the deals, rates of alike speakers would be covered 0.74 to 0.86 times."""
     for deals in (2, 3, 5):
@@ -86,6 +88,7 @@ def test_of_one_deal_it_is_not() -> None:
     assert gap < 0.85 and rate < 0.85, (gap, rate)
 
 
+@pytest.mark.slow
 def test_deals_that_speakers_do_not_share_are_covered_by_speakers_already() -> None:
     for deals in (1, 5):
         gap, rate = covered(deals, 0.0)

@@ -313,13 +313,13 @@ def test_damage_anywhere_ends_in_an_answer_or_a_refusal(tmp_path) -> None:
     content = save(tmp_path, np.savez_compressed, features=CUBE).read_bytes()
     path = tmp_path / "hurt.npz"
     refused = 0
-    for at in RNG.integers(0, len(content), 150):
+    for at in RNG.integers(0, len(content), 75):
         path.write_bytes(content[:at] + bytes(RNG.integers(0, 256, 3, dtype=np.uint8)) + content[at + 3 :])
         try:
             held(read(path))
         except InputError:
             refused += 1
-    assert refused > 50
+    assert refused > 25
 
 
 def test_texts_without_room_are_refused(tmp_path) -> None:
@@ -445,18 +445,18 @@ def pack(path: Path, packed: Path) -> None:
 
 
 def test_a_large_file_takes_little_memory(tmp_path) -> None:
-    count, width = 100_000, 256
+    count, width = 50_000, 256
     block = np.tile(RNG.normal(size=(1000, 16)).astype(np.float32), width // 16)
     path = tmp_path / "stored.npz"
     phones = [f"p{row % 40}" for row in range(count)]
     tracemalloc.start()
     layers = {layer: (block + layer for _ in range(count // len(block))) for layer in (0, 1, 2)}
     write_tokens(path, phones=phones, speakers=phones, attributes={"accent": phones}, layers=layers)
-    assert path.stat().st_size > 300e6
+    assert path.stat().st_size > 150e6
     assert tracemalloc.get_traced_memory()[1] < 60e6
     packed = tmp_path / "packed.npz"
     pack(path, packed)
-    assert packed.stat().st_size < 150e6
+    assert packed.stat().st_size < 75e6
     for place in (path, packed):
         tracemalloc.reset_peak()
         found = read(place)
