@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from weakref import finalize
+from typing import Any
 
 from probes.contained.limits import LimitError, Limits
 from probes.contained.sandbox import held_memory
 
 _LEAST = 0.02
-"""Seconds of computing between two looks at the time, where other threads compute too or an object is finalized."""
+"""Seconds of computing between two looks at the time, where other threads compute too."""
 _AGAIN = 0.2
 """Seconds of computing after which the end of a block is asked for once more, where something kept it from ending."""
 _LOCK = threading.RLock()
@@ -94,13 +94,21 @@ def _time(seconds: float) -> Iterator[None]:
     def expire(number: int, frame: FrameType | None) -> None:
         nonlocal raised
         # The clock counts every thread of the process, and others than this one may be at work.
-        if (left := end - time.thread_time()) > 0 or _finalizing(frame):
+        if (left := end - time.thread_time()) > 0:
             signal.setitimer(signal.ITIMER_PROF, max(left, _LEAST), _AGAIN)
         elif running:
             raised = True
             raise _Expired
 
+    report = sys.unraisablehook
+
+    def ignored(lost: Any) -> None:
+        # A finalizer or a collection of garbage was interrupted, where Python goes on: the end is asked for again.
+        if not isinstance(lost.exc_value, _Expired):
+            report(lost)
+
     before = signal.signal(signal.SIGPROF, expire)
+    sys.unraisablehook = ignored
     signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN)
     try:
         yield
@@ -110,12 +118,4 @@ def _time(seconds: float) -> Iterator[None]:
         running = False
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, signal.SIG_DFL if before is None else before)
-
-
-def _finalizing(frame: FrameType | None) -> bool:
-    """Return whether Python is in a finalizer, which prints an exception and goes on as if there were none."""
-    while frame is not None:
-        if frame.f_code.co_name == "__del__" or frame.f_code is finalize.__call__.__code__:
-            return True
-        frame = frame.f_back
-    return False
+        sys.unraisablehook = report

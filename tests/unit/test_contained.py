@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import fcntl
+import gc
 import json
 import os
 import pickle
@@ -288,31 +289,64 @@ def test_this_process_goes_on_where_a_block_meets_a_limit() -> None:
     assert not any(signal.getitimer(signal.ITIMER_PROF)) and jobs.allocate(2**29) == 2**29
 
 
-@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("kind", ["__del__", "finalize"])
-def test_a_block_whose_time_ends_while_an_object_is_finalized_is_refused(kind: str) -> None:
-    """What a finalizer raises is printed and lost, and the block would go on."""
+def compute(*_: object) -> None:
+    end = time.thread_time() + 0.3
+    while time.thread_time() < end:
+        pass
 
-    def compute() -> None:
-        end = time.thread_time() + 0.4
-        while time.thread_time() < end:
-            pass
 
-    class Held:
-        if kind == "__del__":
+class Finalized:
+    def __del__(self) -> None:
+        compute()
 
-            def __del__(self) -> None:
-                compute()
 
-    held = Held()
-    if kind == "finalize":
-        weakref.finalize(held, compute)
-    ended: list[bool] = []
-    with pytest.raises(LimitError, match=r"more than 0\.2 seconds"), within(Limits(memory=2**28, seconds=0.2)):
-        del held
-        ended.append(True)
+def delete() -> None:
+    Finalized()
+
+
+def finalize() -> None:
+    held = Weak()
+    weakref.finalize(held, compute)
+
+
+class Weak:
+    pass
+
+
+def collect() -> None:
+    gc.callbacks.append(compute)
+    try:
+        gc.collect()
+    finally:
+        gc.callbacks.remove(compute)
+
+
+@pytest.mark.parametrize("lose", [delete, finalize, collect])
+def test_a_block_whose_time_ends_where_python_loses_errors_is_refused(
+    lose: Callable[[], None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What a finalizer or a callback of the garbage collection raises is printed and lost, and the block goes on."""
+    limit = Limits(memory=2**28, seconds=0.2)
+    with pytest.raises(LimitError, match=r"more than 0\.2 seconds"), within(limit):
+        lose()
+    with pytest.raises(LimitError, match=r"more than 0\.2 seconds"), within(limit):
+        lose()
         jobs.spin()
-    assert ended
+    assert capfd.readouterr() == ("", "")
+
+
+def test_other_errors_that_python_loses_in_a_block_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+
+    class Broken:
+        def __del__(self) -> None:
+            raise ValueError
+
+    with within(SMALL):
+        Broken()
+    assert [lost.exc_type for lost in told] == [ValueError]
+    assert sys.unraisablehook == told.append
 
 
 def test_a_block_that_lost_the_end_of_its_time_is_refused_at_its_end() -> None:
