@@ -11,8 +11,8 @@ from audits.core.context import Context
 from audits.core.records import Warning
 from audits.interference import Options
 from audits.interference.convergence import Baseline, failures
-from audits.interference.downstream import Relations, relate
-from audits.interference.effects import Effects, explain
+from audits.interference.downstream import Relation, relate
+from audits.interference.effects import Association, explain
 from audits.interference.losses import Cell, Losses, from_models, from_table
 from audits.interference.matrix import Matrix
 from audits.interference.mixtures import Mixtures, mix
@@ -49,9 +49,14 @@ class Counts:
     warnings: tuple[Warning, ...] = ()
 
     @cached_property
-    def effects(self) -> Effects:
-        """The tests of script, family and other similarities against the cells."""
+    def effect_outcomes(self) -> tuple[Association | Warning, ...]:
+        """The tests of script, family and other similarities against the cells, or why there is none."""
         return explain(self.matrix, self.inputs, permutations=self.options.permutations, seed=self.seed)
+
+    @property
+    def effects(self) -> tuple[Association, ...]:
+        """The tests that could be made."""
+        return tuple(one for one in self.effect_outcomes if isinstance(one, Association))
 
     @cached_property
     def mixtures(self) -> Mixtures:
@@ -59,9 +64,14 @@ class Counts:
         return mix(self.matrix, self.inputs.sets)
 
     @cached_property
-    def downstream(self) -> Relations:
-        """The relations of scores of a task with the cells."""
+    def downstream_outcomes(self) -> tuple[Relation | Warning, ...]:
+        """The relations of scores of a task with the cells, or why there is none."""
         return relate(self.matrix, self.inputs, permutations=self.options.permutations, seed=self.seed)
+
+    @property
+    def downstream(self) -> tuple[Relation, ...]:
+        """The relations that could be judged."""
+        return tuple(one for one in self.downstream_outcomes if isinstance(one, Relation))
 
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
