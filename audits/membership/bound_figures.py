@@ -42,8 +42,8 @@ def proofs(draft: Draft, counts: Counts, attacks: Names, models: Names) -> Figur
     caption = (
         f"Lower bounds of epsilon ({percent(draft.level)}) of {_attacks(attacks, models, shown)}, by method; the line "
         "to the right ends where a perfect attack on as many points would be, or with an arrow where that is off the "
-        "chart. Circle: certified. Diamond: heuristic, since points of one training run are no independent trials. Triangle: "
-        "holds if the trade-off curve is Gaussian."
+        "chart. Circle: certified. Diamond: heuristic, since points of one training run are no independent trials. "
+        "Triangle: holds if the trade-off curve is Gaussian."
     )
     if claims:
         caption += " Dashed: the claimed epsilon. A bound to the right of it contradicts the claim if it holds; the "
