@@ -40,7 +40,7 @@ def decimals(estimate: Estimate) -> int:
     width = 0.0 if estimate.low is None or estimate.high is None else estimate.high - estimate.low
     if width > 0:
         places = max(0, 1 - math.floor(math.log10(width)))
-        # An end that is not zero must not be written as zero: it decides on which side the interval lies.
+        # A limit other than zero must not be rounded to zero: its sign says whether the interval excludes zero.
         hidden = [end for end in (estimate.low, estimate.high) if end and not round(end, places)]
         return places + 1 if any(round(end, places + 1) for end in hidden) else places
     size = max(abs(number) for number in ends)
@@ -83,7 +83,7 @@ def bounded(number: float, digits: int = 3, *, up: bool = False) -> str:
     rounded = exact.quantize(unit, rounding=ROUND_CEILING if up else ROUND_FLOOR)
     if plain or not rounded:
         return f"{rounded:f}"
-    # In rounding it may have reached the next power of ten.
+    # Rounding may have carried it to the next power of ten.
     power = rounded.adjusted()
     return f"{rounded.scaleb(-power):.{digits - 1}f} x 10^{power}"
 
@@ -127,7 +127,7 @@ def probability(p: float) -> str:
     """
     if p <= 0:
         return "0.000"
-    # Twelve digits: the rounding of a float must not raise the last one that is shown.
+    # Rounded to twelve digits first, so that float error cannot raise the last digit shown.
     exact = Decimal(f"{p:.12g}")
     places = max(3, 1 - exact.adjusted())
     if places > MOST_DECIMALS:
@@ -164,7 +164,7 @@ def ends(estimate: Estimate) -> tuple[str, str] | None:
     if estimate.low is None or estimate.high is None:
         return None
     if is_bound(estimate):
-        # What a perfect attack would prove is itself a lower bound; other upper ends bound from above.
+        # The upper end of a lower bound is what a perfect attack would prove, and is rounded down like the bound.
         return bounded(estimate.low), bounded(estimate.high, up=not estimate.method.startswith(LOWER_BOUND))
     places = decimals(estimate)
     return written(estimate.low, places), written(estimate.high, places)

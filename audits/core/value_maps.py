@@ -19,5 +19,5 @@ def value_map_sources(path: Path | None) -> tuple[Source, ...]:
         return ()
     found = read_value_map(path)
     pairs = sum(map(len, found.values()))
-    # What the map says counts, not its bytes: a CSV and a TOML file of the same rows are one map.
+    # Hash the rows, not the bytes: a CSV and a TOML file with the same rows are one map.
     return (Source(role="value map", path=str(path), sha256=sha256_json(found), items=pairs),)

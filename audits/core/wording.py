@@ -18,7 +18,7 @@ def p_words(p: float) -> str:
     >>> p_words(0.0025), p_words(0.0374), p_words(0.0005), p_words(1e-300)
     ('= 0.0025', '= 0.038', '< 0.001', '< 0.001')
     """
-    # Less than this has no plain digits to compare.
+    # Below 1e-4 `probability` may return a power of ten, which float() cannot parse.
     if p < 1e-4 or float(probability(p)) < 0.001:
         return "< 0.001"
     return f"= {probability(p)}"

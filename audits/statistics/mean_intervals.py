@@ -126,7 +126,7 @@ def ratio_interval(above: Floats, below: Floats, *, level: float = 0.95) -> tupl
     value, n = float(above.sum() / below.sum()), len(above)
     parts = above / below.mean()
     apart = parts - value * below / below.mean()
-    # What is left of rounding where the ratio is the same in all pairs is no spread.
+    # Where the ratio is the same in all pairs, what remains is rounding error and no spread.
     if np.abs(apart).max() <= ALIKE * np.abs(parts).max():
         return None
     found = mean_interval(value + apart, level=level, positive=True)
@@ -176,7 +176,7 @@ def _moments(values: Floats) -> tuple[float, float, float]:
 def _outer(mean: float, error: float, skew: float, quantile: float) -> tuple[float, float]:
     """Return the outer ends of Student's interval and of Hall's transformation; `skew` is skewness over sqrt(n)."""
     below, above = quantile, quantile
-    # Beyond this the transformation turns back; there it stretches the longer side threefold.
+    # Beyond this point the transformation is no longer monotone; at it, the longer side is three times as long.
     skew = max(-1 / quantile, min(skew, 1 / quantile)) if quantile > 0 else skew
     if abs(skew) > 1e-9:
         turned = [3 / skew * (float(np.cbrt(1 + skew * (q - skew / 6))) - 1) for q in (quantile, -quantile)]

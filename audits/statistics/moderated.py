@@ -75,7 +75,7 @@ def squeeze(variances: Floats, df: float | Floats, *, caution: float = 0.0, most
         mean = float(given.mean()) if len(given) else 0.0
         return Moderated(variances=given, freedom=own.copy(), prior_variance=mean, prior_df=0.0)
     prior_variance, prior_df = _prior(given, own, caution)
-    # An infinite prior has all the weight.
+    # A prior with infinite degrees of freedom takes all the weight.
     weight = own / (prior_df + own)
     most = max(float(own.sum()) if most is None else most, float(own.max()))
     return Moderated(

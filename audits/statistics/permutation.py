@@ -94,7 +94,7 @@ def monte_carlo_p(observed: float, permuted: Floats, *, level: float = 0.95) -> 
     """
     from audits.statistics.binomial import clopper_pearson
 
-    # Ties that differ only by rounding count as ties.
+    # Values that differ by rounding error only count as ties.
     exceeding = int(np.sum(permuted >= observed - 1e-12 * max(1.0, abs(observed))))
     low, high = clopper_pearson(exceeding, permuted.size, level=level)
     p = (1 + exceeding) / (1 + permuted.size)

@@ -259,7 +259,7 @@ def _solved(errors: Floats, sizes: Floats, basis: Floats) -> Floats:
             break
         gain = float(gradient @ step)
         if gain <= 1e-18 * max(errors.sum(), 1.0):
-            # The last step is taken in full: near the top it only sharpens.
+            # The last Newton step is taken in full: close to the maximum it only refines.
             return found + step
         size = 1.0
         while (reached := height(found + size * step)) < best - 1e-9 * abs(best) and size > 1e-9:

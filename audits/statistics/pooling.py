@@ -140,9 +140,9 @@ def _groups(errors: Floats, sizes: Floats) -> _Groups:
         alone = apart[own] / expected[own]
         freedom = np.array([_freedom(errors[:, at], sizes[:, at]) for at in own])
         drawn = squeeze(alone, freedom)
-        # A group of one speaker, or without an error, has nothing of its own.
+        # A group with one speaker, or without an error, uses the common degrees of freedom.
         left[:] = np.clip(drawn.prior_df, 1.0, left)
-        # No fewer than the group's rate has at the least.
+        # At least as many as the interval of the group's own rate would use.
         floor = np.minimum(speakers[own] - 1.0, LEAST_FREEDOM)
         left[own] = np.where(alone > common, np.maximum(freedom, floor), drawn.freedom)
         effects[own] = np.maximum(alone, common)
@@ -202,7 +202,7 @@ def _variance(value: Floats, groups: _Groups) -> Floats:
     if len(value) == 1:
         return sampling
     least, most = np.sqrt(sampling.min()), max(np.sqrt(sampling.max()), np.abs(groups.rates - groups.mean).max())
-    # From spreads that are lost in the noise to ones beyond all that was seen.
+    # From spreads far below the noise to spreads far above all that was observed.
     tau = np.geomspace(1e-3 * least, 10 * most, STEPS)[:, None]
     weight = 1 / (tau**2 + sampling)
     total = weight.sum(axis=1, keepdims=True)
@@ -213,7 +213,7 @@ def _variance(value: Floats, groups: _Groups) -> Floats:
     chance /= chance.sum()
     drawn = sampling * weight
     centre = (1 - drawn) * groups.rates + drawn * mean
-    # The Gamma variance as if m were known, and what fitting m adds.
+    # The Gamma variance given m, plus the variance of the fitted m.
     spread = centre * (1 - drawn) * groups.effects / groups.sizes + drawn**2 / total
     return np.asarray((chance * (spread + (centre - value) ** 2)).sum(axis=0), dtype=np.float64)
 

@@ -49,7 +49,7 @@ def candidates(curve: Roc, most: int = CANDIDATES) -> NDArray[np.int64]:
     points = int(called[-1])
     few = np.unique(np.geomspace(1, max(1.0, points / 2), max(1, most // 2)).round().astype(np.int64))
     ranks = np.unique(np.concatenate((few, points - few)))
-    # Where ties span a rank, the stricter threshold is taken.
+    # If ties span the rank, take the stricter threshold.
     indices = np.searchsorted(called, ranks, side="right") - 1
     return np.unique(indices[indices > 0]).astype(np.int64)
 

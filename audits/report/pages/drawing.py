@@ -37,7 +37,7 @@ def picture(spec: Json, config: Json) -> tuple[str, bytes]:
         except LimitError as error:
             if error.what == "time":
                 raise
-            # It may have been worn out by the charts before.
+            # The worker may have reached its limits through earlier charts: try once with a fresh one.
             _end()
             svg, png = _drawer().ask("picture", spec, config)
     except LimitError as error:
@@ -69,7 +69,7 @@ class Drawer:
 
     def __init__(self) -> None:
         self._log, end = os.pipe()
-        # Somebody who writes more than the pipe holds must not wait for a reader.
+        # Non-blocking, so that writing more than the pipe holds cannot deadlock.
         for handle in (self._log, end):
             fcntl.fcntl(handle, fcntl.F_SETFL, os.O_NONBLOCK)
         os.dup2(end, 2)
@@ -78,7 +78,7 @@ class Drawer:
         """Return SVG and PNG, or raise ValueError."""
         import vl_convert
 
-        # What the chart before left is not about this one.
+        # Discard what earlier charts logged.
         self._logged()
         # An empty list of addresses: a specification from elsewhere must not make this machine fetch anything. It does
         # not hold for images, whose addresses stand in the SVG before anything follows them.

@@ -75,7 +75,7 @@ def for_page(svg: str) -> str:
 
 def _picture(spec: Json, name: str) -> Picture:
     _check_size(spec, name)
-    # One order of keys: legends and scales follow it, and report.json sorts while a fresh report does not.
+    # Sorted, as in report.json: legends and scales depend on the order of keys, which a fresh report has otherwise.
     ordered = json.loads(json.dumps(_drawable(sized(spec)), sort_keys=True))
     try:
         svg, png = picture(ordered, CONFIG)
@@ -85,7 +85,7 @@ def _picture(spec: Json, name: str) -> Picture:
 
 
 def _refused(why: str, name: str) -> InputError:
-    # The library adds which of its lines were at work, each with "at" before it.
+    # Drop the library's stack trace, whose lines begin with "at".
     reason = " ".join(why.split("\n    at ", 1)[0].split())
     return InputError(
         f"The chart cannot be drawn: {reason[:200]}",
@@ -102,7 +102,7 @@ def _check_size(spec: Json, name: str) -> None:
         part = left.pop()
         for key, value in part.items() if isinstance(part, dict) else enumerate(part):
             if key in ("values", "datasets", "usermeta"):
-                # Rows are data, whatever their columns are called.
+                # Do not look for settings of the chart in its data.
                 values += len(value) if key == "values" and isinstance(value, list | tuple) else 0
             elif isinstance(value, dict | list | tuple):
                 left.append(value)

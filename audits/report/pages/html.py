@@ -85,7 +85,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         "command": shlex.join(report.provenance.command),
         "settings": json.dumps(report.settings, sort_keys=True, indent=1, ensure_ascii=False),
     }
-    # Drawn twice: what the page takes without its rows decides how many rows there is room for.
+    # Rendered twice: the size of the page without rows decides how many rows fit.
     page: str = template.render(**frame, data="", bundle="", script="")
     room = LARGEST_PAGE - len(page.encode()) - len(bundle.encode()) - len(script.encode())
     data = inlined(_data(report, live, room))
