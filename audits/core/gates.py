@@ -35,16 +35,16 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 
 MOST_LETTERS = 1000
-"""Letters that an expression may have."""
+"""Maximal length of an expression."""
 
 MOST_SHOWN = 200
-"""Letters of a longer one, from a report of somebody else, that are shown."""
+"""Length to which a longer one, from somebody else's report, is cut in messages."""
 
 MOST_LISTED = 12
-"""How many values an error lists, the nearest ones."""
+"""Values that an error message suggests, the nearest ones."""
 
 MOST_REASONS = 3
-"""How many warnings an error quotes."""
+"""Warnings that an error message quotes."""
 
 FINDINGS = "findings"
 """The name that stands for the count of findings; no estimate may have it."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 UNKNOWN = "unknown"
 ALL = "all"
 MIN_WORDS = 100
-"""Reference words, or characters, under which a group is not compared and its rate is shown as resting on too few."""
+"""Reference words, or characters, below which a group is not compared and its rate is marked as based on too few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,7 +84,7 @@ class Measure:
 
 
 UNDECLARED = Measure("")
-"""The measure of an estimate of which nobody says what its values mean."""
+"""The measure of an estimate that no audit declares."""
 
 
 def by_name(measures: Iterable[Measure]) -> dict[str, Measure]:

@@ -10,15 +10,15 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from audits.core.records import Coordinate, Estimate
 
 LOWER_BOUND = "Lower bound:"
-"""How the method of an estimate begins that bounds from below: its upper end is no limit, but what could be proved."""
+"""Prefix of the method of a lower bound; its upper end is no limit, but the largest bound that could be proved."""
 UPPER_BOUND = "Upper bound:"
-"""How the method of a number begins that was proved from above. Its lower end was attained, or is 0."""
+"""Prefix of the method of a proved upper bound; its lower end was attained, or is 0."""
 ATTAINED = "Attained:"
-"""How the method of a number begins that was met, so that the truth is no smaller. Its upper end was proved."""
+"""Prefix of the method of an attained value, which is a lower bound of the truth; its upper end was proved."""
 RANGE = "Range:"
-"""How the method of a number begins whose ends follow from something else than chance, such as rounding."""
+"""Prefix of the method of a given number, whose ends come from rounding and the like instead of from sampling."""
 MOST_DECIMALS = 8
-"""With more decimals than this, or from 10 ** 15 on, a plain number would be unreadable."""
+"""With more decimals, or from 10 ** 15 on, a number is written as a power of ten."""
 
 
 def decimals(estimate: Estimate) -> int:

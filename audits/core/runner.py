@@ -14,7 +14,7 @@ from audits.core.registry import AuditSpec
 from probes.contained import warm
 
 PICKLED = (".pt", ".pth", ".bin", ".th", ".ckpt", ".tar")
-"""How files end that torch.save writes."""
+"""Suffixes of files from torch.save."""
 
 
 def check(spec: AuditSpec, options: Any, context: Context) -> Plan:

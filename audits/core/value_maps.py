@@ -1,4 +1,4 @@
-"""The value map as a source of its own in the report, so that an edit of it is noticed."""
+"""The value map as a source in the report, so that a changed map is detected."""
 
 from pathlib import Path
 

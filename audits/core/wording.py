@@ -25,7 +25,7 @@ def p_words(p: float) -> str:
 
 
 def size_words(estimate: Estimate) -> str:
-    """Return the size of a difference without its sign, which a word beside it tells."""
+    """Return the size of a difference without its sign, for sentences in which a word gives the direction."""
     if estimate.value >= 0 or estimate.low is None or estimate.high is None:
         return span(estimate)
     return span(replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low))

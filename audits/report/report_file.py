@@ -22,7 +22,7 @@ from probes.core.hashing import sha256_json
 NAME = "report.json"
 MADE_BY_MILES = "Give a run folder of miles, or the report.json in it; if this was one, run the audit again."
 PART = ".part-"
-"""How the name of a file begins that is still being written."""
+"""Prefix of the name of an unfinished file."""
 
 
 @cache

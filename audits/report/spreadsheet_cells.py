@@ -3,7 +3,7 @@
 import re
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How text begins that a spreadsheet may calculate; the last four are of full width, as keyboards for Chinese write."""
+"""First characters of text that a spreadsheet may evaluate; the last four are full-width, as typed in Chinese."""
 _SIGN = re.escape("".join(sign for sign in FORMULAS if not sign.isspace()))
 # A spreadsheet may split cells at semicolons and line breaks even inside quotation marks.
 _INSIDE = re.compile(rf"(?<=[;\n\t])(?=([{_SIGN}][^;\n\t]*))")

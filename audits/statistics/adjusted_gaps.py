@@ -9,7 +9,7 @@ from audits.statistics.poisson_gee import Floats, PoissonFit
 from audits.statistics.poisson_tests import Ends, contrast_of, freedom_by_design
 
 _FARTHEST = 50.0
-"""Log ratio beyond which an end is at the top anyway."""
+"""Log ratio beyond which an end is the highest possible rate anyway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

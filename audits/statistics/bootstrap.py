@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 STUDENTISED_FROM = 8
-"""Clusters from which bootstrap quantiles are used alone: of fewer, some samples have next to no spread."""
+"""Clusters from which bootstrap quantiles are used alone: with fewer, some samples have hardly any spread."""
 
 
 def cluster_weights(clusters: int, repeats: int, rng: np.random.Generator) -> Floats:

@@ -19,13 +19,13 @@ STUDENT_CLUSTERS = "Student t over clusters, on the scale of the rate and of its
 EXACT_CLUSTERS = "Clopper-Pearson over clusters"
 NO_INTERVAL = "none"
 LEAST_FREEDOM = 3.0
-"""Degrees of freedom that a heavy tail leaves at least: one outlying cluster is no reason to say nothing at all."""
+"""Least degrees of freedom under a heavy tail: one outlying cluster must not make the interval useless."""
 ALIKE = 1e-9
 STEPS = 50
 LEAST_DIFFERENCE = 0.1
 """Share of a rate by which the mean over clusters and the pooled rate must differ to be reported."""
 BLOCK = 64
-"""Columns that are solved at once: a few arrays of clusters by columns are all the memory needed."""
+"""Columns solved at once, which limits memory to a few arrays of clusters by columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

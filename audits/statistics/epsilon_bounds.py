@@ -13,7 +13,7 @@ from audits.statistics.binomial import upper_limit
 Floats = NDArray[np.float64]
 
 MOST_EPSILON = 1e4
-"""Beyond this no number is sought."""
+"""Largest value that a search returns."""
 LEAST_MU = 1e-6
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 Family = Literal["pairs", "others", "reference"]
-"""All pairs of groups, each group and all others together, or each group and one group of reference."""
+"""All pairs of groups, each group against all others together, or each group against a reference group."""
 _GRID = np.linspace(-9.0, 9.0, 1801)
 
 

@@ -14,16 +14,16 @@ Floats = NDArray[np.float64]
 
 STUDENT_SKEW = "Student t widened for skew"
 ALIKE = 1e-12
-"""Spread, as a share of the largest number, below which numbers are alike and differ by rounding."""
+"""Relative spread below which numbers count as equal up to rounding."""
 MOST_STRETCHED = 5.0
-"""How far above the mean an end may lie, in multiples of Student's distance: of few numbers exponentials explode."""
+"""Most that an upper end may exceed the mean, in multiples of Student's: with few numbers exponentials explode."""
 _LARGE = 1e290
 HEAVY = 2.0
-"""By what degrees of freedom are divided for a claim: with a kurtosis of 5 a variance has half as many."""
+"""Divisor of the degrees of freedom of a claim: with a kurtosis of 5 a variance has half as many."""
 SLIGHT = 0.1
 """Share of the mean denominator below which the ratio of a pair is not looked at by itself."""
 CAREFUL = 1.5
-"""By what the skew of the sample is multiplied for a claim: that of few numbers is too low."""
+"""Factor on the skewness of the sample for a claim, since that of few numbers is too low."""
 
 
 def mean_interval(

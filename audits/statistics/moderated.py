@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 FEWEST = 3
-"""Variances below which nothing is learnt of how they are spread."""
+"""Number of variances below which their prior cannot be estimated."""
 LEAST = 1e-8
-"""Share of the median that a variance counts as at least, so that one of 0 has a logarithm."""
+"""Floor of a variance as a share of their median, so that a variance of 0 has a logarithm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,7 +1,7 @@
 """Shrinkage of the error rates of small groups towards the pooled rate (Gamma-Poisson empirical Bayes).
 
 A rate from a few hundred words is mostly noise. Empirical Bayes draws it towards the rate of everybody, the more
-so the fewer words there are and the more alike the groups are; how alike they are is learnt from the groups.
+so the fewer words there are and the more alike the groups are; how alike is estimated from the groups.
 """
 
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 DRAWS = 4000
 FEWEST_BEYOND = 50
-"""Draws that have to lie beyond a quantile for it to be used; Bonferroni's bound serves where fewer do."""
+"""Least number of draws beyond a quantile for it to be used; with fewer, Bonferroni's bound is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

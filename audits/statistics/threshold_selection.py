@@ -14,7 +14,7 @@ from audits.statistics.epsilon_bounds import epsilon_of_rates, error_rates, gdp_
 from audits.statistics.roc import Bools, Call, Floats, Roc, call, roc
 
 CANDIDATES = 100
-"""Thresholds that are tried: more of them cost error, or follow the noise of the half that chooses."""
+"""Thresholds tried: more would cost error, or fit the noise of the half that chooses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,11 +19,11 @@ from audits.report.charts.theme import (
 )
 
 UNUSED: Json = {"datasets": {"empty": [{}]}}
-"""What reports have held since the first one, without any use; dropping it would change every report."""
+"""An empty data set that nothing uses; reports have always contained it, and dropping it would change all of them."""
 
 
 DASHED: Json = {"strokeDash": DASHES, "color": UNDECIDED}
-"""Looks of a line that only helps to read."""
+"""Style of a guide line."""
 
 
 def layer(mark: str, encoding: Json, *, only: str = "", rows: Sequence[Json] | None = None, **looks: Any) -> Json:

@@ -18,7 +18,7 @@ from probes.core.errors import InputError
 _FRONT = re.compile(r"\A\s*---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 INDEX = "model-index"
 MOST_NAMES = 5
-"""Names of models that a refusal tells."""
+"""Names of models that an error message lists."""
 
 _KEY = re.compile(r"""(["']?)model-index\1[ \t]*:""")
 

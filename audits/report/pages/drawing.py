@@ -13,11 +13,11 @@ from audits.core.records import Json
 from probes.contained import ContainedError, LimitError, Limits, Session
 
 INSIDE = "data:image/png;base64,"
-"""How the address of a picture begins that travels inside the chart."""
+"""Prefix of the address of an image embedded in the chart."""
 LIMITS = Limits(memory=2**30, seconds=20)
-"""What one chart may take, as SVG and as PNG."""
+"""Limits for rendering one chart as SVG and PNG."""
 FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "/etc/fonts", "/usr/share/fontconfig")
-"""Folders of fonts, which the library looks through."""
+"""Font folders that the library reads."""
 _ADDRESS = re.compile(r"""(?:xlink:)?href\s*=\s*["']([^"']*)["']""")
 _ERROR = re.compile(r"^ERROR\s+(.+)$", re.MULTILINE)
 _MOST_LOG = 2**16

@@ -22,16 +22,16 @@ from audits.report.pages.packing import fitting_tables, inlined
 
 HERE = "audits.report.pages"
 LARGEST_PAGE = 1_480_000
-"""Bytes that a page may have; charts, then rows, that do not fit are left to the run folder."""
+"""Most bytes of a page; charts, then rows, that do not fit stay in the run folder."""
 
 PICTURES = 120_000
-"""Bytes that the pictures for readers without scripts may take, all together."""
+"""Most bytes of all pictures for readers without scripts."""
 
 SPECIFICATIONS = 200_000
-"""Bytes that the live charts' specifications may take, all together."""
+"""Most bytes of all specifications of interactive charts."""
 
 LISTS = 100_000
-"""Bytes that the lists under the figures may take, all together; report.md holds those that do not fit."""
+"""Most bytes of all tables under figures; those that do not fit are in report.md only."""
 
 MOST_EVIDENCE = 4
 OPEN_GROUPS = 24

@@ -13,7 +13,7 @@ from audits.report.pages import content
 from audits.report.pages.glyphs import Span, equality, reference, scale_of, span, text_glyph
 
 MOST_ROWS = 40
-"""Rows of a table that a reader of Markdown gets; the page and report.json hold them all."""
+"""Most rows of a table in Markdown; the page and report.json have all."""
 
 MOST_WARNINGS = 10
 

@@ -15,7 +15,7 @@ from audits.report.pages.content import Table
 from audits.report.pages.glyphs import equality, scale_of, span
 
 LARGEST = 2**53
-"""The largest whole number that a script holds exactly."""
+"""The largest integer that JavaScript represents exactly."""
 
 
 def packed_tables(report: Report, most: int) -> list[Json]:
