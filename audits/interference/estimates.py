@@ -11,7 +11,7 @@ from audits.core.context import Draft
 from audits.core.intervals import Interval
 from audits.core.records import Coordinate, Warning
 from audits.interference import Options
-from audits.interference.convergence import Baseline
+from audits.interference.convergence import BASELINES, Baselines
 from audits.interference.downstream import Relation
 from audits.interference.effects import Association, corrected
 from audits.interference.losses import with_of
@@ -21,7 +21,6 @@ from audits.interference.mixtures import Mixtures, where_error
 from audits.interference.settings import Inputs, Languages
 from audits.statistics.crossed import Contrast, Part, crossed_intervals
 
-BASELINES = ("unigram", "bigram")
 FEW_SENTENCES = 10
 """Held-out sentences of equal length below which those of a language are warned of."""
 _BUDGETS = {
@@ -75,9 +74,9 @@ def _warn(draft: Draft, warnings: Iterable[Warning]) -> None:
         draft.warn(warning.id, warning.message, **warning.where)
 
 
-def add_losses(draft: Draft, matrix: Matrix, baselines: Mapping[str, Baseline], sets: Sequence[Languages]) -> None:
+def add_losses(draft: Draft, matrix: Matrix, baselines: Mapping[str, Baselines], sets: Sequence[Languages]) -> None:
     """Add the losses of the token baselines, and of every model on each of its languages."""
-    cells = [(code, order, getattr(one, order)) for code, one in sorted(baselines.items()) for order in BASELINES]
+    cells = [(code, order, one[order]) for code, one in sorted(baselines.items()) for order in BASELINES]
     family = [Contrast((Part(cell.sums[None], cell.weights, cell.factor),)) for _, _, cell in cells]
     level = matrix.level
     for (code, order, _), crossed in zip(cells, crossed_intervals(family, level=level) if family else [], strict=True):

@@ -109,7 +109,7 @@ def counted_systems(columns: Sequence[str], options: Options) -> dict[str, dict[
             )
         name = suffix.removeprefix("_") or ONE_SYSTEM
         if suffix == "_" or name in found:
-            other = found[name].errors if name in found else "errors"
+            other = found[name]["errors"] if name in found else "errors"
             raise InputError(
                 f"The columns {other} and {column} would count errors of one system, {name}.",
                 where=str(options.manifest),
