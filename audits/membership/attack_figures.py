@@ -138,7 +138,7 @@ def _of_curve(draft: Draft, one: Judged, common: Json, most: int, floor: float) 
     """Return the curve of an attack with intervals of Clopper and Pearson, each threshold for itself."""
     curve, reported, error = one.curve, hit_rows(draft, one), (1 - draft.level) / 2
     alarms = np.geomspace(1, curve.others, most).round()
-    # The rates that are told are among those drawn, so that their points lie on the line.
+    # Include the reported rates, so that their points are on the line.
     # The slack keeps 0.29 x 100 from being 28.
     shown = [max(1.0, math.floor(float(row.where["fpr"]) * curve.others + 1e-9)) for row in reported]
     alarms = np.unique(np.concatenate((alarms, shown)))

@@ -220,7 +220,7 @@ def _texts(
         column = prediction_column(manifest, options)
         require_free(clips, column, "the transcript", option="--prediction-col")
         return {ONE_SYSTEM: tuple(clip.extras.get(column) for clip in clips)}, []
-    # All clips, used or not, so that what is told of unused transcripts is true.
+    # All clips, used or not: a transcript of an unused clip is not an unused transcript.
     names = [clip.extras.get("utterance") or clip.name for clip in manifest.clips]
     used = {id(clip) for clip in clips}
     kept = [at for at, clip in enumerate(manifest.clips) if id(clip) in used]
