@@ -596,7 +596,7 @@ def test_the_thresholds_of_interference_on_the_page_are_those_of_the_code() -> N
 def test_what_interference_knows_by_name_is_documented() -> None:
     from audits.core.option_groups import BACKENDS
     from audits.interference import BUDGETS, CORRECTIONS, likenesses
-    from audits.interference.estimates import BASELINES
+    from audits.interference.convergence import BASELINES
 
     verdicts = {"interference", "synergy", "indistinguishable", "untested", "not converged", "not measured"}
     told = {f"interference.{name}" for name in ("interference", "synergy", *likenesses.EFFECTS)}

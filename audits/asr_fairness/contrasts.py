@@ -113,7 +113,7 @@ def limits(draft: Draft, task: TaskCounts, layers: Sequence[Layer]) -> str:
     return sentences
 
 
-def tell_not_shown(draft: Draft, task: TaskCounts, silent: Sequence[Contrast], tests: int) -> None:
+def find_not_shown(draft: Draft, task: TaskCounts, silent: Sequence[Contrast], tests: int) -> None:
     """Add the finding on gaps that were not shown: the size that could be missed, and gaps lost to the correction."""
     doubtful, unnumbered = _doubtful(silent)
     quiet = [contrast for contrast in silent if contrast.low <= 0 and not contrast.crossed]

@@ -12,9 +12,9 @@ from audits.asr_fairness.contrasts import (
     Contrast,
     by_size,
     contrasts,
+    find_not_shown,
     layer_words,
     limits,
-    tell_not_shown,
 )
 from audits.asr_fairness.counts import BASELINE, CONTROLS, HEAD, TASK_WORDS, TEST, TaskCounts, named
 from audits.asr_fairness.measure import Counts
@@ -24,7 +24,7 @@ from audits.core.numbers import point
 from audits.core.records import Estimate
 from audits.core.wording import listed, span
 from audits.group_rates import METRIC_WORDS
-from audits.group_rates.clips import tell_skipped
+from audits.group_rates.clips import find_skipped
 from audits.group_rates.findings import gap_sentence, joined, severity_of
 
 
@@ -32,18 +32,18 @@ def findings(draft: Draft, counts: Counts) -> None:
     """Add the findings; there is always one."""
     for task in counts.tasks:
         if task.compared:
-            _tell_task(draft, task, counts.of(task))
-            _tell_deals(draft, task, counts.of(task))
+            _find_in_task(draft, task, counts.of(task))
+            _find_deals(draft, task, counts.of(task))
     _warn_about_controls(draft)
     used = [item.clip for item in counts.inputs.recordings]
-    tell_skipped(draft, "fairness.skipped", used, counts.inputs.skipped, counts.inputs.sets)
+    find_skipped(draft, "fairness.skipped", used, counts.inputs.skipped, counts.inputs.sets)
     if any(row.name.endswith("p_value") and row.method == "none" for row in draft.estimates):
         draft.warn(
             "p-without-interval", "p-values of joint intervals are computed, not sampled: they have no interval."
         )
 
 
-def _tell_task(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
+def _find_in_task(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
     if not comparisons:
         draft.find(
             "fairness.too-few-speakers",
@@ -56,15 +56,15 @@ def _tell_task(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]
     judged = contrasts(draft, comparisons)
     shown = [contrast for contrast in judged if contrast.shown]
     silent = [contrast for contrast in judged if not contrast.shown]
-    for contrast in worth_telling(shown):
-        _tell_gap(draft, contrast)
-    tell_crossings(draft, task, shown)
+    for contrast in worth_a_finding(shown):
+        _find_gap(draft, contrast)
+    find_crossings(draft, task, shown)
     if silent:
-        tell_not_shown(draft, task, silent, len(judged))
-    _tell_pattern(draft, task, [contrast.comparison for contrast in shown if contrast.layer == task.best])
+        find_not_shown(draft, task, silent, len(judged))
+    _find_pattern(draft, task, [contrast.comparison for contrast in shown if contrast.layer == task.best])
 
 
-def _tell_deals(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
+def _find_deals(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
     """Add the finding on the number of deals of the clips, and the spread between them on the best layer."""
     if task.deals is None or len(task.deals) < 2:
         return
@@ -90,7 +90,7 @@ def _tell_deals(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison
     )
 
 
-def worth_telling(shown: Sequence[Contrast]) -> list[Contrast]:
+def worth_a_finding(shown: Sequence[Contrast]) -> list[Contrast]:
     """Return every single attribute, and the largest crossings whose gap exceeds those of their attributes."""
     single = [contrast for contrast in shown if not contrast.crossed]
     more = [contrast for contrast in shown if contrast.crossed and _beyond_parts(contrast, single)]
@@ -104,9 +104,9 @@ def _beyond_parts(crossing: Contrast, single: Sequence[Contrast]) -> bool:
     return crossing.gap.above(max(parents, default=0.0))
 
 
-def tell_crossings(draft: Draft, task: TaskCounts, shown: Sequence[Contrast]) -> None:
+def find_crossings(draft: Draft, task: TaskCounts, shown: Sequence[Contrast]) -> None:
     """Add the finding that names the crossings beyond chance without a finding of their own."""
-    named_already = worth_telling(shown)
+    named_already = worth_a_finding(shown)
     single = [contrast for contrast in shown if not contrast.crossed]
     rest = [contrast for contrast in shown if contrast not in named_already]
     sentences = []
@@ -122,7 +122,7 @@ def tell_crossings(draft: Draft, task: TaskCounts, shown: Sequence[Contrast]) ->
         draft.find("fairness.crossings", "info", text, [contrast.gap for contrast in rest], **task.where)
 
 
-def _tell_gap(draft: Draft, contrast: Contrast) -> None:
+def _find_gap(draft: Draft, contrast: Contrast) -> None:
     comparison, layer, gap = contrast.comparison, contrast.layer, contrast.gap
     task, worst, best = comparison.task, comparison.worst(layer), comparison.best(layer)
     high, low = (draft.row(named("error_rate", layer), **task.at(layer), group=name) for name in (worst, best))
@@ -151,13 +151,13 @@ def _tell_gap(draft: Draft, contrast: Contrast) -> None:
     )
 
 
-def _tell_pattern(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
+def _find_pattern(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
     """Add the finding on how error and gap correlate over the layers, for the first attribute with a gap."""
     for comparison in comparisons:
         sure = _sure_layers(draft, comparison)
         rows = draft.select("layer_correlation", **comparison.at())
         if rows and len(sure) >= FEWEST_LAYERS:
-            _tell_relation(draft, comparison, rows, sure)
+            _find_relation(draft, comparison, rows, sure)
             return
 
 
@@ -168,7 +168,7 @@ def _sure_layers(draft: Draft, comparison: Comparison) -> list[int]:
     return [layer for layer, row in zip(layers, rows, strict=True) if row.value <= 1 - row.level]
 
 
-def _tell_relation(draft: Draft, comparison: Comparison, rows: Sequence[Estimate], sure: Sequence[int]) -> None:
+def _find_relation(draft: Draft, comparison: Comparison, rows: Sequence[Estimate], sure: Sequence[int]) -> None:
     task, found = comparison.task, {str(row.where["kind"]): row for row in rows}
     signs = {kind: comparison.relation(kind, (row.low or 0.0, row.high or 0.0), sure) for kind, row in found.items()}
     numbers = ", ".join(f"{_kinds([kind])} {span(row)}" for kind, row in found.items())

@@ -44,7 +44,7 @@ def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coord
         "group": tuple(names),
     }
     by = [groups.by for groups in inputs.sets if any(comparable(groups, inputs, options, metric) for metric in metrics)]
-    # Without a comparison these keys stay, so that a gate is told that there is no such value, not no such key.
+    # Kept even without a comparison, so that a gate is refused for its value and not for its key.
     found |= {"by": tuple(by), "kind": KINDS if by else ()}
     found |= {"test": (TEST,) if by else (), "correction": CORRECTIONS if by else ()}
     if options.controls:

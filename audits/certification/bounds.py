@@ -61,12 +61,8 @@ class Interval:
     top: int
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The top class's probability is at least `low`, any other's at most `high`, both with 1 - alpha at once."""
-
-    low: float
-    high: float
+Limits = tuple[float, float]
+"""What the top class's probability is at least, and any other's at most, both with 1 - alpha at once."""
 
 
 def vote_limits(votes: Counts, interval: Interval, alpha: float) -> Limits:
@@ -79,18 +75,18 @@ def vote_limits(votes: Counts, interval: Interval, alpha: float) -> Limits:
 
     Examples
     --------
-    >>> limits = vote_limits(np.array([900, 60, 40]), Interval("two-class", 0), 0.001)
-    >>> round(limits.low, 3), round(limits.high, 3)
+    >>> low, high = vote_limits(np.array([900, 60, 40]), Interval("two-class", 0), 0.001)
+    >>> round(low, 3), round(high, 3)
     (0.865, 0.089)
     """
     draws = int(votes.sum())
     if interval.kind == "one-sided":
         low = float(lower_limit(votes[interval.top], draws, alpha))
-        return Limits(low, 1.0 - low)
+        return low, 1.0 - low
     low = float(lower_limit(votes[interval.top], draws, alpha / 2))
     high = float(clopper_pearson_upper(fullest_rival(votes, interval.top), draws, alpha / 2))
     # All rivals together have at most what the top class leaves: that limit costs no error of its own.
-    return Limits(low, min(high, 1.0 - low))
+    return low, min(high, 1.0 - low)
 
 
 def fullest_rival(votes: Counts, top: int) -> int:
@@ -104,7 +100,7 @@ def soft_limits(sums: Floats, squares: Floats, draws: int, interval: Interval, a
     `step` is what rounding may have taken off every output; it is given back to the rivals.
     """
     if draws < 2:
-        return Limits(0.0, 1.0)
+        return 0.0, 1.0
     mean = sums / draws
     # The difference of two large sums may fall below zero by rounding.
     variance = np.maximum(squares - draws * mean**2, 0.0) / (draws - 1)
@@ -112,9 +108,9 @@ def soft_limits(sums: Floats, squares: Floats, draws: int, interval: Interval, a
     shift = bernstein_shift(variance, draws, share)
     low = float(np.clip(mean[interval.top] - shift[interval.top], 0.0, 1.0))
     if interval.kind == "one-sided":
-        return Limits(low, 1.0 - low)
+        return low, 1.0 - low
     # The highest limit is no lower than that of the rival that is strongest in truth.
-    return Limits(low, min(float(np.delete(mean + shift, interval.top).max()) + step, 1.0 - low))
+    return low, min(float(np.delete(mean + shift, interval.top).max()) + step, 1.0 - low)
 
 
 def choose_interval(selection: Counts, draws: int, alpha: float, method: Method, radius: Radius) -> Interval:
@@ -139,6 +135,5 @@ def choose_interval(selection: Counts, draws: int, alpha: float, method: Method,
     # What rounding down has lost goes to the top class, so that the limits rest on as many draws as will be made.
     expected[top] += draws - int(expected.sum())
     pair = (Interval("one-sided", top), Interval("two-class", top))
-    limits = [vote_limits(expected, interval, alpha) for interval in pair]
-    gains = [radius(one.low, one.high) for one in limits]
+    gains = [radius(*vote_limits(expected, interval, alpha)) for interval in pair]
     return pair[int(gains[1] > gains[0])]

@@ -55,6 +55,7 @@ def judge(drawn: Drawn, rule: Rule) -> Verdict:
     interval = interval_of(drawn.selection, rule)
     proved = [limits_of(tally, interval, rule) for tally in drawn.looks]
     best = max(proved, key=lambda limits: radius_of(limits, rule))
+    low, high = best
     radius = radius_of(best, rule)
     predict = interval.top if radius >= 0 else ABSTAIN
     # In the other modes how many draws there are depends on how they fell; the selection draws do not.
@@ -68,8 +69,8 @@ def judge(drawn: Drawn, rule: Rule) -> Verdict:
         seconds=drawn.seconds,
         correct=predict != ABSTAIN and predict == drawn.label,
         clean=drawn.clean,
-        p_lower=best.low,
-        p_upper=best.high,
+        p_lower=low,
+        p_upper=high,
         draws=drawn.draws,
         noisy=(int(tally.votes[drawn.label]), tally.draws),
         interval=interval.kind,
@@ -80,6 +81,7 @@ def judge(drawn: Drawn, rule: Rule) -> Verdict:
 
 
 def _published(limits: Limits, rule: Rule) -> float:
-    if limits.low <= 0 or limits.high >= 1 or rule.geometry.lipschitz is None:
+    low, high = limits
+    if low <= 0 or high >= 1 or rule.geometry.lipschitz is None:
         return -1.0
-    return published_radius(limits.low, limits.high, rule.geometry.sigma, rule.geometry.lipschitz)
+    return published_radius(low, high, rule.geometry.sigma, rule.geometry.lipschitz)

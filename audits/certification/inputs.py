@@ -58,7 +58,7 @@ def _check_images(options: Options, context: Context) -> Plan:
     for flag, value in (("CHECKPOINT", options.model), ("--data", options.data)):
         if not value:
             raise InputError(f"{flag} is missing.", where=flag, hint="A run needs CHECKPOINT, --data and --sigma.")
-    # Wrong numbers are told before a model is loaded.
+    # Refuse wrong numbers before a model is loaded.
     rule_of(options, images=1)
     batch_of(options)
     work = find_work(options, context)

@@ -103,7 +103,7 @@ def _soft(tally: VoteCounts, interval: Interval, rule: Rule, growth: float) -> L
 
 def radius_of(limits: Limits, rule: Rule) -> float:
     """Return the radius that limits prove; below 0 where they prove none."""
-    return rule.geometry.radius(limits.low, limits.high)
+    return rule.geometry.radius(*limits)
 
 
 def votes_of(tally: VoteCounts) -> Counts:
@@ -130,10 +130,10 @@ def decided(selection: VoteCounts, looks: list[VoteCounts], rule: Rule) -> bool:
 
 def _hoped(tally: VoteCounts, interval: Interval, rule: Rule) -> float:
     if rule.soft:
-        spread = limits_of(tally, interval, rule)
+        low, _ = limits_of(tally, interval, rule)
         mean = float(tally.sums[interval.top]) / ONE / tally.draws
         # The shift is the same on both sides of a mean; the limits hold the lower one.
-        high = min(2 * mean - spread.low, 1.0)
+        high = min(2 * mean - low, 1.0)
         return rule.geometry.radius(high, 1.0 - high) if high < 1 else np.inf
     votes = votes_of(tally)
     high = float(clopper_pearson_upper(votes[interval.top], tally.draws, rule.share))

@@ -30,7 +30,7 @@ __all__ = ["Cache", "Claim", "Context", "Draft", "Plan"]
 
 Key = tuple[str, frozenset[tuple[str, Coordinate]]]
 MOST_LISTED = 12
-"""Rows that an error lists."""
+"""Rows that an error message lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from audits.core.records import SEVERITIES, Coordinate, Estimate, Finding, GateR
 from probes.core.errors import InputError
 
 _NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*")
-# Nothing here can match one text in two ways, so that reading takes time in proportion to the letters.
+# No text matches in two ways, so the patterns never backtrack and parsing takes linear time.
 _JUDGED = re.compile(
     r"(?:\.(?P<field>value|low|high)\s*)?(?P<op><=|>=|==|!=|<|>)\s*"
     r"(?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)"
@@ -35,16 +35,16 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 
 MOST_LETTERS = 1000
-"""Letters that an expression may have."""
+"""Maximal length of an expression."""
 
 MOST_SHOWN = 200
-"""Letters of a longer one, from a report of somebody else, that are shown."""
+"""Length to which a longer one, from somebody else's report, is cut in messages."""
 
 MOST_LISTED = 12
-"""How many values an error lists, the nearest ones."""
+"""Values that an error message suggests, the nearest ones."""
 
 MOST_REASONS = 3
-"""How many warnings an error quotes."""
+"""Warnings that an error message quotes."""
 
 FINDINGS = "findings"
 """The name that stands for the count of findings; no estimate may have it."""
@@ -146,7 +146,7 @@ def _rows(text: str) -> tuple[str, str | None, str] | None:
         return None
     if not text.startswith("[", named.end()):
         return named[1], None, text[named.end() :].strip()
-    # Conditions reach to the last bracket: names of groups may hold some.
+    # Conditions end at the last bracket, since names of groups may contain brackets.
     end = text.rfind("]")
     inside = text[named.end() + 1 : end]
     return None if end < 0 or "\n" in inside else (named[1], inside, text[end + 1 :].strip())
@@ -188,7 +188,7 @@ def parse_selection(text: str, *, where: str) -> Selection:
 
 def _conditions(text: str | None, whole: str, where: str) -> tuple[tuple[str, str], ...]:
     keys = []
-    # A comma separates two conditions only where another key follows: group names may hold commas.
+    # A comma separates conditions only if another key follows: names of groups may contain commas.
     for part in re.split(r",(?=\s*[A-Za-z_]\w*\s*=)", text) if text else []:
         key, found, value = part.partition("=")
         if not found or not key.strip():
@@ -318,7 +318,7 @@ def _field(row: Estimate, gate: Gate) -> float:
     end = getattr(row, gate.field)
     if end is not None:
         return float(end)
-    # Nothing was sampled, so that both ends are the value.
+    # An exact number is both ends of its own interval.
     if row.method == "exact":
         return row.value
     raise InputError(
@@ -370,7 +370,7 @@ def _reasons(gate: Gate, estimates: Sequence[Estimate], warnings: Sequence[Warni
         shared = {key: about[key] for key, _ in gate.keys if key in about}
         if not about or any(key in about and not _matches(about[key], wanted) for key, wanted in gate.keys):
             continue
-        # A warning that shares no key with the gate may explain only that there is no estimate of the name at all.
+        # A warning without a key of the gate can only explain why there is no estimate of that name at all.
         rows = named if shared else estimates
         if (shared or not named) and not any((shared or about).items() <= row.where.items() for row in rows):
             found.append(warning.message)

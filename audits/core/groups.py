@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 UNKNOWN = "unknown"
 ALL = "all"
 MIN_WORDS = 100
-"""Reference words, or characters, under which a group is not compared and its rate is shown as resting on too few."""
+"""Reference words, or characters, below which a group is not compared and its rate is marked as based on too few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def group_sets(attributes: Sequence[Mapping[str, str]], by: Sequence[str], *, ma
     gender ('gender=f', 'gender=m') [0, 1, 0]
     age&gender ('age=old&gender=f', 'age=old&gender=m') [0, 1, -1]
     """
-    # Whatever the order of --by, a crossing has one name.
+    # Sorted, so that the name of a crossing does not depend on the order of --by.
     columns = sorted(set(by))
     crossings = [
         names for order in range(1, min(max_order, len(columns)) + 1) for names in combinations(columns, order)

@@ -84,7 +84,7 @@ class Measure:
 
 
 UNDECLARED = Measure("")
-"""The measure of an estimate of which nobody says what its values mean."""
+"""The measure of an estimate that no audit declares."""
 
 
 def by_name(measures: Iterable[Measure]) -> dict[str, Measure]:
@@ -115,7 +115,7 @@ def read(name: str, data: Mapping[str, Any] | None, declared: Measure | None) ->
     if data is None:
         return base
     stated = {key: data[key] for key in ("label", "worse", "neutral", "unit")}
-    # A whole number of JSON may be larger than any float: that is refused where the report is read.
+    # Raises OverflowError for an integer beyond the floats; reading the report refuses that.
     stated["neutral"] = None if stated["neutral"] is None else float(stated["neutral"])
     if stated["worse"] == "away" and stated["neutral"] is None:
         stated["worse"] = None

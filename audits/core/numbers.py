@@ -10,15 +10,15 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from audits.core.records import Coordinate, Estimate
 
 LOWER_BOUND = "Lower bound:"
-"""How the method of an estimate begins that bounds from below: its upper end is no limit, but what could be proved."""
+"""Prefix of the method of a lower bound; its upper end is no limit, but the largest bound that could be proved."""
 UPPER_BOUND = "Upper bound:"
-"""How the method of a number begins that was proved from above. Its lower end was attained, or is 0."""
+"""Prefix of the method of a proved upper bound; its lower end was attained, or is 0."""
 ATTAINED = "Attained:"
-"""How the method of a number begins that was met, so that the truth is no smaller. Its upper end was proved."""
+"""Prefix of the method of an attained value, which is a lower bound of the truth; its upper end was proved."""
 RANGE = "Range:"
-"""How the method of a number begins whose ends follow from something else than chance, such as rounding."""
+"""Prefix of the method of a given number, whose ends come from rounding and the like instead of from sampling."""
 MOST_DECIMALS = 8
-"""With more decimals than this, or from 10 ** 15 on, a plain number would be unreadable."""
+"""With more decimals, or from 10 ** 15 on, a number is written as a power of ten."""
 
 
 def decimals(estimate: Estimate) -> int:
@@ -40,7 +40,7 @@ def decimals(estimate: Estimate) -> int:
     width = 0.0 if estimate.low is None or estimate.high is None else estimate.high - estimate.low
     if width > 0:
         places = max(0, 1 - math.floor(math.log10(width)))
-        # An end that is not zero must not be written as zero: it decides on which side the interval lies.
+        # A limit other than zero must not be rounded to zero: its sign says whether the interval excludes zero.
         hidden = [end for end in (estimate.low, estimate.high) if end and not round(end, places)]
         return places + 1 if any(round(end, places + 1) for end in hidden) else places
     size = max(abs(number) for number in ends)
@@ -83,7 +83,7 @@ def bounded(number: float, digits: int = 3, *, up: bool = False) -> str:
     rounded = exact.quantize(unit, rounding=ROUND_CEILING if up else ROUND_FLOOR)
     if plain or not rounded:
         return f"{rounded:f}"
-    # In rounding it may have reached the next power of ten.
+    # Rounding may have carried it to the next power of ten.
     power = rounded.adjusted()
     return f"{rounded.scaleb(-power):.{digits - 1}f} x 10^{power}"
 
@@ -127,7 +127,7 @@ def probability(p: float) -> str:
     """
     if p <= 0:
         return "0.000"
-    # Twelve digits: the rounding of a float must not raise the last one that is shown.
+    # Rounded to twelve digits first, so that float error cannot raise the last digit shown.
     exact = Decimal(f"{p:.12g}")
     places = max(3, 1 - exact.adjusted())
     if places > MOST_DECIMALS:
@@ -164,7 +164,7 @@ def ends(estimate: Estimate) -> tuple[str, str] | None:
     if estimate.low is None or estimate.high is None:
         return None
     if is_bound(estimate):
-        # What a perfect attack would prove is itself a lower bound; other upper ends bound from above.
+        # The upper end of a lower bound is what a perfect attack would prove, and is rounded down like the bound.
         return bounded(estimate.low), bounded(estimate.high, up=not estimate.method.startswith(LOWER_BOUND))
     places = decimals(estimate)
     return written(estimate.low, places), written(estimate.high, places)

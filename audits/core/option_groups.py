@@ -1,4 +1,4 @@
-"""Options that several audits share: a record of options inherits the groups it takes, and may word a field anew."""
+"""Options that several audits share: an options class inherits the groups that it needs and may redefine a field."""
 
 from dataclasses import dataclass
 from pathlib import Path

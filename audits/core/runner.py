@@ -14,7 +14,7 @@ from audits.core.registry import AuditSpec
 from probes.contained import warm
 
 PICKLED = (".pt", ".pth", ".bin", ".th", ".ckpt", ".tar")
-"""How files end that torch.save writes."""
+"""Suffixes of files from torch.save."""
 
 
 def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
@@ -67,7 +67,7 @@ def _drafted(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Dra
     draft.coverage = _step(spec, "records", "coverage")(counts)
     files = spec.step("records", "files")
     draft.files = files(counts) if files else {}
-    # An error in the evidence is met here, where it is known whose it is.
+    # Resolve the evidence now: an error in it is raised while it is known which audit made it.
     draft.numbered()
     return draft
 

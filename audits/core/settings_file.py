@@ -45,7 +45,7 @@ def _top_and_table(data: dict[str, Any], name: str, path: Path) -> dict[str, Any
     tables = {key: value for key, value in data.items() if isinstance(value, dict)}
     audits = {entry.name for entry in entries()} | {name}
     for key in tables:
-        # A misspelt table would otherwise be a configuration that nobody reads.
+        # Otherwise the options under a misspelt table name would be ignored without a word.
         if key not in audits:
             raise InputError(
                 f"The table [{key}] is named like no audit.",

@@ -1,4 +1,4 @@
-"""The value map as a source of its own in the report, so that an edit of it is noticed."""
+"""The value map as a source in the report, so that a changed map is detected."""
 
 from pathlib import Path
 
@@ -19,5 +19,5 @@ def value_map_sources(path: Path | None) -> tuple[Source, ...]:
         return ()
     found = read_value_map(path)
     pairs = sum(map(len, found.values()))
-    # What the map says counts, not its bytes: a CSV and a TOML file of the same rows are one map.
+    # Hash the rows, not the bytes: a CSV and a TOML file with the same rows are one map.
     return (Source(role="value map", path=str(path), sha256=sha256_json(found), items=pairs),)

@@ -18,14 +18,14 @@ def p_words(p: float) -> str:
     >>> p_words(0.0025), p_words(0.0374), p_words(0.0005), p_words(1e-300)
     ('= 0.0025', '= 0.038', '< 0.001', '< 0.001')
     """
-    # Less than this has no plain digits to compare.
+    # Below 1e-4 `probability` may return a power of ten, which float() cannot parse.
     if p < 1e-4 or float(probability(p)) < 0.001:
         return "< 0.001"
     return f"= {probability(p)}"
 
 
 def size_words(estimate: Estimate) -> str:
-    """Return the size of a difference without its sign, which a word beside it tells."""
+    """Return the size of a difference without its sign, for sentences in which a word gives the direction."""
     if estimate.value >= 0 or estimate.low is None or estimate.high is None:
         return span(estimate)
     return span(replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low))

@@ -6,6 +6,6 @@ estimates.
 """
 
 MIN_REPORTED = 5
-"""Speakers under which a rate is shown as resting on too few."""
+"""Speakers below which a rate is marked as based on too few."""
 METRIC_WORDS = {"error": "error rate", "wer": "word error rate", "cer": "character error rate"}
 PERMUTED = "permutation of labels over speakers"

@@ -25,7 +25,7 @@ def coverage_of(used: int, skipped: Left) -> Coverage:
     return Coverage(given=used + len(skipped), used=used, skipped=reasons_of(skipped))
 
 
-def tell_skipped(
+def find_skipped(
     draft: Draft, id: str, used: Sequence[Clip], skipped: Left, sets: Sequence[GroupSet], *, most: int | None = None
 ) -> None:
     """Warn of the clips that were left out, why and of whom: by level, those that lost the largest share first."""

@@ -31,7 +31,7 @@ from audits.statistics import (
 )
 
 KINDS: tuple[Kind, ...] = ("absolute", "relative", "log_odds")
-"""Kinds of gap, nought where two groups are alike."""
+"""Kinds of gap; each is 0 where two groups are alike."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

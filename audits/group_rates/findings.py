@@ -15,7 +15,7 @@ from audits.statistics import OUT_OF_REACH
 
 HIGH, MEDIUM = 0.10, 0.03
 POWER = 0.84
-"""Normal quantile of four in five."""
+"""The 80 % quantile of the normal distribution."""
 
 
 def severity_of(low: float) -> Severity:

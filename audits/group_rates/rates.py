@@ -9,7 +9,7 @@ from audits.statistics import Floats, RateIntervals, SpeakerSums, differs_from_p
 from audits.statistics.clustered_rates import Spread
 
 MOST_NAMED = 12
-"""Groups that a sentence on differing rates names at most."""
+"""Most groups that a sentence on differing rates names."""
 
 
 def rate_at(rates: RateIntervals, index: int, *, unit: str = "speakers", most: float = np.inf) -> Interval:

@@ -5,7 +5,6 @@ says when it will leave, not what another language does to it. It has no number 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from audits.interference.losses import Cell, Losses
 from audits.interference.settings import Languages
@@ -18,15 +17,13 @@ LATEST_EXIT = 0.5
 """Share of the training after which a model that only then leaves the plateau has not had the time of the others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Baseline:
-    """The losses of models that count tokens, or pairs of neighbouring tokens, at the same masked positions."""
-
-    unigram: Cell
-    bigram: Cell
+BASELINES = ("unigram", "bigram")
+"""Models that count tokens, or pairs of neighbouring tokens; their losses are at the same masked positions."""
+Baselines = Mapping[str, Cell]
+"""The losses of one language by baseline."""
 
 
-def failures(losses: Losses, baselines: Mapping[str, Baseline], margin: float) -> dict[tuple[Languages, str], str]:
+def failures(losses: Losses, baselines: Mapping[str, Baselines], margin: float) -> dict[tuple[Languages, str], str]:
     """Return the reasons why models did not converge, by training set and held-out language; one failed seed is enough.
 
     The model of a language alone has to beat both baselines by a share, that of several languages the unigram one:
@@ -45,10 +42,11 @@ def failures(losses: Losses, baselines: Mapping[str, Baseline], margin: float) -
     return found
 
 
-def _failure(cell: Cell, baseline: Baseline | None, alone: bool, margin: float) -> str:
+def _failure(cell: Cell, baseline: Baselines | None, alone: bool, margin: float) -> str:
     if baseline is None:
         return ""
-    for name, least in (("unigram", baseline.unigram.loss), ("bigram", baseline.bigram.loss))[: 1 + alone]:
+    for name in BASELINES[: 1 + alone]:
+        least = baseline[name].loss
         if cell.loss > (1 - margin) * least:
             return (
                 f"it loses {cell.loss:.3f} nats per byte; a model that has learnt from context loses less than "
@@ -57,7 +55,7 @@ def _failure(cell: Cell, baseline: Baseline | None, alone: bool, margin: float) 
     return ""
 
 
-def _late(losses: Losses, key: tuple[Languages, int, str], baseline: Baseline | None, margin: float) -> str:
+def _late(losses: Losses, key: tuple[Languages, int, str], baseline: Baselines | None, margin: float) -> str:
     """Return the reason if a model left the plateau too late, by itself or beside the monolingual model."""
     _, seed, code = key
     left = _exit(losses.curves.get(key, ()), baseline, margin)
@@ -74,12 +72,12 @@ def _late(losses: Losses, key: tuple[Languages, int, str], baseline: Baseline | 
     return ""
 
 
-def _exit(curve: tuple[float, ...], baseline: Baseline | None, margin: float) -> float | None:
+def _exit(curve: tuple[float, ...], baseline: Baselines | None, margin: float) -> float | None:
     """Return the share of the training after which the loss was below the plateau; None where unknown."""
     if baseline is None or not curve:
         return None
     # Without any margin a loss on the plateau would cross it by chance.
     # A curve is in nats per token, a loss in nats per byte.
-    plateau = (1 - max(margin, LEAST_MARGIN)) * baseline.unigram.loss / baseline.unigram.factor
+    plateau = (1 - max(margin, LEAST_MARGIN)) * baseline["unigram"].loss / baseline["unigram"].factor
     left = next((index for index, loss in enumerate(curve) if loss < plateau), len(curve))
     return left / len(curve)

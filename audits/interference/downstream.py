@@ -52,34 +52,27 @@ class Relation:
         return {"of": "downstream", "score": self.score, "predictor": predictor}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relations:
-    """All columns that could be related to the matrix, and warnings on the others."""
-
-    columns: tuple[Relation, ...] = ()
-    warnings: tuple[Warning, ...] = ()
+Outcome = Relation | Warning
 
 
-def relate(matrix: Matrix, inputs: Inputs, *, permutations: int, seed: int) -> Relations:
-    """Return relations of scores of languages with row means, or of scores of pairs with cells."""
+def relate(matrix: Matrix, inputs: Inputs, *, permutations: int, seed: int) -> tuple[Outcome, ...]:
+    """Return warnings, then relations of scores of languages with row means, or of scores of pairs with cells."""
     table = inputs.downstream
     if table is None:
-        return Relations()
-    found: list[Relation | Warning] = [Warning(id="downstream", message=note) for note in table.notes]
+        return ()
+    found: list[Outcome] = [Warning(id="downstream", message=note) for note in table.notes]
     relation = _of_languages if table.kind == "languages" else _of_pairs
     for name, values in zip(table.names, table.values, strict=True):
         found += relation(matrix, inputs.languages, name, values, permutations, seed)
     columns = [one for one in found if isinstance(one, Relation)]
     adjusted = adjust([one.p.value for one in columns], "holm")
-    return Relations(
-        columns=tuple(replace(one, adjusted=p) for one, p in zip(columns, adjusted, strict=True)),
-        warnings=tuple(one for one in found if isinstance(one, Warning)),
-    )
+    warnings = [one for one in found if isinstance(one, Warning)]
+    return (*warnings, *(replace(one, adjusted=p) for one, p in zip(columns, adjusted, strict=True)))
 
 
 def _of_languages(
     matrix: Matrix, languages: Sequence[str], name: str, values: Floats, permutations: int, seed: int
-) -> list[Relation | Warning]:
+) -> list[Outcome]:
     scores = dict(zip(languages, values.tolist(), strict=True))
     codes = [code for code in languages if code in matrix.received and not math.isnan(scores[code])]
     received = np.array([matrix.received[code].value for code in codes])
@@ -142,7 +135,7 @@ def _mean_error(errors: Floats, level: float) -> Interval:
 
 def _of_pairs(
     matrix: Matrix, languages: Sequence[str], name: str, values: Floats, permutations: int, seed: int
-) -> list[Relation | Warning]:
+) -> list[Outcome]:
     kept = complete(values)
     grid = np.ix_(kept, kept)
     cells, values = matrix.array(languages)[grid], values[grid]

@@ -28,7 +28,7 @@ def likeness(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Draw the cells of pairs that share script, or family, beside those of other pairs."""
     classes = {name.lower(): column for name, column in counts.inputs.attributes.columns.items()}
     # What no relabelling can test is not held up beside what can.
-    tests = {one.name: one for one in counts.effects.tests if one.name in EFFECTS and not one.given}
+    tests = {one.name: one for one in counts.effects if one.name in EFFECTS and not one.given}
     rows: list[Json] = []
     means: dict[str, float] = {}
     parts = []
@@ -172,7 +172,7 @@ def _mixture_words(draft: Draft, rows: Sequence[Json]) -> str:
 
 def downstream(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Draw scores of languages against their mean received interference."""
-    related = [one for one in counts.downstream.columns if one.side == "received"]
+    related = [one for one in counts.downstream if one.side == "received"]
     table = counts.inputs.downstream
     if not related or table is None:
         return

@@ -72,21 +72,13 @@ class Association:
         return {"test": self.name, "correction": correction, **(self.where if self.name in EFFECTS else {})}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effects:
-    """All tests in the order of the report, and warnings on those that cannot be made."""
-
-    tests: tuple[Association, ...] = ()
-    warnings: tuple[Warning, ...] = ()
-
-
 Outcome = Association | Warning
 
 
-def explain(matrix: Matrix, inputs: Inputs, *, permutations: int, seed: int) -> Effects:
-    """Return effects of script and family, and correlations with all other similarities, with their tests."""
+def explain(matrix: Matrix, inputs: Inputs, *, permutations: int, seed: int) -> tuple[Outcome, ...]:
+    """Return warnings, then the tests of script and family and of the correlations with all other similarities."""
     if not matrix.cells:
-        return Effects()
+        return ()
     found: list[Outcome] = [
         Warning(id="similarity", message=note, where={"attribute": given.name})
         for given in inputs.similarities
@@ -104,10 +96,8 @@ def explain(matrix: Matrix, inputs: Inputs, *, permutations: int, seed: int) -> 
     for name, other in (EFFECTS, EFFECTS[::-1]) if len(both) == len(EFFECTS) else ():
         rng = generator(seed, "relabelling", name, "given", other)
         found += _given(matrix, inputs.languages, both[name], both[other], repeats, rng)
-    return Effects(
-        tests=_corrected([one for one in found if isinstance(one, Association)]),
-        warnings=tuple(one for one in found if isinstance(one, Warning)),
-    )
+    warnings = [one for one in found if isinstance(one, Warning)]
+    return (*warnings, *_corrected([one for one in found if isinstance(one, Association)]))
 
 
 def _corrected(tests: Sequence[Association]) -> tuple[Association, ...]:

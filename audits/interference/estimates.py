@@ -11,9 +11,9 @@ from audits.core.context import Draft
 from audits.core.intervals import Interval
 from audits.core.records import Coordinate, Warning
 from audits.interference import Options
-from audits.interference.convergence import Baseline
-from audits.interference.downstream import Relations
-from audits.interference.effects import Effects, corrected
+from audits.interference.convergence import BASELINES, Baselines
+from audits.interference.downstream import Relation
+from audits.interference.effects import Association, corrected
 from audits.interference.losses import with_of
 from audits.interference.matrix import Cell, Judged, Matrix, Weights, interval_of
 from audits.interference.measure import Counts
@@ -21,7 +21,6 @@ from audits.interference.mixtures import Mixtures, where_error
 from audits.interference.settings import Inputs, Languages
 from audits.statistics.crossed import Contrast, Part, crossed_intervals
 
-BASELINES = ("unigram", "bigram")
 FEW_SENTENCES = 10
 """Held-out sentences of equal length below which those of a language are warned of."""
 _BUDGETS = {
@@ -39,9 +38,9 @@ def estimates(draft: Draft, counts: Counts) -> None:
     add_losses(draft, matrix, counts.baselines, inputs.sets)
     if inputs.part is None:
         add_matrix(draft, matrix)
-        add_effects(draft, counts.effects)
+        add_effects(draft, counts.effect_outcomes)
         add_mixtures(draft, counts.mixtures)
-        add_relations(draft, counts.downstream)
+        add_relations(draft, counts.downstream_outcomes)
 
 
 def _title(inputs: Inputs, options: Options) -> str:
@@ -75,9 +74,9 @@ def _warn(draft: Draft, warnings: Iterable[Warning]) -> None:
         draft.warn(warning.id, warning.message, **warning.where)
 
 
-def add_losses(draft: Draft, matrix: Matrix, baselines: Mapping[str, Baseline], sets: Sequence[Languages]) -> None:
+def add_losses(draft: Draft, matrix: Matrix, baselines: Mapping[str, Baselines], sets: Sequence[Languages]) -> None:
     """Add the losses of the token baselines, and of every model on each of its languages."""
-    cells = [(code, order, getattr(one, order)) for code, one in sorted(baselines.items()) for order in BASELINES]
+    cells = [(code, order, one[order]) for code, one in sorted(baselines.items()) for order in BASELINES]
     family = [Contrast((Part(cell.sums[None], cell.weights, cell.factor),)) for _, _, cell in cells]
     level = matrix.level
     for (code, order, _), crossed in zip(cells, crossed_intervals(family, level=level) if family else [], strict=True):
@@ -219,13 +218,14 @@ def _add_seed_deviation(draft: Draft, matrix: Matrix) -> None:
     draft.add("seed_deviation", found)
 
 
-def add_effects(draft: Draft, effects: Effects) -> None:
+def add_effects(draft: Draft, outcomes: Sequence[Association | Warning]) -> None:
     """Add effects of script and family, and correlations with other similarities, each with its p-value."""
-    _warn(draft, effects.warnings)
-    for one in effects.tests:
+    _warn(draft, [one for one in outcomes if isinstance(one, Warning)])
+    tests = [one for one in outcomes if isinstance(one, Association)]
+    for one in tests:
         draft.add(one.estimate, one.effect, **one.where)
         draft.add("p_value", one.p, **one.where_p("none"))
-    for one in effects.tests:
+    for one in tests:
         draft.add("p_value", corrected(one.p, one.adjusted), **one.where_p("holm"))
 
 
@@ -242,13 +242,14 @@ def add_mixtures(draft: Draft, mixtures: Mixtures) -> None:
         draft.add("predicted_interference", found, mixture="+".join(chosen))
 
 
-def add_relations(draft: Draft, relations: Relations) -> None:
+def add_relations(draft: Draft, outcomes: Sequence[Relation | Warning]) -> None:
     """Add correlations with scores of a task, each with its p-value and errors of prediction."""
-    _warn(draft, relations.warnings)
-    for one in relations.columns:
+    _warn(draft, [one for one in outcomes if isinstance(one, Warning)])
+    relations = [one for one in outcomes if isinstance(one, Relation)]
+    for one in relations:
         draft.add("downstream_correlation", one.correlation, **one.where)
         draft.add("p_value", one.p, **one.where_p("none"))
         for predictor, error in one.errors.items():
             draft.add("prediction_error", error, **one.where_error(predictor))
-    for one in relations.columns:
+    for one in relations:
         draft.add("p_value", corrected(one.p, one.adjusted), **one.where_p("holm"))

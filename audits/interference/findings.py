@@ -36,10 +36,10 @@ def findings(draft: Draft, counts: Counts) -> None:
         return
     _find_matrix(draft, counts)
     _find_asymmetry(draft, counts.matrix)
-    for association in counts.effects.tests:
+    for association in counts.effects:
         _find_association(draft, association)
     _find_mixtures(draft, counts.mixtures)
-    for relation in counts.downstream.columns:
+    for relation in counts.downstream:
         find_relation(draft, relation)
 
 

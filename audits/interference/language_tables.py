@@ -63,22 +63,6 @@ class Downstream:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Dyads:
-    """An attribute of languages as a measure of their pairs.
-
-    Parameters
-    ----------
-    kind
-        Of a number the absolute difference is taken; of a class 1 where both are of one, 0 where not.
-    matrix
-        (n, n), symmetric; NaN in the rows and columns of a language without a value.
-    """
-
-    kind: Literal["class", "number"]
-    matrix: Floats
-
-
 @dataclass(slots=True)
 class _Found:
     """Values by column and cell, each with its line, and the languages that are not in the matrix."""
@@ -142,7 +126,7 @@ def read_downstream(path: Path, codes: Sequence[str]) -> Downstream:
     return Downstream(kind=kind, names=tuple(found.values), values=values, notes=tuple(notes))
 
 
-def dyads(column: Mapping[str, str], codes: Sequence[str]) -> Dyads:
+def dyads(column: Mapping[str, str], codes: Sequence[str]) -> tuple[Literal["class", "number"], Floats]:
     """Turn an attribute of languages into one of pairs: a number if all values are and over two differ, else a class.
 
     Parameters
@@ -150,12 +134,20 @@ def dyads(column: Mapping[str, str], codes: Sequence[str]) -> Dyads:
     column
         Value by code; a blank one counts as absent.
 
+    Returns
+    -------
+    tuple
+        The kind, and a symmetric matrix (n, n), NaN in the rows and columns of a language without a value. Of a
+        number it holds the absolute difference; of a class 1 where both languages are of one, 0 where not.
+
     Examples
     --------
-    >>> dyads({"en": "Latn", "fr": "Latn", "fa": "Arab"}, ["en", "fr", "fa"]).matrix.tolist()
-    [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    >>> dyads({"en": "5", "fr": "3", "fa": "9"}, ["en", "fr", "fa"]).matrix[0].tolist()
-    [0.0, 2.0, 4.0]
+    >>> kind, matrix = dyads({"en": "Latn", "fr": "Latn", "fa": "Arab"}, ["en", "fr", "fa"])
+    >>> kind, matrix.tolist()
+    ('class', [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> kind, matrix = dyads({"en": "5", "fr": "3", "fa": "9"}, ["en", "fr", "fa"])
+    >>> kind, matrix[0].tolist()
+    ('number', [0.0, 2.0, 4.0])
     """
     texts = [column.get(code, "").strip() for code in codes]
     there = [text for text in texts if text]
@@ -168,7 +160,7 @@ def dyads(column: Mapping[str, str], codes: Sequence[str]) -> Dyads:
     else:
         pairs = np.array([[float(one == other) for other in there] for one in there]).reshape(len(there), len(there))
     matrix[np.ix_(known, known)] = pairs
-    return Dyads(kind=kind, matrix=matrix)
+    return kind, matrix
 
 
 def _number(text: str) -> float:

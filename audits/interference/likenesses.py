@@ -50,10 +50,10 @@ def likenesses_of(inputs: Inputs) -> list[Likeness]:
             continue
         # A script or family that is written as a number is a class all the same.
         values = {code: f"class {value}" for code, value in column.items()} if effect else column
-        pairs = dyads(values, inputs.languages)
+        kind, matrix = dyads(values, inputs.languages)
         name = effect or name
         # Of a number the difference is unlikeness.
-        found.append(Likeness(name=name, kind=pairs.kind, matrix=pairs.matrix * (1 if pairs.kind == "class" else -1)))
+        found.append(Likeness(name=name, kind=kind, matrix=matrix if kind == "class" else -matrix))
     found += [Likeness(name=one.name, kind="given", matrix=one.matrix) for one in inputs.similarities]
     if OVERLAP in names_of(inputs):
         overlaps = overlap_matrix([inputs.texts[code].train for code in inputs.languages])

@@ -10,9 +10,9 @@ import numpy as np
 from audits.core.context import Context
 from audits.core.records import Warning
 from audits.interference import Options
-from audits.interference.convergence import Baseline, failures
-from audits.interference.downstream import Relations, relate
-from audits.interference.effects import Effects, explain
+from audits.interference.convergence import BASELINES, Baselines, failures
+from audits.interference.downstream import Relation, relate
+from audits.interference.effects import Association, explain
 from audits.interference.losses import Cell, Losses, from_models, from_table
 from audits.interference.matrix import Matrix
 from audits.interference.mixtures import Mixtures, mix
@@ -44,14 +44,19 @@ class Counts:
     inputs: Inputs
     options: Options
     matrix: Matrix
-    baselines: Mapping[str, Baseline]
+    baselines: Mapping[str, Baselines]
     seed: int
     warnings: tuple[Warning, ...] = ()
 
     @cached_property
-    def effects(self) -> Effects:
-        """The tests of script, family and other similarities against the cells."""
+    def effect_outcomes(self) -> tuple[Association | Warning, ...]:
+        """The tests of script, family and other similarities against the cells, or why there is none."""
         return explain(self.matrix, self.inputs, permutations=self.options.permutations, seed=self.seed)
+
+    @property
+    def effects(self) -> tuple[Association, ...]:
+        """The tests that could be made."""
+        return tuple(one for one in self.effect_outcomes if isinstance(one, Association))
 
     @cached_property
     def mixtures(self) -> Mixtures:
@@ -59,9 +64,14 @@ class Counts:
         return mix(self.matrix, self.inputs.sets)
 
     @cached_property
-    def downstream(self) -> Relations:
-        """The relations of scores of a task with the cells."""
+    def downstream_outcomes(self) -> tuple[Relation | Warning, ...]:
+        """The relations of scores of a task with the cells, or why there is none."""
         return relate(self.matrix, self.inputs, permutations=self.options.permutations, seed=self.seed)
+
+    @property
+    def downstream(self) -> tuple[Relation, ...]:
+        """The relations that could be judged."""
+        return tuple(one for one in self.downstream_outcomes if isinstance(one, Relation))
 
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
@@ -168,9 +178,9 @@ def _held(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -> 
     return found
 
 
-def baselines_of(inputs: Inputs, context: Context) -> dict[str, Baseline]:
+def baselines_of(inputs: Inputs, context: Context) -> dict[str, Baselines]:
     """Return the losses of the token baselines at the masked positions of each language."""
-    found: dict[str, Baseline] = {}
+    found: dict[str, Baselines] = {}
     if inputs.tokenizer is None:
         return found
     with context.progress.phase("Counting tokens", len(inputs.texts), "languages") as advance:
@@ -186,7 +196,7 @@ def _windows(inputs: Inputs, code: str) -> tuple[Windows, Windows]:
     return windows_of(job.corpus, code, inputs.tokenizer, job.cache)
 
 
-def _baseline(inputs: Inputs, code: str) -> Baseline:
+def _baseline(inputs: Inputs, code: str) -> Baselines:
     job = inputs.jobs[0]
     train, held = _windows(inputs, code)
     # The very tokens that are hidden from the models: at others the same counts would lose another amount.
@@ -203,4 +213,4 @@ def _baseline(inputs: Inputs, code: str) -> Baseline:
         Cell(sums=np.bincount(owner, one, minlength=held.sentences).astype(np.float64), weights=weights, factor=factor)
         for one in losses
     ]
-    return Baseline(unigram=cells[0], bigram=cells[1])
+    return dict(zip(BASELINES, cells, strict=True))

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from audits.core.context import Draft
 from audits.core.numbers import percent
-from audits.core.records import Estimate, Figure, Json
+from audits.core.records import Figure, Json
 from audits.core.wording import listed, span
 from audits.membership.claims import Claim
 from audits.membership.figure_parts import (
@@ -18,6 +17,7 @@ from audits.membership.figure_parts import (
     best_first,
     figure_of,
     hit_rows,
+    label_of,
     rest_of,
     tabled,
 )
@@ -38,39 +38,25 @@ CHANCE = "chance"
 MOST_BINS = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Line:
-    """One curve: its panel, its number there, and its hits at the reported rates of false alarms."""
-
-    panel: str
-    series: str
-    judged: Judged
-    hits: Sequence[Estimate]
-
-
-def rates(draft: Draft, counts: Counts, names: Names) -> Figure:
+def rates(draft: Draft, counts: Counts, attacks: Names, models: Names) -> Figure:
     """Draw few attacks in one panel, many each in its own; of several models, the best for each access."""
     found, more = best_first(counts.judged), ""
-    if names.several:
-        models = list(names.models)[:MOST_PANELS]
-        drawn = [one for model in models for one in _best_by_tier(found, model)]
+    if len(models) > 1:
+        first = list(models)[:MOST_PANELS]
+        drawn = [one for model in first for one in _best_by_tier(found, model)]
         more = " Drawn is the attack with the highest AUC of each kind of access." + rest_of(
-            len(names.models) - len(models), "model"
+            len(models) - len(first), "model"
         )
-        panels = [names.models[one.attack.model] for one in drawn]
+        panels = [models[one.attack.model] for one in drawn]
         series = [TIERS[one.attack.tier] for one in drawn]
     else:
         drawn = found[: MOST_SERIES if len(found) <= MOST_SERIES else MOST_PANELS]
         apart = len(drawn) > MOST_SERIES
-        shown = [names.attacks[one.attack.name] for one in drawn]
+        shown = [attacks[one.attack.name] for one in drawn]
         panels, series = (shown, ["attack"] * len(drawn)) if apart else ([""] * len(drawn), shown)
         more = rest_of(len(found) - len(drawn))
     claims = {panel: counts.claims[one.attack.model] for one, panel in zip(drawn, panels, strict=True)
               if one.attack.model in counts.claims}  # fmt: skip
-    curves = [
-        Line(panel=panel, series=name, judged=one, hits=hit_rows(draft, one))
-        for one, panel, name in zip(drawn, panels, series, strict=True)
-    ]
     caption = (
         "Hits against false alarms at every threshold, both on scales of powers: the left end is where a call "
         f"is nearly never wrong. Bands are {percent(draft.level)} intervals of the hits, each threshold for itself; "
@@ -79,12 +65,12 @@ def rates(draft: Draft, counts: Counts, names: Names) -> Figure:
     if claims:
         name = claim_name(list(claims.values()))
         caption += f" Grey, {name}: no attack on a model that keeps its claim is above it, on average."
-        others = max(line.judged.curve.others for line in curves)
+        others = max(one.curve.others for one in drawn)
         free = [panel for panel, claim in claims.items() if allows_all(claim, others)]
         if free:
             which = f"That of {listed(free)}" if len(claims) > len(free) else "It"
             caption += f" {which} allows everything at all rates that so few non-members can show."
-    spec = _listed(_chart(curves, claims, draft.level), draft, names, drawn)
+    spec = _listed(_chart(draft, drawn, panels, series, claims), draft, drawn, several=len(models) > 1)
     return figure_of("roc", "At few false alarms, how many members are found?", caption + more, spec)
 
 
@@ -96,35 +82,39 @@ def _best_by_tier(found: Sequence[Judged], model: str) -> list[Judged]:
     return [best[tier] for tier in TIERS if tier in best]
 
 
-def _listed(chart: Json, draft: Draft, names: Names, drawn: Sequence[Judged]) -> Json:
+def _listed(chart: Json, draft: Draft, drawn: Sequence[Judged], *, several: bool) -> Json:
     """Return a chart with a table of area and hits of the drawn attacks, under their full names."""
     fprs = list(dict.fromkeys(str(row.where["fpr"]) for one in drawn for row in hit_rows(draft, one)))
     rows = []
     for one in drawn:
         found = {str(row.where["fpr"]): span(row) for row in hit_rows(draft, one)}
         auc = draft.row("auc", **one.where, tier=one.attack.tier)
-        head = [*([one.attack.model] if names.several else []), one.attack.name, one.attack.tier]
+        head = [*([one.attack.model] if several else []), one.attack.name, one.attack.tier]
         rows.append([*head, span(auc), *(found.get(fpr, "") for fpr in fprs)])
-    titles = [*(["model"] if names.several else []), "attack", "tier", "AUC", *(f"found at {fpr}" for fpr in fprs)]
+    titles = [*(["model"] if several else []), "attack", "tier", "AUC", *(f"found at {fpr}" for fpr in fprs)]
     return tabled(chart, titles, rows)
 
 
-def _chart(curves: Sequence[Line], claims: Mapping[str, Claim], level: float) -> Json:
+def _chart(
+    draft: Draft, drawn: Sequence[Judged], panels: Sequence[str], series: Sequence[str], claims: Mapping[str, Claim]
+) -> Json:
     """Draw curves with their pointwise intervals, chance, and in each panel the most that a claim allows.
 
     Parameters
     ----------
+    panels, series
+        Where each attack is drawn, and its name there.
     claims
         By panel; a panel need have none.
-    level
-        Of the intervals of Clopper and Pearson, each threshold for itself.
     """
-    floors = [min(1 / getattr(line.judged.curve, side) for line in curves) for side in ("others", "members")]
+    floors = [min(1 / getattr(one.curve, side) for one in drawn) for side in ("others", "members")]
     # Shared by the lines, so that a page of many models is no larger than one of few.
-    most = min(MOST_POINTS, max(LEAST_POINTS, ALL_POINTS // len(curves)))
-    rows = [row for line in curves for row in _of_curve(line, most, floors[1], level)]
+    most = min(MOST_POINTS, max(LEAST_POINTS, ALL_POINTS // len(drawn)))
+    rows = []
+    for one, panel, name in zip(drawn, panels, series, strict=True):
+        rows += _of_curve(draft, one, {"panel": panel, "series": name}, most, floors[1])
     name = claim_name(list(claims.values()))
-    for panel in dict.fromkeys(line.panel for line in curves):
+    for panel in dict.fromkeys(panels):
         rows += _of_chance(panel, max(floors))
         if panel in claims:
             rows += _of_claim(panel, name, claims[panel], floors)
@@ -144,17 +134,17 @@ def allows_all(claim: Claim, others: int) -> bool:
     return float(most_hits(1 / others, claim.epsilon, claim.delta)) > 1 - 1e-3
 
 
-def _of_curve(line: Line, most: int, floor: float, level: float) -> list[Json]:
-    curve = line.judged.curve
+def _of_curve(draft: Draft, one: Judged, common: Json, most: int, floor: float) -> list[Json]:
+    """Return the curve of an attack with intervals of Clopper and Pearson, each threshold for itself."""
+    curve, reported, error = one.curve, hit_rows(draft, one), (1 - draft.level) / 2
     alarms = np.geomspace(1, curve.others, most).round()
-    # The rates that are told are among those drawn, so that their points lie on the line.
+    # Include the reported rates, so that their points are on the line.
     # The slack keeps 0.29 x 100 from being 28.
-    shown = [max(1.0, math.floor(float(row.where["fpr"]) * curve.others + 1e-9)) for row in line.hits]
+    shown = [max(1.0, math.floor(float(row.where["fpr"]) * curve.others + 1e-9)) for row in reported]
     alarms = np.unique(np.concatenate((alarms, shown)))
     hits = np.array([call_at(curve, count / curve.others).hits for count in alarms])
-    high = upper_limit(hits, curve.members, (1 - level) / 2)
-    low = 1 - upper_limit(curve.members - hits, curve.members, (1 - level) / 2)
-    common = {"panel": line.panel, "series": line.series}
+    high = upper_limit(hits, curve.members, error)
+    low = 1 - upper_limit(curve.members - hits, curve.members, error)
     rows = [
         # A scale of powers has no zero: where nobody is found there is the band alone.
         {**common, "fpr": fpr, "low": from_, "high": to} | ({"tpr": tpr} if tpr > 0 else {})
@@ -162,9 +152,9 @@ def _of_curve(line: Line, most: int, floor: float, level: float) -> list[Json]:
             alarms / curve.others, hits / curve.members, np.maximum(low, floor), np.maximum(high, floor)
         )
     ]
-    for row in line.hits:
+    for row in reported:
         if row.value > 0:
-            found = {"attack": line.judged.attack.name, "at": row.where["fpr"], "tpr": row.value}
+            found = {"attack": one.attack.name, "at": row.where["fpr"], "tpr": row.value}
             rows.append({**common, **found, "from": row.low, "to": row.high})
     return rows
 
@@ -186,7 +176,7 @@ def _of_claim(panel: str, name: str, claim: Claim, floors: Sequence[float]) -> l
     return [{**common, "fpr": rate, "most": hit} for rate, hit in _rounded(rates, allowed)]
 
 
-def scores(draft: Draft, counts: Counts, names: Names) -> Figure | None:
+def scores(draft: Draft, counts: Counts, attacks: Names, models: Names) -> Figure | None:
     """Draw the distributions of the scores of members and non-members, for the attack with the highest AUC."""
     best = best_first(counts.judged)[0]
     attack = best.attack
@@ -201,9 +191,9 @@ def scores(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     if spec is None:
         return None
     caption = (
-        f"The attack with the highest AUC, {names.called(best)}: its scores in bins, of which the outermost hold all "
-        f"beyond them. Each side adds up to 1; bands are {percent(draft.level)} intervals (Wilson), each bin for "
-        f"itself. Where the two lines are one, a score tells nothing.{words}"
+        f"The attack with the highest AUC, {label_of(best, attacks, models)}: its scores in bins, of which the "
+        f"outermost hold all beyond them. Each side adds up to 1; bands are {percent(draft.level)} intervals (Wilson), "
+        f"each bin for itself. Where the two lines are one, a score tells nothing.{words}"
     )
     return figure_of("scores", "What do the scores look like?", caption, spec)
 

@@ -118,7 +118,7 @@ def _from_denoiser(
     lira_wanted = [name for name in LIRA if name in wanted] if options.shadows else []
     # LiRA needs the loss whether or not the loss is an attack of its own here.
     scored = list(dict.fromkeys([*names, *([LIRA_ON] if lira_wanted else [])]))
-    requests = requests_of(scored, denoiser, inputs.settings.timesteps)
+    requests = requests_of(scored, denoiser, inputs.timesteps)
     common: dict[str, Any] = {
         "seed": context.seed,
         "draws": options.draws,

@@ -15,10 +15,10 @@ def compare_blindly(pool: Pool, context: Context) -> dict[str, Area]:
 
     assert pool.points is not None
     everybody = np.arange(len(pool))
-    found = blind_scores(
+    scores, member = blind_scores(
         pool.points.take(everybody[pool.member]),
         pool.points.take(everybody[~pool.member]),
         rng=generator(context.seed, "membership", "blind"),
         progress=context.progress,
     )
-    return {name: area(scores, found.member) for name, scores in found.scores.items()}
+    return {name: area(own, member) for name, own in scores.items()}

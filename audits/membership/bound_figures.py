@@ -7,7 +7,7 @@ from audits.core.numbers import bounded, percent
 from audits.core.records import Figure, Json
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, HEURISTIC, Bounds, Proved
 from audits.membership.claims import Claim
-from audits.membership.figure_parts import MOST_PANELS, Names, figure_of, rest_of, tabled
+from audits.membership.figure_parts import MOST_PANELS, Names, figure_of, label_of, rest_of, tabled
 from audits.membership.measure import Counts
 from audits.report.charts import Axis, bounds, stacked
 
@@ -21,9 +21,9 @@ STANDING = {
 """Shape and words of a bound by what it rests on."""
 
 
-def proofs(draft: Draft, counts: Counts, names: Names) -> Figure | None:
+def proofs(draft: Draft, counts: Counts, attacks: Names, models: Names) -> Figure | None:
     """Draw the bounds of the attacks that prove most; None without bounds."""
-    shown, left = _leading(counts, names)
+    shown, left = _leading(counts, models)
     if not shown:
         return None
     proved = [one for own in shown for one in own.proved.values()]
@@ -35,15 +35,15 @@ def proofs(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     near = [claim for claim in claims if claim <= 2 * edge]
     # A claim that is not too far away is drawn, even if that leaves the bounds less room.
     edge = max([edge, *(1.1 * claim for claim in near)])
-    views = [
-        (names.called(one.judged), _chart(list(one.proved.values()), counts.claims.get(one.judged.attack.model), edge))
-        for one in shown
-    ]
+    views = []
+    for one in shown:
+        claim = counts.claims.get(one.judged.attack.model)
+        views.append((label_of(one.judged, attacks, models), _chart(list(one.proved.values()), claim, edge)))
     caption = (
-        f"Lower bounds of epsilon ({percent(draft.level)}) of {_attacks(names, shown)}, by method; the line to the "
-        "right ends where a perfect attack on as many points would be, or with an arrow where that is off the chart. "
-        "Circle: certified. Diamond: heuristic, since points of one training run are no independent trials. Triangle: "
-        "holds if the trade-off curve is Gaussian."
+        f"Lower bounds of epsilon ({percent(draft.level)}) of {_attacks(attacks, models, shown)}, by method; the line "
+        "to the right ends where a perfect attack on as many points would be, or with an arrow where that is off the "
+        "chart. Circle: certified. Diamond: heuristic, since points of one training run are no independent trials. "
+        "Triangle: holds if the trade-off curve is Gaussian."
     )
     if claims:
         caption += " Dashed: the claimed epsilon. A bound to the right of it contradicts the claim if it holds; the "
@@ -52,38 +52,38 @@ def proofs(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         "epsilon",
         "How large must epsilon at least be?",
         caption + rest_of(left),
-        _listed(stacked(views), counts, names, shown),
+        _listed(stacked(views), counts, shown, several=len(models) > 1),
     )
 
 
-def _leading(counts: Counts, names: Names) -> tuple[list[Bounds], int]:
+def _leading(counts: Counts, models: Names) -> tuple[list[Bounds], int]:
     """Return the bounds of the attacks that prove most, which are drawn, and how many are left out."""
     found = sorted((one for one in counts.bounds if one.proved), key=lambda one: -one.leading.epsilon)
-    if not names.several:
+    if len(models) <= 1:
         return found[:MOST_BOUNDS], len(found) - MOST_BOUNDS
-    first = [next((one for one in found if one.judged.attack.model == model), None) for model in names.models]
+    first = [next((one for one in found if one.judged.attack.model == model), None) for model in models]
     shown = [one for one in first if one is not None][:MOST_PANELS]
     return shown, len(found) - len(shown)
 
 
-def _attacks(names: Names, shown: Sequence[Bounds]) -> str:
-    if names.several:
+def _attacks(attacks: Names, models: Names, shown: Sequence[Bounds]) -> str:
+    if len(models) > 1:
         return "the attack on each model that proves most"
     if len(shown) > 1:
         return f"the {len(shown)} attacks that prove most"
-    return names.called(shown[0].judged)
+    return label_of(shown[0].judged, attacks, models)
 
 
-def _listed(chart: Json, counts: Counts, names: Names, shown: Sequence[Bounds]) -> Json:
+def _listed(chart: Json, counts: Counts, shown: Sequence[Bounds], *, several: bool) -> Json:
     rows = []
     for own in shown:
         claim = counts.claims.get(own.judged.attack.model)
-        head = [*([own.judged.attack.model] if names.several else []), own.judged.attack.name]
+        head = [*([own.judged.attack.model] if several else []), own.judged.attack.name]
         for one in own.proved.values():
             ends = [bounded(one.epsilon), bounded(one.ceiling), "" if claim is None else claim.words]
             rows.append([*head, one.method, one.validity, *ends])
     titles = [
-        *(["model"] if names.several else []),
+        *(["model"] if several else []),
         "attack",
         "method",
         "standing",

@@ -104,7 +104,7 @@ def bound_all(
     made = []
     for one in found:
         model = one.attack.model
-        # Models with a claim are one family: a suite is told of whichever claim breaks.
+        # Models with a claim are one family, since any broken claim of a suite is reported.
         beside = set(claims) if model in claims else {model}
         # Bonferroni: attacks on the same points depend on each other in no way that is known.
         rivals = sum(other.attack.model in beside for other in found)

@@ -19,7 +19,7 @@ def estimates(draft: Draft, counts: Counts) -> None:
     for warning in counts.warnings:
         draft.warn(warning.id, warning.message, **warning.where)
     for one in counts.judged:
-        add_rates(draft, one, counts.pool.chooses, counts.inputs.settings.fprs)
+        add_rates(draft, one, counts.pool.chooses, counts.inputs.fprs)
     for model, claim in counts.claims.items():
         draft.add("epsilon_claimed", claim.interval, **model_where(model))
     for hit in counts.hits:

@@ -1,7 +1,7 @@
 """Parts shared by the figures of attacks: names of attacks and models, forest plots, tables."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from audits.core.context import Draft
@@ -17,23 +17,8 @@ MOST_PANELS, MOST_ROWS = 12, 30
 """Small multiples of a figure, and rows of a forest."""
 TIERS = {"samples": "From samples", "generator": "With the generator", "denoiser": "With the denoiser", "full": "Full"}
 
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Names of attacks and models on a chart."""
-
-    attacks: Mapping[str, str]
-    models: Mapping[str, str]
-
-    @property
-    def several(self) -> bool:
-        """Whether models are compared."""
-        return len(self.models) > 1
-
-    def called(self, one: Judged) -> str:
-        """Return the name of an attack in a chart of all models."""
-        name = self.attacks[one.attack.name]
-        return f"{name} · {self.models[one.attack.model]}" if self.several else name
+Names = Mapping[str, str]
+"""Full names of attacks or of models, each with the short one of the charts."""
 
 
 def names_of(full: Sequence[str]) -> dict[str, str]:
@@ -49,6 +34,12 @@ def names_of(full: Sequence[str]) -> dict[str, str]:
             called = f"{short} ({number})"
         names[name] = called
     return names
+
+
+def label_of(one: Judged, attacks: Names, models: Names) -> str:
+    """Return the label of an attack in a chart of all models."""
+    name = attacks[one.attack.name]
+    return f"{name} · {models[one.attack.model]}" if len(models) > 1 else name
 
 
 def best_first(found: Sequence[Judged]) -> list[Judged]:

@@ -29,29 +29,33 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Yield the figures; empty ones are left out."""
     if not counts.judged or all(row.low is None for row in draft.estimates):
         return
-    names = Names(
-        names_of([one.attack.name for one in counts.judged]), names_of([one.attack.model for one in counts.judged])
+    attacks = names_of([one.attack.name for one in counts.judged])
+    models = names_of([one.attack.model for one in counts.judged])
+    found = (
+        rates(draft, counts, attacks, models),
+        areas(draft, counts, attacks, models),
+        proofs(draft, counts, attacks, models),
+        leakage(draft, counts, models),
+        utility(draft, counts, models),
+        scores(draft, counts, attacks, models),
     )
-    for kind in (rates, areas, proofs, leakage, utility, scores):
-        figure = kind(draft, counts, names)
-        if figure is not None:
-            yield figure
+    yield from (figure for figure in found if figure is not None)
 
 
-def areas(draft: Draft, counts: Counts, names: Names) -> Figure:
+def areas(draft: Draft, counts: Counts, attacks: Names, models: Names) -> Figure:
     """Draw the area of each attack by access, or for several models by model."""
     found = best_first(counts.judged)
     groups: dict[str, list[Json]] = {}
-    if names.several:
-        models = list(names.models)[:MOST_PANELS]
-        each = max(MOST_ROWS // len(models), 2)
-        for model in models:
+    if len(models) > 1:
+        first = list(models)[:MOST_PANELS]
+        each = max(MOST_ROWS // len(first), 2)
+        for model in first:
             own = [one for one in found if one.attack.model == model][:each]
-            groups[names.models[model]] = [_area(draft, names, one) for one in own]
+            groups[models[model]] = [_area(draft, attacks[one.attack.name], one) for one in own]
     else:
         kept = found[:MOST_ROWS]
         for tier, title in TIERS.items():
-            groups[title] = [_area(draft, names, one) for one in kept if one.attack.tier == tier]
+            groups[title] = [_area(draft, attacks[one.attack.name], one) for one in kept if one.attack.tier == tier]
     left = len(found) - sum(map(len, groups.values()))
     caption = (
         f"Probability that a member scores above a non-member (AUC), with its {percent(draft.level)} interval. Dashed: "
@@ -66,7 +70,7 @@ def areas(draft: Draft, counts: Counts, names: Names) -> Figure:
     return figure_of("auc", "How well does each attack tell members from non-members?", caption + rest_of(left), spec)
 
 
-def _area(draft: Draft, names: Names, one: Judged) -> Json:
+def _area(draft: Draft, name: str, one: Judged) -> Json:
     row = draft.row("auc", **one.where, tier=one.attack.tier)
     more = {"tier": one.attack.tier} | ({"setting": one.attack.setting} if one.attack.setting else {})
-    return row_of(row, "attack", names.attacks[one.attack.name], name=one.attack.name, **more)
+    return row_of(row, "attack", name, name=one.attack.name, **more)

@@ -5,7 +5,7 @@ from audits.core.records import Subject
 from audits.membership import Options
 from audits.membership.preflight import coordinates_of, cost_of, names_of, possible, warnings_of
 from audits.membership.reading import Inputs, read
-from audits.membership.settings import ATTACKS, settle
+from audits.membership.settings import ATTACKS, check_options
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 
@@ -25,7 +25,8 @@ def check(options: Options, context: Context) -> Plan:
     InputError
         Where an option or a file is wrong, or they do not go together.
     """
-    inputs, sources = read(options, settle(options), context)
+    check_options(options)
+    inputs, sources = read(options, context)
     _check_attacks(inputs, options)
     return Plan(
         inputs=inputs,
@@ -33,7 +34,7 @@ def check(options: Options, context: Context) -> Plan:
         data=sources,
         cost=cost_of(inputs, options, context.level),
         coordinates=coordinates_of(inputs, options),
-        settings={"fpr": [f"{rate:g}" for rate in inputs.settings.fprs]},
+        settings={"fpr": [f"{rate:g}" for rate in inputs.fprs]},
         warnings=warnings_of(inputs, options),
     )
 

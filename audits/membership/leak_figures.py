@@ -12,19 +12,17 @@ MEASURES = {"held_out_loss": "Loss on non-members (lower: better)", "recall": "R
 PRIVATE, OPEN = "claims privacy", "claims none"
 
 
-def leakage(draft: Draft, counts: Counts, names: Names) -> Figure | None:
+def leakage(draft: Draft, counts: Counts, models: Names) -> Figure | None:
     """Draw the area of the best attack on each model by access; None of one model."""
-    if not names.several:
+    if len(models) <= 1:
         return None
-    shown = list(names.models)[:MOST_ROWS]
+    shown = list(models)[:MOST_ROWS]
     groups: dict[str, list[Json]] = {}
     for access, title in ACCESS.items():
         own = [leak for leak in counts.leaks if leak.access == access and leak.model in shown]
         own.sort(key=lambda leak: -leak.area.value)
         groups[title] = [
-            row_of(
-                draft.row("leakage", **leak.where), "model", names.models[leak.model], attack=leak.judged.attack.name
-            )
+            row_of(draft.row("leakage", **leak.where), "model", models[leak.model], attack=leak.judged.attack.name)
             for leak in own
         ]
     if not any(groups.values()):
@@ -38,10 +36,10 @@ def leakage(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     return figure_of("leakage", "Who leaks more, with which access?", caption, spec)
 
 
-def utility(draft: Draft, counts: Counts, names: Names) -> Figure | None:
+def utility(draft: Draft, counts: Counts, models: Names) -> Figure | None:
     """Draw leaks against the first measure of quality that two models share; None where there is none."""
     measure = next((one for one in MEASURES if len(_measured(draft, one)) > 1), None)
-    if not names.several or measure is None:
+    if len(models) <= 1 or measure is None:
         return None
     good = _measured(draft, measure)
     leaks = [leak for leak in counts.leaks if leak.model in good]
@@ -50,7 +48,7 @@ def utility(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     rows: list[Json] = []
     for leak in leaks:
         if leak.access == access:
-            row = {"model": names.models[leak.model], "n": len(leak.area.of_members)}
+            row = {"model": models[leak.model], "n": len(leak.area.of_members)}
             row |= {"kind": PRIVATE if leak.model in counts.claims else OPEN}
             rows.append(row | _both(good[leak.model], measure) | _both(draft.row("leakage", **leak.where), "leakage"))
     # One model alone says nothing of whether learning and leaking go together.

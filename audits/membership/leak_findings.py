@@ -27,7 +27,7 @@ def find_leaks(draft: Draft, counts: Counts, doubt: str) -> None:
             if found or hit is not None:
                 key = leak.judged.attack.name if found else "", hit.judged.attack.name if hit is not None else ""
                 shown.setdefault(key, leak)
-            # Scores that came in the wrong way round, or all equal, are told as that.
+            # Reversed or constant scores are named as such.
             elif not leak.judged.flipped and not (leak.judged.constant and counts.inputs.given is not None):
                 left.append(leak)
         for leak in (*shown.values(), *left[-1:]):

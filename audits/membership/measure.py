@@ -68,7 +68,7 @@ class Counts:
     @cached_property
     def judged(self) -> tuple[Judged, ...]:
         """Hits and false alarms of every attack."""
-        return judge_all(self.attacks, self.level, self.inputs.settings.fprs)
+        return judge_all(self.attacks, self.level, self.inputs.fprs)
 
     @cached_property
     def hits(self) -> list[Hit]:

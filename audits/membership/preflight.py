@@ -42,7 +42,7 @@ def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coord
     found: dict[str, tuple[Coordinate, ...]] = {
         "attack": tuple(names_of(inputs, options)),
         "tier": tuple(tier for tier in TIERS if tier in tiers),
-        "fpr": inputs.settings.fprs,
+        "fpr": inputs.fprs,
         "method": tuple(methods),
         "validity": tuple(validities),
         "access": ("samples", "weights", "full"),
@@ -256,6 +256,6 @@ def _passes(one: "Release", inputs: Inputs, options: Options) -> int:
     total = len(one.denoiser.alphas_bar)
     each = [
         DENOISER_ATTACKS[request.attack].evaluations(request.timestep, total, options.draws)
-        for request in requests_of(names, one.denoiser, inputs.settings.timesteps)
+        for request in requests_of(names, one.denoiser, inputs.timesteps)
     ]
     return sum(each) * len(inputs.pool)

@@ -85,7 +85,7 @@ def held_out(one: Judged, chooses: Bools, level: float) -> Interval:
     attack = one.attack
     chosen, rest = attack.half(chooses)
     curve = roc(attack.scores[chosen], attack.member[chosen])
-    # Youden's index, which is the advantage that is then told.
+    # Youden's index is the advantage that is reported.
     gains = curve.hits / curve.members - curve.alarms / curve.others
     threshold = float(curve.thresholds[int(np.argmax(gains))])
     return advantage_of(call(attack.scores[rest], attack.member[rest], threshold), level)

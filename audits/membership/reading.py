@@ -12,7 +12,7 @@ from audits.membership import Options
 from audits.membership.claims import Claim, claim_of_options
 from audits.membership.membership_scores import ScoreSet, ShadowScores, read_scores
 from audits.membership.pool import Bools, Pool, check_alike, pool_of_labels, pool_of_points, without
-from audits.membership.settings import Settings
+from audits.membership.settings import rates_of, timesteps_of
 from probes.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ class Inputs:
 
     Parameters
     ----------
+    fprs
+        The rates of false alarms at which hits are reported, descending.
+    timesteps
+        Of the attacks on a denoiser; empty where each has its own.
     given
         A file of scores; None where attacks run here.
     pool
@@ -41,7 +45,8 @@ class Inputs:
         What is claimed of a file of scores; a release brings its own.
     """
 
-    settings: Settings
+    fprs: tuple[float, ...]
+    timesteps: tuple[int, ...]
     given: ScoreSet | ShadowScores | None
     pool: Pool
     blind: Pool | None
@@ -63,7 +68,7 @@ class Inputs:
         return tuple(one.name for one in self.releases) or ("",)
 
 
-def read(options: Options, settings: Settings, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
+def read(options: Options, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
     """Read and check all files, and return them with their sources.
 
     Raises
@@ -72,11 +77,11 @@ def read(options: Options, settings: Settings, context: Context) -> tuple[Inputs
         Where a file is wrong, or files do not go together.
     """
     if options.scores is not None:
-        return _from_scores(options, settings, context)
-    return _from_points(options, settings, context)
+        return _from_scores(options, context)
+    return _from_points(options, context)
 
 
-def _from_scores(options: Options, settings: Settings, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
+def _from_scores(options: Options, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
     assert options.scores is not None
     given = _read(options.scores, options)
     member = given.member if isinstance(given, ScoreSet) else given.keep[given.target]
@@ -99,7 +104,8 @@ def _from_scores(options: Options, settings: Settings, context: Context) -> tupl
         blind = pool_of_points(members, others, context.seed)
         sources += [_source("members", members), _source("nonmembers", others)]
     inputs = Inputs(
-        settings=settings,
+        fprs=rates_of(options),
+        timesteps=timesteps_of(options),
         given=given,
         pool=pool,
         blind=blind,
@@ -155,7 +161,7 @@ def _read(path: Path, options: Options) -> ScoreSet | ShadowScores:
     return read_scores(path, higher_is=options.higher_is, target=options.target, decimal=options.decimal)
 
 
-def _from_points(options: Options, settings: Settings, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
+def _from_points(options: Options, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
     from audits.membership.releases import releases_of
     from probes.generators.point_sets import read_points
 
@@ -180,7 +186,8 @@ def _from_points(options: Options, settings: Settings, context: Context) -> tupl
             check_alike(members, "--members", one.samples, f"samples {one.name}".strip())
     sources += [_source(f"samples {one.name}".strip(), one.samples) for one in releases if one.samples is not None]
     inputs = Inputs(
-        settings=settings,
+        fprs=rates_of(options),
+        timesteps=timesteps_of(options),
         given=None,
         pool=pool,
         blind=pool,

@@ -8,8 +8,6 @@ one direction each fold is new given those before it, so that the interval holds
 """
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,31 +32,6 @@ _VALUES = 2**25
 """Values of all points together, 128 MiB, of which a few copies are held at once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BlindScores:
-    """Scores of points by classifiers that have not seen them, the higher the likelier a member.
-
-    Parameters
-    ----------
-    scores
-        By classifier, `linear` and `trees`, each of shape (points,).
-    member
-        Which of the scored points are members, shape (points,).
-    learned
-        Points that are not scored, since the first classifier learned from them.
-    given
-        Members and non-members that there were; of more than can be used, a random part was.
-    copies
-        Points that are equal to an earlier one; they are kept in the fold of that.
-    """
-
-    scores: Mapping[str, Floats]
-    member: NDArray[np.bool_]
-    given: tuple[int, int]
-    learned: int
-    copies: int
-
-
 def blind_scores(
     members: Points,
     nonmembers: Points,
@@ -66,8 +39,11 @@ def blind_scores(
     rng: np.random.Generator,
     most: int = MOST,
     progress: Progress | None = None,
-) -> BlindScores:
+) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
     """Score members and non-members by classifiers trained on earlier folds of them.
+
+    Both classifiers see the values themselves and four summaries of a point: mean, standard deviation, least and
+    largest value. Within a fold scores are replaced by their ranks, so that folds can be put together.
 
     Parameters
     ----------
@@ -76,8 +52,13 @@ def blind_scores(
     most
         Points of both sides together that are used.
 
-    Both classifiers see the values themselves and four summaries of a point: mean, standard deviation, least and
-    largest value. Within a fold scores are replaced by their ranks, so that folds can be put together.
+    Returns
+    -------
+    scores
+        By classifier, `linear` and `trees`, each of shape (points,), the higher the likelier a member. Points of the
+        first fold have none: both classifiers learn from them.
+    member
+        Which of the scored points are members, shape (points,).
 
     Raises
     ------
@@ -85,13 +66,12 @@ def blind_scores(
         Where there are too few different points.
     """
     check_widths(members, nonmembers)
-    given = len(members), len(nonmembers)
-    share = min(1.0, most / sum(given), _VALUES / (sum(given) * width(members)))
+    given = len(members) + len(nonmembers)
+    share = min(1.0, most / given, _VALUES / (given * width(members)))
     sides = [taken(side, max(FOLDS, int(share * len(side))), rng) for side in (members, nonmembers)]
     rows = np.concatenate(sides)
     member = np.repeat([True, False], [len(side) for side in sides])
-    same = _same(rows)
-    folds = _folds(same, member, rng)
+    folds = _folds(_same(rows), member, rng)
     rows = np.concatenate([rows, _summaries(rows)], axis=1)
     short = _shortened(rows, rng)
     scores: dict[str, Floats] = {"linear": np.empty(len(rows)), "trees": np.empty(len(rows))}
@@ -107,13 +87,7 @@ def blind_scores(
             scores["trees"][test] = _ranks(trees.fit(rows[train], member[train]).predict_proba(rows[test])[:, 1])
             advance(1)
     scored = folds > 0
-    return BlindScores(
-        scores={name: found[scored] for name, found in scores.items()},
-        member=member[scored],
-        given=given,
-        learned=int((~scored).sum()),
-        copies=len(rows) - int(same.max()) - 1,
-    )
+    return {name: found[scored] for name, found in scores.items()}, member[scored]
 
 
 def _same(rows: Singles) -> NDArray[np.int64]:

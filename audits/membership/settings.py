@@ -1,7 +1,6 @@
-"""The settings that options amount to, and refusals that need no file."""
+"""Checks of the options that need no file, and the numbers and workers that they name."""
 
 import math
-from dataclasses import dataclass
 
 from audits.core.options import numbers
 from audits.membership import MOST_FPR, Options
@@ -19,14 +18,6 @@ NEED_REFERENCE = ("calibrated", "domias", "shadow-discriminator")
 LEAST_SHADOWS = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The settled options: rates of false alarms, descending, and timesteps."""
-
-    fprs: tuple[float, ...]
-    timesteps: tuple[int, ...]
-
-
 def workers_of(options: Options) -> Workers:
     """Return the workers that train shadow models.
 
@@ -38,8 +29,8 @@ def workers_of(options: Options) -> Workers:
     return Workers(count=options.workers, backend=options.backend, scheduler=options.scheduler)
 
 
-def settle(options: Options) -> Settings:
-    """Settle the options, and check all that needs no file.
+def check_options(options: Options) -> None:
+    """Check all that needs no file.
 
     Raises
     ------
@@ -50,6 +41,18 @@ def settle(options: Options) -> Settings:
     _check_ranges(options)
     _check_attacks(options)
     workers_of(options)
+    rates_of(options)
+    timesteps_of(options)
+
+
+def rates_of(options: Options) -> tuple[float, ...]:
+    """Return the rates of false alarms, descending.
+
+    Raises
+    ------
+    InputError
+        Where one is no rate, one is given twice, or there are too many.
+    """
     rates = numbers("--fpr", options.fpr, example="0.1,0.01")
     for rate in rates:
         if not 0 < rate < 1:
@@ -58,13 +61,24 @@ def settle(options: Options) -> Settings:
         raise InputError(
             f"{len(rates)} rates are given, or one twice.", where="--fpr", hint=f"Give up to {MOST_FPR} different ones."
         )
+    return tuple(sorted(rates, reverse=True))
+
+
+def timesteps_of(options: Options) -> tuple[int, ...]:
+    """Return the timesteps in the order given; none where they are left to each attack.
+
+    Raises
+    ------
+    InputError
+        Where one is no timestep, or one is given twice.
+    """
     steps = numbers("--timesteps", options.timesteps, example="10,50")
     for step in steps:
         if not 0 <= step < 1e6 or step != int(step):
             raise InputError(f"{step:g} is no timestep.", where="--timesteps", hint="Give whole numbers from 0.")
     if len(set(steps)) < len(steps):
         raise InputError("A timestep is named twice.", where="--timesteps", hint="Name each once.")
-    return Settings(fprs=tuple(sorted(rates, reverse=True)), timesteps=tuple(int(step) for step in steps))
+    return tuple(int(step) for step in steps)
 
 
 def _check_inputs(options: Options) -> None:

@@ -41,20 +41,20 @@ def findings(draft: Draft, counts: Counts) -> None:
     for group, by in zip(counts.corpus.groups, counts.corpus.by, strict=True):
         judged = _judged(draft, counts, group, best)
         if judged.systematic or judged.random:
-            _tell(draft, counts, judged)
+            _find_errors(draft, counts, judged)
         else:
             quiet.setdefault(by, []).append(group)
     for by, groups in quiet.items():
-        _tell_quiet(draft, counts, by, groups, best)
+        _find_neither(draft, counts, by, groups, best)
     if not counts.corpus.groups:
         draft.find(
             "phonemes.nothing-compared",
             "info",
             f"No two groups of one attribute have {counts.options.min_speakers} speakers: nothing could be compared.",
         )
-    _tell_correlation(draft, counts, best)
+    _find_correlation(draft, counts, best)
     if counts.second:
-        _tell_changes(draft, counts, best)
+        _find_changes(draft, counts, best)
 
 
 def best_layer(draft: Draft, layers: Sequence[int]) -> int:
@@ -86,7 +86,7 @@ def _judged(draft: Draft, counts: Counts, group: str, best: int) -> Judged:
     return Judged(group, systematic, random, best if best in pool else best_layer(draft, pool))
 
 
-def _tell(draft: Draft, counts: Counts, judged: Judged) -> None:
+def _find_errors(draft: Draft, counts: Counts, judged: Judged) -> None:
     layer, group = judged.layer, judged.group
     here = layer in judged.systematic, layer in judged.random
     parts = []
@@ -206,7 +206,7 @@ def _severity(draft: Draft, judged: Judged, gap: Estimate | None, remaining: Est
     return "medium" if (worse and largest > 0) or largest >= NOTABLE else "low"
 
 
-def _tell_quiet(draft: Draft, counts: Counts, by: str, groups: Sequence[str], best: int) -> None:
+def _find_neither(draft: Draft, counts: Counts, by: str, groups: Sequence[str], best: int) -> None:
     """Add the finding on groups with neither error shown, and the size that could be missed."""
     errors, ratios = (
         [draft.get(name, layer=best, group=group) for group in groups]
@@ -234,7 +234,7 @@ def _tell_quiet(draft: Draft, counts: Counts, by: str, groups: Sequence[str], be
     )
 
 
-def _tell_correlation(draft: Draft, counts: Counts, best: int) -> None:
+def _find_correlation(draft: Draft, counts: Counts, best: int) -> None:
     """Add the finding on the partial correlation of scatter and accuracy over speakers."""
     for partial in ("yes", "no"):
         where: dict[str, Coordinate] = {"layer": best, "unit": "speaker", "partial": partial}
@@ -257,12 +257,12 @@ def _tell_correlation(draft: Draft, counts: Counts, best: int) -> None:
         return
 
 
-def _tell_changes(draft: Draft, counts: Counts, best: int) -> None:
+def _find_changes(draft: Draft, counts: Counts, best: int) -> None:
     """Add findings on groups whose error changed from the first encoder to the second."""
     still: list[str] = []
     for group in counts.corpus.groups:
         errors = (("systematic_error", "systematic error"), ("variance_ratio", "variance"))
-        moved = [_tell_change(draft, counts, group, error, words, best) for error, words in errors]
+        moved = [_find_change(draft, counts, group, error, words, best) for error, words in errors]
         still += [] if any(moved) else [group]
     if still:
         rows = [(group, draft.get("systematic_error_difference", layer=best, group=group)) for group in still]
@@ -278,7 +278,7 @@ def _tell_changes(draft: Draft, counts: Counts, best: int) -> None:
         )
 
 
-def _tell_change(draft: Draft, counts: Counts, group: str, error: str, words: str, best: int) -> bool:
+def _find_change(draft: Draft, counts: Counts, group: str, error: str, words: str, best: int) -> bool:
     """Add the finding on a change of one error of a group, and return whether there is one."""
     name = f"{error}_difference"
     rows = {layer: draft.get(name, layer=layer, group=group) for layer in counts.layers}

@@ -105,7 +105,7 @@ def _measure_layer(
 
     def chunks() -> Iterator[NDArray[np.float32]]:
         for part in vectors.chunks(layer, max(CHUNK_VALUES // vectors.width(layer), 1)):
-            # Nothing is done yet, but who wants to stop is heard.
+            # No progress yet, but this lets an interrupt through.
             advance(0)
             yield part
 

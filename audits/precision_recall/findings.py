@@ -134,7 +134,7 @@ def _find_copies(draft: Draft, name: str) -> None:
     own, reference = draft.get("duplicates", candidate=name), draft.get("duplicates", candidate=REFERENCE)
     if own is None or own.low is None or reference is None or reference.high is None:
         return
-    # People repeat themselves too: only more copies than the reference has are told.
+    # People repeat themselves too: report copies only where there are more than in the reference.
     if own.low < COPIES or own.low <= reference.high:
         return
     text = (

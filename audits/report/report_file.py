@@ -22,7 +22,7 @@ from probes.core.hashing import sha256_json
 NAME = "report.json"
 MADE_BY_MILES = "Give a run folder of miles, or the report.json in it; if this was one, run the audit again."
 PART = ".part-"
-"""How the name of a file begins that is still being written."""
+"""Prefix of the name of an unfinished file."""
 
 
 @cache
@@ -66,10 +66,10 @@ def read_report(path: Path) -> Report:
         raise InputError("There is no finished report here.", where=str(file), hint=hint)
     try:
         text = file.read_text(encoding="utf-8")
-        # 1e999 keeps to JSON and is read as infinity, which no report holds.
+        # 1e999 is valid JSON and parses to infinity, which no report may contain.
         data = json.loads(text, parse_constant=_finite, parse_float=_finite)
         if "\\u" in text:
-            # An escape may stand for half a character, which no page can hold.
+            # An escape may be a lone surrogate, which cannot be encoded on a page.
             json.dumps(data, ensure_ascii=False).encode("utf-8")
         jsonschema.validate(data, schema())
         report = Report.from_json(data, registry.measures_of(data["audit"]))
@@ -82,7 +82,7 @@ def read_report(path: Path) -> Report:
             where=f"{file}, key {key}",
             hint=MADE_BY_MILES,
         ) from error
-    # Brackets nested deep enough exhaust the stack before the schema is asked.
+    # Deeply nested brackets exhaust the stack before the schema is checked.
     except (ValueError, OverflowError, RecursionError, OSError) as error:
         raise InputError(f"The report cannot be read: {error}", where=str(file), hint=MADE_BY_MILES) from error
 
@@ -143,7 +143,7 @@ def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 def _harmless(value: Any) -> Any:
     """Return a cell that no spreadsheet takes for a formula and no reader for a line break."""
-    # A bare carriage return is not quoted, and ends the row for most readers.
+    # The csv module does not quote a bare carriage return, and most readers end the row at one.
     return guarded(value.replace("\r\n", "\n").replace("\r", "\n")) if isinstance(value, str) else value
 
 
@@ -161,12 +161,12 @@ def write_bytes(path: Path, data: bytes) -> None:
         with part.open("xb") as file:
             file.write(data)
             file.flush()
-            # Before it gets its name: else a power cut may leave an empty file under the name of a finished one.
+            # Flush before renaming: otherwise a power cut may leave an empty file under the final name.
             os.fsync(file.fileno())
         part.replace(path)
     except BaseException as error:
         part.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            # That of a full disk names no file, and others one that nobody knows.
+            # The error of a full disk names no file, and others name the temporary one.
             error.filename, error.filename2 = str(path), None
         raise

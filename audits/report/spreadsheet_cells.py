@@ -3,9 +3,9 @@
 import re
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How text begins that a spreadsheet may calculate; the last four are of full width, as keyboards for Chinese write."""
+"""First characters of text that a spreadsheet may evaluate; the last four are full-width, as typed in Chinese."""
 _SIGN = re.escape("".join(sign for sign in FORMULAS if not sign.isspace()))
-# A spreadsheet may split cells at semicolons and line breaks, whatever their quotation marks say.
+# A spreadsheet may split cells at semicolons and line breaks even inside quotation marks.
 _INSIDE = re.compile(rf"(?<=[;\n\t])(?=([{_SIGN}][^;\n\t]*))")
 _GUARDED = re.compile(rf"(?<=[;\n\t])'(?=[{_SIGN}])")
 
@@ -38,7 +38,7 @@ def bare(cell: str) -> str:
 
 def _is_number(text: str) -> bool:
     try:
-        # A negative number is no formula.
+        # A negative number begins with a formula sign but is none.
         float(text)
     except ValueError:
         return False

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,19 +30,6 @@ _CORRECT = (
 ONE_SYSTEM = "prediction"
 """Name of the system whose transcripts or counts stand in the manifest."""
 PREDICTION_COLUMNS = ("prediction", "pred_text", "hypothesis", "hyp")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountColumns:
-    """Columns that count the errors of one system, and those of each kind by name where they are there.
-
-    `decimal` is the mark in them, where the user names it.
-    """
-
-    errors: str
-    words: str
-    parts: Mapping[str, str]
-    decimal: str | None = None
 
 
 def read_rows(options: Options) -> tuple[Manifest, tuple[str, ...]]:
@@ -100,15 +86,15 @@ def _needs(table: Table, options: Options) -> frozenset[str]:
     return frozenset() if counted_systems(table.columns, options) else frozenset({"text"})
 
 
-def counted_systems(columns: Sequence[str], options: Options) -> dict[str, CountColumns]:
-    """Return the systems whose errors are counted in columns errors and words, or errors_NAME and words.
+def counted_systems(columns: Sequence[str], options: Options) -> dict[str, dict[str, str]]:
+    """Return the columns that count the errors of each system: errors and words, or errors_NAME and words.
 
-    Empty where there are transcripts instead; those win, since they say more.
+    Their keys are those of `read_counts`. Empty where there are transcripts instead; those win, since they say more.
     """
     transcribed = options.prediction_col or any(name.casefold() in PREDICTION_COLUMNS for name in columns)
     if options.predictions or transcribed or WORDS not in columns:
         return {}
-    found: dict[str, CountColumns] = {}
+    found: dict[str, dict[str, str]] = {}
     for column in columns:
         if column != "errors" and not column.startswith("errors_"):
             continue
@@ -123,18 +109,20 @@ def counted_systems(columns: Sequence[str], options: Options) -> dict[str, Count
             )
         name = suffix.removeprefix("_") or ONE_SYSTEM
         if suffix == "_" or name in found:
-            other = found[name].errors if name in found else "errors"
+            other = found[name]["errors"] if name in found else "errors"
             raise InputError(
                 f"The columns {other} and {column} would count errors of one system, {name}.",
                 where=str(options.manifest),
                 hint="Name every system apart: errors_NAME.",
             )
-        found[name] = CountColumns(errors=column, words=WORDS, parts=own, decimal=options.decimal)
+        found[name] = {"errors": column, "words": WORDS, **own}
     return found
 
 
-def read_counts(clips: Sequence[Clip], columns: CountColumns) -> dict[str, NDArray[np.float64]]:
+def read_counts(clips: Sequence[Clip], columns: Mapping[str, str], options: Options) -> dict[str, NDArray[np.float64]]:
     """Return the counts of one system by name: errors, words, and substitution, deletion, insertion where given.
+
+    `columns` has the column of each.
 
     Raises
     ------
@@ -142,17 +130,17 @@ def read_counts(clips: Sequence[Clip], columns: CountColumns) -> dict[str, NDArr
         Where a count is no whole number, may be one of thousands or is negative, or the kinds do not add up to the
         errors.
     """
-    wanted = {"errors": columns.errors, "words": columns.words, **columns.parts}
-    for column in wanted.values():
+    for column in columns.values():
         require_free(clips, column, "a count")
     rows = {
-        name: np.array([_count(clip, column, columns.decimal) for clip in clips]) for name, column in wanted.items()
+        name: np.array([_count(clip, column, options.decimal) for clip in clips]) for name, column in columns.items()
     }
-    if columns.parts:
-        wrong = np.flatnonzero(sum(rows[name] for name in columns.parts) != rows["errors"])
+    parts = [name for name in columns if name not in ("errors", "words")]
+    if parts:
+        wrong = np.flatnonzero(sum(rows[name] for name in parts) != rows["errors"])
         if len(wrong):
             raise InputError(
-                f"{', '.join(columns.parts.values())} do not add up to {columns.errors}.",
+                f"{', '.join(columns[name] for name in parts)} do not add up to {columns['errors']}.",
                 where=clips[wrong[0]].where,
                 hint=_CORRECT,
             )

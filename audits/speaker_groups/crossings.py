@@ -3,7 +3,7 @@
 A model with all attributes and controls, but no interactions, says what to expect; a crossing is one more column.
 """
 
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,41 +22,33 @@ from audits.statistics import (
 )
 
 
-class Half(NamedTuple):
-    """The model of some of the speakers, and the clips of all that it holds."""
-
-    design: Design
-    rows: NDArray[np.int64]
-
-
-def half_of(data: Utterances, counts: MetricCounts, system: int, half: NDArray[np.bool_], options: Options) -> Half:
-    """Return the model of the speakers in `half`."""
+def half_of(data: Utterances, counts: MetricCounts, system: int, half: NDArray[np.bool_], options: Options) -> Design:
+    """Return the design of the models of the speakers in `half`; its rows are numbers of all clips."""
     part = data.only(half)
     design = design_of(part, part.of(counts.metric), system, options)
-    return Half(design, np.flatnonzero(half[data.speakers])[design.rows])
+    return replace(design, rows=np.flatnonzero(half[data.speakers])[design.rows])
 
 
-def score_crossings(half: Half, member: NDArray[np.bool_]) -> Differences | None:
+def score_crossings(design: Design, member: NDArray[np.bool_]) -> Differences | None:
     """Return the score tests of all crossings; None where the model cannot be fitted.
 
     `member` says who is in which crossing, shape (clips, crossings).
     """
-    design = half.design
     try:
         model = design.fit([term.name for term in design.terms])
     except NotFitted:
         return None
     expected = design.sizes * np.exp(model.matrix @ model.fit.coefficients)
-    extra = member[half.rows].astype(np.float64)
+    extra = member[design.rows].astype(np.float64)
     return score_effects(design.errors, expected, model.matrix, extra, design.clusters)
 
 
 def confirm_crossing(
-    half: Half, member: NDArray[np.bool_], sign: float, level: float
+    design: Design, member: NDArray[np.bool_], sign: float, level: float
 ) -> tuple[float, Ends, int] | None:
     """Return the one-sided p-value of a crossing's own ratio, the ratio, and its speakers; None without one."""
     try:
-        model = half.design.fit_with(member[half.rows].astype(np.float64))
+        model = design.fit_with(member[design.rows].astype(np.float64))
     except NotFitted:
         return None
     row = np.zeros(len(model.fit.coefficients))

@@ -17,7 +17,8 @@ from audits.core.records import Estimate
 from audits.group_rates import MIN_REPORTED
 from audits.speaker_groups import Options
 from audits.speaker_groups.counts import Floats, MetricCounts, Utterances, sums_of
-from audits.speaker_groups.crossings import Half, confirm_crossing, half_of, score_crossings
+from audits.speaker_groups.crossings import confirm_crossing, half_of, score_crossings
+from audits.speaker_groups.designs import Design
 from audits.speaker_groups.gaps import MOST_COMPARED, OTHERS
 from audits.statistics import (
     MaybeEnds,
@@ -280,8 +281,8 @@ class _Confirmation:
         size = self.data.interval(ends, DIFFERENCE, sums.people)
         return p, size, size.above(0) if test.sign > 0 else size.below(0)
 
-    def _against_parts(self, test: _Test, half: Half) -> tuple[MaybeEnds, Interval | None, bool]:
-        found = confirm_crossing(half, test.candidate.member, test.sign, self.level)
+    def _against_parts(self, test: _Test, design: Design) -> tuple[MaybeEnds, Interval | None, bool]:
+        found = confirm_crossing(design, test.candidate.member, test.sign, self.level)
         if found is None:
             return (1.0, None, None), None, False
         p, ends, people = found

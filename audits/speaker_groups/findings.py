@@ -1,16 +1,16 @@
 """The findings, in sentences that say no more than the intervals of their estimates."""
 
 from audits.core.context import Draft
-from audits.group_rates.clips import tell_skipped
+from audits.group_rates.clips import find_skipped
 from audits.speaker_groups.conclusion import conclude
 from audits.speaker_groups.further_findings import (
     MOST_NAMED,
-    tell_columns,
-    tell_explained,
-    tell_search,
-    tell_systems,
+    find_columns,
+    find_explained,
+    find_searched,
+    find_systems,
 )
-from audits.speaker_groups.gap_findings import tell_gap, tell_not_shown
+from audits.speaker_groups.gap_findings import find_gap, find_not_shown
 from audits.speaker_groups.measure import Counts
 
 
@@ -32,15 +32,15 @@ def findings(draft: Draft, counts: Counts) -> None:
         )
     for verdict in verdicts:
         if verdict.found:
-            tell_gap(draft, counts, verdict)
+            find_gap(draft, counts, verdict)
     for system in range(len(data.systems)):
         silent = [verdict for verdict in verdicts if verdict.system == system and not verdict.found]
         if silent:
-            tell_not_shown(draft, counts, silent)
-    tell_explained(draft, counts)
-    tell_search(draft, counts)
-    tell_systems(draft, counts)
+            find_not_shown(draft, counts, silent)
+    find_explained(draft, counts)
+    find_searched(draft, counts)
+    find_systems(draft, counts)
     inputs = counts.inputs
-    tell_skipped(draft, "groups.skipped", inputs.clips, inputs.skipped, inputs.sets, most=MOST_NAMED)
-    tell_columns(draft, counts.inputs, counts.options)
+    find_skipped(draft, "groups.skipped", inputs.clips, inputs.skipped, inputs.sets, most=MOST_NAMED)
+    find_columns(draft, counts.inputs, counts.options)
     conclude(draft, counts)

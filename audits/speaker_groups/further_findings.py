@@ -20,7 +20,7 @@ from audits.speaker_groups.wording import left_words, ratio_rows
 MOST_NAMED = 6
 
 
-def tell_explained(draft: Draft, counts: Counts) -> None:
+def find_explained(draft: Draft, counts: Counts) -> None:
     """Add findings on further levels whose difference to the reference is explained by other columns."""
     data = counts.data
     reported = {
@@ -56,7 +56,7 @@ def tell_explained(draft: Draft, counts: Counts) -> None:
             )
 
 
-def tell_search(draft: Draft, counts: Counts) -> None:
+def find_searched(draft: Draft, counts: Counts) -> None:
     """Add findings on the groups that the search found and the other half of the speakers confirmed."""
     data = counts.data
     for system, (name, search) in enumerate(zip(data.systems, counts.searches, strict=True)):
@@ -103,7 +103,7 @@ def _stands_out(item: Discovery, size: Estimate) -> str:
     return f"{item.group}, {'more' if item.more else 'fewer'} errors by {size_words(size)}"
 
 
-def tell_systems(draft: Draft, counts: Counts) -> None:
+def find_systems(draft: Draft, counts: Counts) -> None:
     """Add findings on differences of other systems to the first in rates and gaps, as one family of tests."""
     systems, alpha = counts.data.systems, 1 - counts.level
     for system in range(1, len(systems)):
@@ -152,7 +152,7 @@ def _given_all(estimate: Estimate, p: float) -> str:
     return f", p {p_words(p)} given all that is compared between systems (Holm)" if beyond else ""
 
 
-def tell_columns(draft: Draft, inputs: Inputs, options: Options) -> None:
+def find_columns(draft: Draft, inputs: Inputs, options: Options) -> None:
     """Add the finding on how each column was read, so that a misread one is not blamed on a model."""
     read = columns_of(inputs, options)
     text = f"Columns as they were read. Compared: {'; '.join(read['by'])}."

@@ -29,7 +29,7 @@ from audits.speaker_groups.wording import gap_words, left_words, ratio_rows, who
 NOTHING_HELD = "No other attribute or control is in the model to hold fixed."
 
 
-def tell_gap(draft: Draft, counts: Counts, verdict: Verdict) -> None:
+def find_gap(draft: Draft, counts: Counts, verdict: Verdict) -> None:
     """Add the finding on a shown gap: its size, and what is left of it after adjusting."""
     gap, p = verdict.row(draft), verdict.p_row(draft)
     rung = None if counts.options.hypothesis == "conditional" else _rung_of(counts.rungs, verdict)
@@ -144,7 +144,7 @@ def _ladder_words(rung: Rung, before: Estimate, after: Estimate) -> str:
     return f"{kept[0].upper()}{kept[1:]}, {left} {rates}."
 
 
-def tell_not_shown(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> None:
+def find_not_shown(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> None:
     """Add the finding on gaps of one system that were not shown, and the size that could be missed."""
     system, hypothesis = silent[0].system, counts.options.hypothesis
     search = counts.searches[system]

@@ -65,7 +65,7 @@ def _differential(comparison: Comparison, drawn: SpeakerSums, system: int) -> In
 def _add_inequality(draft: Draft, data: Utterances, comparison: Comparison, system: int, cohort: Cohort) -> None:
     sums, level = comparison.sums, comparison.level
     where = data.where(comparison.counts, system, by=comparison.by)
-    # A speaker in several groups counts in each with what was heard there.
+    # A speaker in several groups counts in each with the clips of that group.
     people, groups = np.nonzero(sums.sizes)
     rates = sums.errors[people, groups, system] / sums.sizes[people, groups]
     benefits = np.maximum(0.0, 1.0 - rates)

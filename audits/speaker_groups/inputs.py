@@ -16,7 +16,6 @@ from audits.speaker_groups import Options
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.columns import (
     ONE_SYSTEM,
-    CountColumns,
     counted_systems,
     prediction_column,
     read_counts,
@@ -26,7 +25,7 @@ from audits.speaker_groups.columns import (
 )
 from audits.speaker_groups.controls import controls_of
 from audits.speaker_groups.data_warnings import warnings_of
-from audits.speaker_groups.prediction_matching import match
+from audits.speaker_groups.prediction_matching import EXAMPLES, match
 from audits.speaker_groups.predictions import Predictions, read_predictions
 from audits.speaker_groups.preflight import columns_of, coordinates_of, preview_of
 from audits.speaker_groups.references import NO_REFERENCE, chosen, has_words
@@ -88,7 +87,7 @@ def check(options: Options, context: Context) -> Plan:
         skipped=(*skipped, *more),
         systems=tuple(counted or texts),
         texts={name: tuple(text or "" for text in rows) for name, rows in texts.items()},
-        counted={name: read_counts(clips, columns) for name, columns in counted.items()},
+        counted={name: read_counts(clips, columns, options) for name, columns in counted.items()},
         speakers=speakers,
         unit=unit,
         controls=controls,
@@ -122,11 +121,11 @@ def check(options: Options, context: Context) -> Plan:
 
 
 def _read_as(
-    files: Mapping[str, Predictions], counted: Mapping[str, CountColumns], manifest: Manifest, options: Options
+    files: Mapping[str, Predictions], counted: Mapping[str, Mapping[str, str]], manifest: Manifest, options: Options
 ) -> tuple[str, ...]:
     """Return sentences on the sources of each system's transcripts or counts."""
     if counted:
-        pairs = ((name, (columns.errors, columns.words, *columns.parts.values())) for name, columns in counted.items())
+        pairs = ((name, tuple(columns.values())) for name, columns in counted.items())
         return tuple(f"{name}: counts are read from {', '.join(columns)}." for name, columns in pairs)
     if not files:
         return (f"{ONE_SYSTEM}: transcripts are read from {prediction_column(manifest, options)}.",)
@@ -221,19 +220,19 @@ def _texts(
         column = prediction_column(manifest, options)
         require_free(clips, column, "the transcript", option="--prediction-col")
         return {ONE_SYSTEM: tuple(clip.extras.get(column) for clip in clips)}, []
-    # All clips, used or not, so that what is told of unused transcripts is true.
+    # All clips, used or not: a transcript of an unused clip is not an unused transcript.
     names = [clip.extras.get("utterance") or clip.name for clip in manifest.clips]
     used = {id(clip) for clip in clips}
     kept = [at for at, clip in enumerate(manifest.clips) if id(clip) in used]
     found, notes = {}, []
     for system, predictions in files.items():
-        matched = match(names, predictions)
-        found[system] = tuple(matched.texts[at] for at in kept)
-        if matched.unused:
-            some = ", ".join(matched.examples) + (", ..." if matched.unused > len(matched.examples) else "")
-            plural = "s" * (matched.unused > 1)
-            text = f"{system}: {matched.unused} transcript{plural} met no clip of the manifest ({some})."
-            notes.append(Note("unused-transcripts", text, matched.unused))
+        matched, unused = match(names, predictions)
+        found[system] = tuple(matched[at] for at in kept)
+        if unused:
+            some = ", ".join(unused[:EXAMPLES]) + (", ..." if len(unused) > EXAMPLES else "")
+            plural = "s" * (len(unused) > 1)
+            text = f"{system}: {len(unused)} transcript{plural} met no clip of the manifest ({some})."
+            notes.append(Note("unused-transcripts", text, len(unused)))
     return found, notes
 
 

@@ -6,33 +6,28 @@ Where two texts would do for a recording, or one for two of them, nothing is cho
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from audits.speaker_groups.predictions import Predictions, unit_of
 from probes.core.errors import InputError
 
 # A list of its own, since identifiers hold full stops too: `utt.1` and `utt.2` are two recordings.
 _AUDIO = re.compile(r"(?ai)(?<=[^/])\.(wav|mp3|flac|ogg|opus|m4a|sph|webm|aac|wma|aiff|wv|mp4)\Z")
-_EXAMPLES = 3
+EXAMPLES = 3
+"""Names that a message gives of many."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
-    """The text of each recording (None: the file has none), and the entries that matched no recording.
-
-    `unused` is their number, `examples` are the first few of their names.
-    """
-
-    texts: tuple[str | None, ...]
-    unused: int
-    examples: tuple[str, ...]
-
-
-def match(names: Sequence[str], predictions: Predictions) -> Match:
+def match(names: Sequence[str], predictions: Predictions) -> tuple[tuple[str | None, ...], list[str]]:
     r"""Find the text of each recording, by its path without the extension of an audio file.
 
     `\` counts as `/`, and a leading `./` as nothing. A recording that has no text then gets one by the last part
     of its path, where that part is unique among the recordings and among the entries of the file.
+
+    Returns
+    -------
+    texts
+        One for each recording; None where the file has none.
+    unused
+        Names of the entries that matched no recording.
 
     Raises
     ------
@@ -44,8 +39,8 @@ def match(names: Sequence[str], predictions: Predictions) -> Match:
     >>> from pathlib import Path
     >>> from audits.speaker_groups.predictions import Prediction
     >>> entries = {"clips/a.mp3": Prediction("one two", 2)}
-    >>> match(["a.wav", "b.wav"], Predictions(path=Path("p.tsv"), sha256="", form="table", entries=entries)).texts
-    ('one two', None)
+    >>> match(["a.wav", "b.wav"], Predictions(path=Path("p.tsv"), sha256="", form="table", entries=entries))
+    (('one two', None), [])
     """
     entries = _by_key(predictions)
     keys = [_key(name) for name in names]
@@ -53,16 +48,15 @@ def match(names: Sequence[str], predictions: Predictions) -> Match:
     used = [key if key in entries else theirs.get(_tail(key)) if _tail(key) in own else None for key in keys]
     _check_shared(names, used, predictions)
     matched = set(used)
-    spare = [name for name in predictions.entries if _key(name) not in matched]
-    if names and len(spare) == len(predictions.entries):
+    unused = [name for name in predictions.entries if _key(name) not in matched]
+    if names and len(unused) == len(predictions.entries):
         raise InputError(
             f"The file has no prediction for any of the {len(names)} recordings: "
-            f"it names {_some(spare)}, the recordings are {_some(names)}.",
+            f"it names {_some(unused)}, the recordings are {_some(names)}.",
             where=str(predictions.path),
             hint="The names must be equal but for the audio file's extension, or in the last part of the path.",
         )
-    texts = tuple(None if key is None else entries[key] for key in used)
-    return Match(texts=texts, unused=len(spare), examples=tuple(spare[:_EXAMPLES]))
+    return tuple(None if key is None else entries[key] for key in used), unused
 
 
 def _key(name: str) -> str:
@@ -111,4 +105,4 @@ def _check_shared(names: Sequence[str], used: Sequence[str | None], predictions:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(repr(name[:80]) for name in names[:_EXAMPLES]) + (", ..." if len(names) > _EXAMPLES else "")
+    return ", ".join(repr(name[:80]) for name in names[:EXAMPLES]) + (", ..." if len(names) > EXAMPLES else "")

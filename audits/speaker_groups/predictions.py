@@ -177,7 +177,7 @@ def _json(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
             records.append(_record(line, where, parse_json(content, where, once=True)))
         return "jsonl", *_selected(path, records)
     text = read_text(path)
-    # Keys of a map that stand twice are told apart from those that differ, further down.
+    # Repeated keys of a map are distinguished from differing ones further down.
     value = parse_json(text, str(path), once=listed)
     if isinstance(value, list):
         items = enumerate(value, start=1)

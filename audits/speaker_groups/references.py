@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from audits.core.wording import many
 from audits.speaker_groups import Options
-from audits.speaker_groups.columns import CountColumns, read_counts
+from audits.speaker_groups.columns import read_counts
 from probes.core.errors import InputError
 from probes.speech.manifests import Clip
 from probes.speech.word_errors import normalise_all
@@ -12,10 +12,10 @@ from probes.speech.word_errors import normalise_all
 NO_REFERENCE = "no word of reference"
 
 
-def has_words(clips: Sequence[Clip], counted: Mapping[str, CountColumns], options: Options) -> list[bool]:
+def has_words(clips: Sequence[Clip], counted: Mapping[str, Mapping[str, str]], options: Options) -> list[bool]:
     """Return a mask of the clips with a reference word, in their normalised text or by their counts."""
     if counted:
-        return [bool(words) for words in read_counts(clips, next(iter(counted.values())))["words"]]
+        return [bool(words) for words in read_counts(clips, next(iter(counted.values())), options)["words"]]
     return [bool(text) for text in normalise_all([clip.text or "" for clip in clips], options.normalise)]
 
 

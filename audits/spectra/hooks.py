@@ -35,25 +35,8 @@ class Cut:
     training: float
 
 
-@dataclass(frozen=True, slots=True)
-class StageSums:
-    """Sums of one stage, a row for each sample.
-
-    Parameters
-    ----------
-    shells
-        Energy per whole wavenumber, shape (n, wavenumbers).
-    sums
-        Shape (n, 4): energy without the mean, that which is high-frequency, that above half the training grid, and
-        the sum of wavenumber times energy.
-    """
-
-    shells: Tensor
-    sums: Tensor
-
-
 class StageHook(Listener):
-    """A hook that reduces every stage of one pass to sums.
+    """A hook that reduces every stage of one pass to `shells` and `sums`, each by stage as `summed` returns them.
 
     Parameters
     ----------
@@ -78,7 +61,8 @@ class StageHook(Listener):
     ) -> None:
         self.spectrum, self.cut, self.common, self.reference = spectrum, cut, common, reference
         self.scale = scale
-        self.sums: dict[str, StageSums] = {}
+        self.shells: dict[str, Tensor] = {}
+        self.sums: dict[str, Tensor] = {}
         self.kept: dict[str, Tensor] = {}
         self.distances: dict[str, Tensor] = {}
         self._held: OrderedDict[str, Tensor] = OrderedDict()
@@ -90,7 +74,7 @@ class StageHook(Listener):
             self._held[name] = coefficients
             while len(self._held) > HELD:
                 self._held.popitem(last=False)
-        self.sums[name] = summed(self.spectrum, coefficients, self.cut)
+        self.shells[name], self.sums[name] = summed(self.spectrum, coefficients, self.cut)
         if name == "output":
             values = values * self.scale[1] + self.scale[0]
         if self.reference is None:
@@ -138,8 +122,17 @@ class Names(Listener):
         self.activations.append(name)
 
 
-def summed(spectrum: RadialSpectrum, coefficients: Tensor, cut: Cut) -> StageSums:
-    """Return the sums of the spectrum of n samples."""
+def summed(spectrum: RadialSpectrum, coefficients: Tensor, cut: Cut) -> tuple[Tensor, Tensor]:
+    """Sum up the spectrum of n samples.
+
+    Returns
+    -------
+    shells
+        Energy per whole wavenumber, shape (n, wavenumbers).
+    sums
+        Shape (n, 4): energy without the mean, that which is high-frequency, that above half the training grid, and
+        the sum of wavenumber times energy.
+    """
     power = spectrum.power(coefficients)
     shells = spectrum.shells(power)
     whole = whole_shells(spectrum.wavenumbers, shells)
@@ -148,7 +141,7 @@ def summed(spectrum: RadialSpectrum, coefficients: Tensor, cut: Cut) -> StageSum
     high = spectrum.outside(power, cut.box) if cut.radius is None else spectrum.above(power, cut.radius)
     moment = shells @ spectrum.wavenumbers
     above = spectrum.above(power, cut.training)
-    return StageSums(whole, torch.stack([total, high, above, moment], dim=1))
+    return whole, torch.stack([total, high, above, moment], dim=1)
 
 
 def whole_shells(wavenumbers: Tensor, shells: Tensor) -> Tensor:

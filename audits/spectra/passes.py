@@ -131,10 +131,9 @@ def oversampling(setup: Setup, grid: Grid) -> int:
 
 
 def _stages(setup: Setup, grid: Grid, hook: StageHook) -> Chunk:
-    sums = [hook.sums[name] for name in setup.stages]
     return {
-        f"{grid.resolution}/stages/shells": torch.stack([item.shells for item in sums], dim=1),
-        f"{grid.resolution}/stages/sums": torch.stack([item.sums for item in sums], dim=1),
+        f"{grid.resolution}/stages/shells": torch.stack([hook.shells[name] for name in setup.stages], dim=1),
+        f"{grid.resolution}/stages/sums": torch.stack([hook.sums[name] for name in setup.stages], dim=1),
     }
 
 
@@ -147,8 +146,8 @@ def _scores(setup: Setup, grid: Grid, spectrum: RadialSpectrum, paths: Mapping[s
     # In the network's unit, so that it stands beside the output's spectrum.
     mean, std = setup.target_scale
     shift = torch.full((target.shape[1],), -mean / std, device=target.device)
-    scaled = summed(spectrum, spectrum.constant(coefficients / std, shift), setup.cut)
-    found = {f"{at}/target/shells": scaled.shells[:, None], f"{at}/target/sums": scaled.sums[:, None]}
+    shells, sums = summed(spectrum, spectrum.constant(coefficients / std, shift), setup.cut)
+    found = {f"{at}/target/shells": shells[:, None], f"{at}/target/sums": sums[:, None]}
     norms, bands = [], []
     for field in paths.values():
         error = field - target

@@ -9,7 +9,7 @@ from audits.statistics.poisson_gee import Floats, PoissonFit
 from audits.statistics.poisson_tests import Ends, contrast_of, freedom_by_design
 
 _FARTHEST = 50.0
-"""Log ratio beyond which an end is at the top anyway."""
+"""Log ratio beyond which an end is the highest possible rate anyway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ def joint_tail(groups: int, level: float) -> float:
     if groups == 2:
         return (1.0 - level) / 2
     reach = float(studentized_range.isf(1.0 - level, groups, np.inf)) / np.sqrt(2.0)
-    # Beyond what its integral resolves, Bonferroni's tail is as good.
+    # For tails below the accuracy of the integral, Bonferroni's is as good.
     bound = (1.0 - level) / (groups * (groups - 1))
     found = float(norm.sf(reach))
     return min(max(found, bound), (1.0 - level) / 2) if np.isfinite(found) else bound

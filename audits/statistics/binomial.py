@@ -22,7 +22,7 @@ def lower_limit(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats
     from scipy.special import betaincinv
 
     k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    # The quantile of a beta distribution is not defined at k = 0, where the limit is 0 without it.
+    # The beta quantile is undefined at k = 0; the limit is 0 there.
     inside = np.maximum(k, 1.0)
     return np.where(k > 0, betaincinv(inside, n - inside + 1, alpha), 0.0)
 
@@ -83,7 +83,7 @@ def wilson(successes: int, trials: int, *, level: float = 0.95) -> tuple[float, 
 
     _check(successes, trials)
     low, high = proportion_confint(successes, trials, alpha=1.0 - level, method="wilson")
-    # Rounding would put the end of an interval of nothing, or of all, beside the proportion.
+    # Set exactly: rounding error would move these ends off 0 and 1.
     return 0.0 if successes == 0 else float(low), 1.0 if successes == trials else float(high)
 
 

@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 STUDENTISED_FROM = 8
-"""Clusters from which bootstrap quantiles are used alone: of fewer, some samples have next to no spread."""
+"""Clusters from which bootstrap quantiles are used alone: with fewer, some samples have hardly any spread."""
 
 
 def cluster_weights(clusters: int, repeats: int, rng: np.random.Generator) -> Floats:
@@ -22,7 +22,7 @@ def cluster_weights(clusters: int, repeats: int, rng: np.random.Generator) -> Fl
     array of shape (repeats, clusters)
         Each row sums to `clusters`.
     """
-    # As floats: products of whole numbers do not go through BLAS.
+    # As floats, since NumPy multiplies integer matrices without BLAS.
     return rng.multinomial(clusters, np.full(clusters, 1.0 / clusters), size=repeats).astype(np.float64)
 
 
@@ -83,7 +83,7 @@ def percentile_interval(replicates: Floats, clusters: int, *, level: float = 0.9
     widened = float(norm.cdf(np.sqrt(clusters / (clusters - 1)) * t.ppf(tail, clusters - 1)))
     low, high = (float(end) for end in np.quantile(present, [widened, 1.0 - widened]))
     if clusters < STUDENTISED_FROM:
-        # Replicates vary by (m - 1) / m of what the statistic does.
+        # The variance of replicates is (m - 1) / m of that of the statistic.
         error = float(present.std()) * np.sqrt(clusters / (clusters - 1))
         half = float(t.isf(tail, clusters - 1)) * error
         low, high = min(low, float(present.mean()) - half), max(high, float(present.mean()) + half)

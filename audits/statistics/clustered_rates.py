@@ -19,13 +19,13 @@ STUDENT_CLUSTERS = "Student t over clusters, on the scale of the rate and of its
 EXACT_CLUSTERS = "Clopper-Pearson over clusters"
 NO_INTERVAL = "none"
 LEAST_FREEDOM = 3.0
-"""Degrees of freedom that a heavy tail leaves at least: one outlying cluster is no reason to say nothing at all."""
+"""Least degrees of freedom under a heavy tail: one outlying cluster must not make the interval useless."""
 ALIKE = 1e-9
 STEPS = 50
 LEAST_DIFFERENCE = 0.1
 """Share of a rate by which the mean over clusters and the pooled rate must differ to be reported."""
 BLOCK = 64
-"""Columns that are solved at once: a few arrays of clusters by columns are all the memory needed."""
+"""Columns solved at once, which limits memory to a few arrays of clusters by columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +218,7 @@ def mean_of_rates(errors: Floats, sizes: Floats) -> tuple[Spread, Spread]:
     apart = np.where(inside, rates - mean, 0.0)
     noise = np.where(pooled.certain, 0.0, np.where(pooled.top > 1, mean, mean * (1.0 - mean)))
     least = noise * np.nansum(np.where(inside, 1 / np.where(inside, sizes, 1.0), 0.0), axis=0) / m**2
-    # A cluster with errors and no trial has no rate of its own, and is in the pooled rate all the same.
+    # A cluster with errors but no trials has no rate of its own, yet it counts in the pooled rate.
     shift = apart / m - (errors - np.where(inside, pooled.value * sizes, 0.0)) / np.maximum(pooled.trials, 1e-300)
     scale = m / np.maximum(m - 1, 1.0)
     usable = pooled.clusters > 1
@@ -271,12 +271,12 @@ def _spread(errors: Floats, sizes: Floats) -> Spread:
     certain = (value == 0) | ((value >= 1 - ALIKE) & (top <= 1))
     own = np.where(certain, 0.0, np.where(top > 1, value, value * (1.0 - value)))
     between, scaled = _between(rates, ratio(own + 0 * sizes, sizes), inside, several)
-    # Below 1 where clusters differ less than their trials by chance: each clip given twice must say no more than once.
+    # Below 1 where clusters differ less than trials do by chance: listing each clip twice must not narrow the interval.
     quasi = np.minimum(ratio((scaled**2).sum(axis=0), np.maximum(several - 1.0, 1.0)), 1.0)
     alike = np.abs(np.where(inside, rates - value, 0.0)).max(axis=0, initial=0.0) <= ALIKE * np.maximum(value, 1.0)
     within = np.where(alike, 1.0, quasi) * ratio(own, trials)
     variance = np.maximum(np.nansum(moves**2, axis=0), between * np.nansum(share**2, axis=0) + within)
-    # What is standardised by trials has no place for those that have none: their amounts count instead.
+    # Clusters without trials cannot be standardised by them; there the unscaled moves count too.
     freedom = np.where(
         silent.any(axis=0),
         np.minimum(_freedom(scaled, several), _freedom(np.nan_to_num(moves), clusters)),
@@ -303,7 +303,7 @@ def _between(
     standard deviations.
     """
     between = np.zeros(rates.shape[1])
-    # What has no variance of its own, a rate of 0 or 1 throughout, has none between either.
+    # Rates that are 0 or 1 throughout vary neither within clusters nor between them.
     varies = np.nansum(np.where(inside, within, 0.0), axis=0) > 0
     for _ in range(STEPS):
         weight, apart = _weighted(rates, within, inside, between)

@@ -73,14 +73,14 @@ def simultaneous_contrasts(
     """
     from scipy.stats import norm, t
 
-    # A sample without a group says nothing of it; the others in it still count.
+    # A replicate in which a group is absent gets the group's mean, so that its other groups still count.
     kept = np.where(np.isfinite(replicates), replicates, np.nanmean(replicates, axis=0))
     extra = np.zeros(points.size) if floor is None else floor
     covariance = np.atleast_2d(np.cov(kept, rowvar=False)) + np.diag(extra)
-    # Above 0, since deviations are divided by it.
+    # Bounded away from 0, since deviations are divided by it.
     error = np.sqrt(np.maximum(np.einsum("cg,gh,ch->c", contrasts, covariance, contrasts), 1e-300))
     quantile = np.quantile(_largest_deviations(kept, contrasts, error, one_sided=one_sided), level)
-    # The tail beyond which the largest deviation falls with probability 1 - level, never that of one contrast alone.
+    # The tail beyond which the largest deviation falls with probability 1 - level, at most that of a single contrast.
     tail = min(float(norm.sf(quantile)), (1.0 - level) / (1 if one_sided else 2))
     share = contrasts**2 * np.maximum(np.diag(covariance), 1e-100)
     freedom = share.sum(1) ** 2 / (share**2 / (clusters - 1)).sum(1)
@@ -94,7 +94,7 @@ def simultaneous_contrasts(
 def _largest_deviations(kept: Floats, contrasts: Floats, error: Floats, *, one_sided: bool) -> Floats:
     centred = kept - kept.mean(axis=0)
     largest = np.full(len(kept), -np.inf)
-    # In slices, since all pairs of a hundred groups by thousands of samples would not fit in memory.
+    # In slices: all pairs of a hundred groups by thousands of replicates would not fit in memory.
     for start in range(0, len(contrasts), 256):
         part = slice(start, start + 256)
         apart = centred @ contrasts[part].T / error[part]

@@ -163,17 +163,17 @@ def _sources(contrast: Contrast) -> _Sources:
         if count < 2:
             continue
         mean, left = part.deltas.mean(0), whole - part.weights
-        # A sentence pulls the ratio towards itself by its share of the weight: without it, it lies so much further off.
+        # Leave-one-out deviations: dividing by the weight that is left undoes a sentence's own pull on the ratio.
         reach = np.divide(part.factor, left, out=np.zeros(count), where=left > 0)
         squares = ((mean - of_seeds.mean() * part.weights) * reach) ** 2 * (count - 1) / count
         sentences += squares.sum()
         fourth += _spread_of_sum(squares)
         if seeds > 1:
-            # What a seed adds to every token is more on a sentence of more tokens.
+            # The effect of a seed on every token grows with the tokens of a sentence.
             rest = part.deltas - mean - np.outer(of_seeds - of_seeds.mean(), part.weights)
             of_both = (rest * reach) ** 2 * (count - 1) / count
             both += of_both.sum() / (seeds * (seeds - 1))
-    # Satterthwaite's degrees of freedom of a variance V that itself has the variance F: 2 V^2 / F.
+    # Satterthwaite's degrees of freedom of an estimated variance V, itself of variance F: 2 V^2 / F.
     freedom = 2 * sentences**2 / fourth if fourth > 0 else math.inf
     return _Sources(values=values, sentences=float(sentences), freedom=float(freedom), both=float(both))
 

@@ -13,7 +13,7 @@ from audits.statistics.binomial import upper_limit
 Floats = NDArray[np.float64]
 
 MOST_EPSILON = 1e4
-"""Beyond this no number is sought."""
+"""Largest value that a search returns."""
 LEAST_MU = 1e-6
 
 
@@ -27,7 +27,7 @@ def epsilon_of_rates(fpr: ArrayLike, fnr: ArrayLike, delta: float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         one = np.log(np.maximum(1 - fnr - delta, 0)) - np.log(fpr)
         other = np.log(np.maximum(1 - fpr - delta, 0)) - np.log(fnr)
-    # Two logarithms of 0 make NaN, a condition that says nothing; the other one still does.
+    # NaN (from two logarithms of 0) is a condition that says nothing; fmax takes the other one.
     return np.asarray(np.maximum(0.0, np.fmax(one, other)))
 
 
@@ -41,7 +41,7 @@ def mu_of_rates(fpr: ArrayLike, fnr: ArrayLike) -> Floats:
     fpr, fnr = np.asarray(fpr, dtype=np.float64), np.asarray(fnr, dtype=np.float64)
     with np.errstate(invalid="ignore"):
         found = ndtri(1 - fpr) - ndtri(fnr)
-    # A test that never calls anybody is infinity less infinity: it proves nothing.
+    # A test that never calls anybody gives inf - inf, and proves nothing.
     return np.asarray(np.maximum(0.0, np.nan_to_num(found, nan=0.0)))
 
 
@@ -67,9 +67,9 @@ def gdp_delta(epsilon: ArrayLike, mu: float) -> Floats:
     from scipy.special import log_ndtr
 
     epsilon = np.asarray(epsilon, dtype=np.float64)
-    # In logarithms, since e^epsilon alone overflows from 710 on.
+    # In logarithms, since e^epsilon overflows from 710 on.
     first, second = log_ndtr(-epsilon / mu + mu / 2), epsilon + log_ndtr(-epsilon / mu - mu / 2)
-    # exp(a) - exp(b) = exp(a) (1 - exp(b - a)); b never exceeds a but for rounding.
+    # exp(a) - exp(b) = exp(a) (1 - exp(b - a)); b exceeds a by rounding only.
     return np.asarray(np.exp(first) * -np.expm1(np.minimum(0.0, second - first)))
 
 
@@ -118,7 +118,7 @@ def most_hits(fpr: ArrayLike, epsilon: float, delta: float) -> Floats:
     """
     fpr = np.asarray(fpr, dtype=np.float64)
     with np.errstate(over="ignore"):
-        # Infinity times a rate of 0 would be NaN.
+        # Capped, since inf * 0 is NaN.
         low = np.exp(min(epsilon, 700.0)) * fpr + delta
         high = 1 - np.exp(-epsilon) * (1 - delta - fpr)
     return np.asarray(np.clip(np.minimum(low, high), 0.0, 1.0))

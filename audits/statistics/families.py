@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 Family = Literal["pairs", "others", "reference"]
-"""All pairs of groups, each group and all others together, or each group and one group of reference."""
+"""All pairs of groups, each group against all others together, or each group against a reference group."""
 _GRID = np.linspace(-9.0, 9.0, 1801)
 
 
@@ -48,7 +48,7 @@ def _count(family: Family, groups: int, one_sided: bool) -> int:
         return groups * (groups - 1) // (1 if one_sided else 2)
     if family == "reference":
         return groups - 1
-    # Of two groups, one against the other is the other against the one, turned round.
+    # With two groups the second comparison is the first one with its sign reversed.
     return 1 if groups == 2 and not one_sided else groups
 
 
@@ -59,7 +59,7 @@ def _range_chance(groups: int, tail: float) -> float:
     reach = float(np.sqrt(2) * norm.isf(tail))
     if groups == 2:
         return min(1.0, 2 * tail)
-    # All others lie above the lowest at x by no more than the range; its complement, without cancellation.
+    # P(range <= reach), given the lowest at x, through its complement, which loses no digits.
     inside = norm.cdf(_GRID + reach) - norm.cdf(_GRID)
     within = norm.sf(_GRID)
     lost = within ** (groups - 1) - inside ** (groups - 1)

@@ -71,7 +71,7 @@ class GroupSpread:
 
     def _apart(self, plus: Places, minus: Places, tail: Floats) -> tuple[Floats, Floats, Floats]:
         """Return differences with the distances of their lower and upper ends."""
-        # What t.isf calls in the end; it takes thirty times as long to get there.
+        # t.isf ends up in stdtrit, thirty times slower.
         from scipy.special import stdtrit
 
         rates, shared = self.rates, self.correlation[plus, minus]
@@ -226,7 +226,7 @@ def _scaled_gap(
     """Return a difference of logarithms by Welch's t, with standard errors from the delta method."""
     from scipy.stats import t
 
-    # The value is the gap as defined; only a spread, which divides by it, needs the half error.
+    # The value is the gap as defined; only the variance, which divides by errors, needs the half error.
     points = on_scale(sums.totals(), column, kind, smooth=0.5 if kind == "log_odds" else 0.0)[0]
     totals = sums.totals()
     errors, hits, sizes = totals.errors[0, :, column], totals.hits[0, :, column], totals.sizes[0]
@@ -238,11 +238,11 @@ def _scaled_gap(
     both = list(pair)
     freedom = variance[both].sum() ** 2 / (variance[both] ** 2 / found.rates.freedom[both]).sum()
     shared = found.correlation[pair] * np.sqrt(variance[both].prod())
-    # Speakers in both groups never make a gap surer than the surer of the two rates would on its own.
+    # Shared speakers must not make the gap more certain than the more certain of the two rates.
     spread = np.sqrt(max(float(variance[both].sum() - 2 * shared), float(variance[both].min()) * 1e-6))
     half = float(t.isf(tail, freedom)) * spread
     value = float(points[pair[0]] - points[pair[1]])
-    # No further than the data can tell: rates between half an error and every word wrong, and odds of these.
+    # Widen no further than the data allow: rates from half an error to the highest possible, and the odds of these.
     most = np.log(found.rates.top[both] * sizes[both] + 0.5) - np.log(0.5)
     widest = float(most.sum()) * (2 if kind == "log_odds" else 1)
     return value, max(value - half, min(value, -widest)), min(value + half, max(value, widest))
@@ -252,7 +252,7 @@ def unscaled(kind: Kind, ends: Ends) -> Ends:
     """Return a gap of `gap_between` in the terms of its kind: a ratio, a relative or an absolute difference."""
     if kind in ("absolute", "log_odds"):
         return ends
-    # Ends of groups that hardly err may lie beyond any float, and reports hold finite numbers.
+    # Ratios of groups that hardly err can overflow, and reports hold finite numbers only.
     value, low, high = (float(np.exp(np.clip(end, -50.0, 50.0))) for end in ends)
     shift = 1.0 if kind == "relative" else 0.0
     return value - shift, low - shift, high - shift
@@ -337,7 +337,7 @@ def clearest(
     among = _contrasts(count, family, reference)
     rows, columns = (np.array(side) for side in zip(*among, strict=True))
     low, high = np.log(LEAST_TAIL), np.log(0.5)
-    # The least tail at which one of the differences is clear; at one half each interval is its point.
+    # Narrow in on the least tail at which a difference is significant; at one half each interval is a point.
     for _ in range(ROUNDS):
         tails = np.linspace(low, high, PARTS + 1)
         clear = (found.clear(rows, columns, np.exp(tails[1:-1]), one_sided=one_sided) > 0).any(axis=1)

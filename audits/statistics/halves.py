@@ -78,7 +78,7 @@ class Halved:
         if not share:
             return self.value - wide * error, self.value + wide * error
         if error**2 > variance:
-            # Less than one trial.
+            # The error of less than one trial, for which Wilson's interval has no n.
             return max(0.0, self.value - wide * error), min(1.0, self.value + wide * error)
         # Wilson's z^2 / n with n = v (1 - v) / error^2.
         part = (wide * error) ** 2 / variance

@@ -73,7 +73,7 @@ def generalised_entropy(benefits: Floats, groups: Whole, weights: Floats, *, alp
     total = _entropy(ratio(weights @ lifted, people), mean, alpha)
     own = _entropy(ratio(_grouped(weights, groups, lifted), counts), means, alpha)
     between = _entropy(_sum(shares * _moments(np.nan_to_num(means), alpha)), mean, alpha)
-    # A group without a speaker in the sample, or without any benefit, has no index and no weight.
+    # A group without speakers in the sample, or without any benefit, has no index and gets no weight.
     return Split(total=total, between=between, within=np.where(mean > 0, _sum(shares * scale**alpha * own), np.nan))
 
 
@@ -187,7 +187,7 @@ def differential_fairness(
     pairs = np.array([np.eye(count)[g] - np.eye(count)[h] for g, h in combinations(range(count), 2)])
     # Points list all groups for right, then all for wrong; no contrast crosses the two.
     contrasts = np.kron(np.eye(2), pairs)
-    # All the contrasts turned the way in which they are positive.
+    # Orient every contrast so that its value is positive.
     contrasts *= np.where(contrasts @ points < 0, -1.0, 1.0)[:, None]
     floor = _unseen_variance(right, wrong, points, clusters)
     found = simultaneous_contrasts(points, drawn, contrasts, np.tile(clusters, 2), level=level, floor=floor)
@@ -260,12 +260,12 @@ def _entropy(moment: Floats, mean: Floats, alpha: float) -> Floats:
             index = moment / mean - np.log(mean)
         else:
             index = (moment / mean**alpha - 1) / (alpha * (alpha - 1))
-    # Equal benefits come out a rounding error below 0.
+    # Rounding may take the index of equal benefits below 0.
     return np.where(mean > 0, np.maximum(index, 0.0), np.nan)
 
 
 def _lift(benefits: Floats, epsilon: float) -> Floats:
-    # Zeros are dealt with apart from epsilon = 1 on, where this would be infinite.
+    # Zeros are handled separately from epsilon = 1 on, where this would be infinite.
     safe = np.where(benefits > 0, benefits, 1.0)
     return np.where(benefits > 0, np.log(safe) if epsilon == 1 else safe ** (1 - epsilon), 0.0)
 

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 MOST = 1000
-"""Units, or blocks of them, that are left out in turn at most."""
+"""Most units that are left out one by one; more are left out in blocks."""
 
 
 def left_out(units: int) -> Floats:

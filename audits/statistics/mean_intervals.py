@@ -14,16 +14,16 @@ Floats = NDArray[np.float64]
 
 STUDENT_SKEW = "Student t widened for skew"
 ALIKE = 1e-12
-"""Spread, as a share of the largest number, below which numbers are alike and differ by rounding."""
+"""Relative spread below which numbers count as equal up to rounding."""
 MOST_STRETCHED = 5.0
-"""How far above the mean an end may lie, in multiples of Student's distance: of few numbers exponentials explode."""
+"""Most that an upper end may exceed the mean, in multiples of Student's: with few numbers exponentials explode."""
 _LARGE = 1e290
 HEAVY = 2.0
-"""By what degrees of freedom are divided for a claim: with a kurtosis of 5 a variance has half as many."""
+"""Divisor of the degrees of freedom of a claim: with a kurtosis of 5 a variance has half as many."""
 SLIGHT = 0.1
 """Share of the mean denominator below which the ratio of a pair is not looked at by itself."""
 CAREFUL = 1.5
-"""By what the skew of the sample is multiplied for a claim: that of few numbers is too low."""
+"""Factor on the skewness of the sample for a claim, since that of few numbers is too low."""
 
 
 def mean_interval(
@@ -126,7 +126,7 @@ def ratio_interval(above: Floats, below: Floats, *, level: float = 0.95) -> tupl
     value, n = float(above.sum() / below.sum()), len(above)
     parts = above / below.mean()
     apart = parts - value * below / below.mean()
-    # What is left of rounding where the ratio is the same in all pairs is no spread.
+    # Where the ratio is the same in all pairs, what remains is rounding error and no spread.
     if np.abs(apart).max() <= ALIKE * np.abs(parts).max():
         return None
     found = mean_interval(value + apart, level=level, positive=True)
@@ -176,7 +176,7 @@ def _moments(values: Floats) -> tuple[float, float, float]:
 def _outer(mean: float, error: float, skew: float, quantile: float) -> tuple[float, float]:
     """Return the outer ends of Student's interval and of Hall's transformation; `skew` is skewness over sqrt(n)."""
     below, above = quantile, quantile
-    # Beyond this the transformation turns back; there it stretches the longer side threefold.
+    # Beyond this point the transformation is no longer monotone; at it, the longer side is three times as long.
     skew = max(-1 / quantile, min(skew, 1 / quantile)) if quantile > 0 else skew
     if abs(skew) > 1e-9:
         turned = [3 / skew * (float(np.cbrt(1 + skew * (q - skew / 6))) - 1) for q in (quantile, -quantile)]

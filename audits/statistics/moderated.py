@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 FEWEST = 3
-"""Variances below which nothing is learnt of how they are spread."""
+"""Number of variances below which their prior cannot be estimated."""
 LEAST = 1e-8
-"""Share of the median that a variance counts as at least, so that one of 0 has a logarithm."""
+"""Floor of a variance as a share of their median, so that a variance of 0 has a logarithm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,7 +75,7 @@ def squeeze(variances: Floats, df: float | Floats, *, caution: float = 0.0, most
         mean = float(given.mean()) if len(given) else 0.0
         return Moderated(variances=given, freedom=own.copy(), prior_variance=mean, prior_df=0.0)
     prior_variance, prior_df = _prior(given, own, caution)
-    # An infinite prior has all the weight.
+    # A prior with infinite degrees of freedom takes all the weight.
     weight = own / (prior_df + own)
     most = max(float(own.sum()) if most is None else most, float(own.max()))
     return Moderated(

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 MaybeEnds = tuple[float, float | None, float | None]
-"""A value with the ends of its interval, None where it has none."""
+"""A value and the ends of its interval, None if it has none."""
 
 
 def adjust(p_values: Sequence[float], method: Literal["holm", "bh"]) -> list[float]:

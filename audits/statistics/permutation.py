@@ -13,15 +13,15 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 BLOCK = 250
 MOST = 20_000
-"""Permutations that are made at most without being asked for, where as many can reject."""
+"""Most permutations made without being asked for, where that many can reject."""
 MOST_NEEDED = 200_000
-"""Permutations that are made at most without being asked for, where fewer cannot reject: some seconds a comparison."""
+"""Most permutations made without being asked for, where fewer cannot reject; some seconds a comparison."""
 MOST_ASKED = 100_000
-"""Permutations and bootstrap samples that options take at most: advice never goes beyond."""
+"""Most permutations and bootstrap samples that options accept, and so the most that messages advise."""
 OUT_OF_REACH = "level-out-of-reach"
-"""Id of the warning that nothing can be found at so high a level."""
+"""Id of the warning that no test can reject at so high a level."""
 FEW_RESAMPLES = "few-resamples"
-"""Id of the warning that the ends of intervals rest on one bootstrap sample or none."""
+"""Id of the warning that the ends of intervals are set by one bootstrap sample or none."""
 
 
 def permuted_group_sums(sums: Floats, present: Bools, repeats: int, rng: np.random.Generator) -> Iterator[Floats]:
@@ -94,7 +94,7 @@ def monte_carlo_p(observed: float, permuted: Floats, *, level: float = 0.95) -> 
     """
     from audits.statistics.binomial import clopper_pearson
 
-    # Ties that differ only by rounding count as ties.
+    # Values that differ by rounding error only count as ties.
     exceeding = int(np.sum(permuted >= observed - 1e-12 * max(1.0, abs(observed))))
     low, high = clopper_pearson(exceeding, permuted.size, level=level)
     p = (1 + exceeding) / (1 + permuted.size)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 FURTHEST = 12.0
-"""Log ratio between the two ends of a column beyond which its coefficient is taken to run away."""
+"""Log ratio between the ends of a column beyond which its coefficient counts as divergent."""
 _DEPENDENT = 1e-9
 _BLOCK = 4096
-"""Clusters whose matrices of p by p are held at once."""
+"""Clusters processed at once, each with a matrix of p by p."""
 _ALIKE = 1e-9
-"""Share of the model's own variance below which clusters are taken not to differ at all."""
+"""Share of the model's own variance below which clusters count as equal."""
 _STEPS = 100
 
 
@@ -259,7 +259,7 @@ def _solved(errors: Floats, sizes: Floats, basis: Floats) -> Floats:
             break
         gain = float(gradient @ step)
         if gain <= 1e-18 * max(errors.sum(), 1.0):
-            # The last step is taken in full: near the top it only sharpens.
+            # The last Newton step is taken in full: close to the maximum it only refines.
             return found + step
         size = 1.0
         while (reached := height(found + size * step)) < best - 1e-9 * abs(best) and size > 1e-9:

@@ -12,9 +12,9 @@ from audits.statistics.poisson_gee import Floats, PoissonFit, without_each
 
 Ends = tuple[float, float, float]
 CLEAR = 0.1
-"""Share of a squared log ratio that must lie beyond its standard errors for a share of it to be told."""
+"""Share of its square by which a log ratio must exceed its t standard errors for a share of it to be reported."""
 _MOST_PRODUCTS = 1500
-"""Coefficients times columns up to which what clusters share is counted pair by pair."""
+"""Coefficients times columns up to which the terms shared by clusters are computed pair by pair."""
 
 
 def freedom(fit: PoissonFit, contrasts: Floats) -> float:

@@ -1,7 +1,7 @@
 """Shrinkage of the error rates of small groups towards the pooled rate (Gamma-Poisson empirical Bayes).
 
 A rate from a few hundred words is mostly noise. Empirical Bayes draws it towards the rate of everybody, the more
-so the fewer words there are and the more alike the groups are; how alike they are is learnt from the groups.
+so the fewer words there are and the more alike the groups are; how alike is estimated from the groups.
 """
 
 from dataclasses import dataclass
@@ -37,33 +37,13 @@ class Shrunken:
 
 
 def shrink_rates(errors: Floats, sizes: Floats, *, level: float = 0.95) -> Shrunken:
-    """Return the Gamma-Poisson empirical Bayes rates of groups, (E_g + k m) / (N_g + k).
+    """Return the Gamma-Poisson empirical Bayes rates of groups, (E_g + k_g m) / (N_g + k_g).
 
-    For group g with E_g errors in N_g words and rate e_g: m is the pooled rate, and k_g = d_g m / tau^2 (Clayton and
-    Kaldor 1987 for d = 1). The design effect d_g says how many times more a rate varies than if every word went wrong
-    on its own. Of a group it is
+    For group g with E_g errors in N_g words, m is the pooled rate, and k_g = d_g m / tau^2 (Clayton and Kaldor 1987 for
+    d = 1), at most as many words as all groups have together. d_g is the design effect (`_groups`), tau^2 the variance
+    between groups (`_variance_between`); `_limits` has the interval.
 
-        sum_s (E_sg - e_g N_sg)^2 / E_g (1 - sum_s N_sg^2 / N_g^2),
-
-    and d is the sum of the numerators over that of the denominators, over groups of two speakers or more, at least 1;
-    the bracket makes up for e_g being fitted. d_g is the group's own where that is larger than d, else d: a group whose
-    speakers are more unlike than those of others keeps its noise, and one that looks even by chance gets none less.
-    With the sampling variance d_g m / N_g the variance between groups is by moments (DerSimonian and Laird 1986,
-    weights N_g, N of them in all)
-
-        tau^2 = max(0, (sum_g N_g (e_g - m)^2 - m sum_g d_g (1 - N_g / N)) / (N - sum_g N_g^2 / N)),
-
-    in which d_g is the group's own also where it is smaller.
-
-    k_g is at most N: no group is pooled onto more than all that was heard. With k known the variance of a rate would be
-    that of a Gamma distribution, d e / (N_g + k); since k and m are estimated, that covers far too seldom with few
-    groups. So it is averaged over a flat prior of tau (Gelman 2006), with m fitted anew for each tau and the spread of
-    the means added. The interval is Student's with the ends of `Spread.ends`. Its degrees of freedom are the group's
-    own where its design effect is (those of `unit_moves.variance`, and no fewer than its rate has at the least), else
-    as many as the groups together have by how alike their design effects are (Smyth 2004). A group without an error has
-    the low end 0, as nothing speaks against that rate.
-
-    What this ignores: that one speaker may be in several groups, and that the groups may have come in an order or from
+    Not accounted for: that a speaker may be in several groups, and that the groups may have an order or come from
     different populations. With fewer than about ten groups that differ much the raw rates are as good.
 
     Parameters
@@ -81,8 +61,8 @@ def shrink_rates(errors: Floats, sizes: Floats, *, level: float = 0.95) -> Shrun
     Raises
     ------
     ValueError
-        For a group without words, or where no group of two speakers or more has an error: how alike the errors of
-        a speaker are cannot be told then.
+        For a group without words, or where no group of two speakers or more has an error: then nothing says how alike
+        the errors of one speaker are.
 
     Examples
     --------
@@ -94,8 +74,6 @@ def shrink_rates(errors: Floats, sizes: Floats, *, level: float = 0.95) -> Shrun
     >>> found.prior_mean, found.prior_words.tolist(), np.round(found.value, 3).tolist()
     (0.21, [100.0, 100.0], [0.2, 0.216])
     """
-    from scipy.special import stdtrit
-
     if np.any(sizes.sum(axis=0) <= 0) or not sizes.size:
         raise ValueError("a group has no words: leave it out")
     if not errors.any():
@@ -105,10 +83,7 @@ def shrink_rates(errors: Floats, sizes: Floats, *, level: float = 0.95) -> Shrun
     most = groups.sizes.sum() if len(groups.rates) > 1 else 0.0
     words = np.minimum(groups.effects * groups.mean / tau2, most) if tau2 > 0 else np.full(len(groups.rates), most)
     value = (groups.errors + words * groups.mean) / (groups.sizes + words)
-    reach = -stdtrit(np.maximum(groups.freedom, 1.0), (1.0 - level) / 2) * np.sqrt(_variance(value, groups))
-    # What any speaker reached is possible for all.
-    low, high = ends_within(value, reach, np.full(len(value), highest(errors, sizes).max()))
-    low = np.where(groups.errors > 0, low, 0.0)
+    low, high = _limits(value, groups, highest(errors, sizes).max(), level)
     return Shrunken(
         value=value,
         low=low,
@@ -135,6 +110,20 @@ class _Groups(NamedTuple):
 
 
 def _groups(errors: Floats, sizes: Floats) -> _Groups:
+    """Sum up the groups, and estimate how many times more a rate varies than if every word went wrong on its own.
+
+    For group g with rate e_g and speakers s that design effect is
+
+        sum_s (E_sg - e_g N_sg)^2 / E_g (1 - sum_s N_sg^2 / N_g^2);
+
+    the bracket makes up for e_g being fitted. The common d is the sum of the numerators over that of the denominators,
+    over groups of two speakers or more, at least 1. d_g is the group's own where that is larger, else d: a group whose
+    speakers are more unlike than those of others keeps its noise, and one that looks even by chance loses none.
+
+    Degrees of freedom are the group's own where its design effect is (those of `unit_moves.variance`, and no fewer than
+    its rate has at the least), else as many as the groups have together by how alike their design effects are (Smyth
+    2004).
+    """
     wrong, words = errors.sum(axis=0), sizes.sum(axis=0)
     speakers = (sizes > 0).sum(axis=0)
     rates, several = wrong / words, speakers > 1
@@ -151,9 +140,9 @@ def _groups(errors: Floats, sizes: Floats) -> _Groups:
         alone = apart[own] / expected[own]
         freedom = np.array([_freedom(errors[:, at], sizes[:, at]) for at in own])
         drawn = squeeze(alone, freedom)
-        # A group of one speaker, or without an error, has nothing of its own.
+        # A group with one speaker, or without an error, uses the common degrees of freedom.
         left[:] = np.clip(drawn.prior_df, 1.0, left)
-        # No fewer than the group's rate has at the least.
+        # At least as many as the interval of the group's own rate would use.
         floor = np.minimum(speakers[own] - 1.0, LEAST_FREEDOM)
         left[own] = np.where(alone > common, np.maximum(freedom, floor), drawn.freedom)
         effects[own] = np.maximum(alone, common)
@@ -175,6 +164,14 @@ def _freedom(errors: Floats, sizes: Floats) -> float:
 
 
 def _variance_between(groups: _Groups) -> float:
+    """Return the variance of the true rates between groups by moments (DerSimonian and Laird 1986).
+
+    With weights N_g, N of them in all, and the sampling variance d_g m / N_g it is
+
+        tau^2 = max(0, (sum_g N_g (e_g - m)^2 - m sum_g d_g (1 - N_g / N)) / (N - sum_g N_g^2 / N)),
+
+    in which d_g is the group's own also where it is smaller than the common one.
+    """
     words = groups.sizes.sum()
     apart = (groups.sizes * (groups.rates - groups.mean) ** 2).sum()
     chance = groups.mean * (groups.alone * (1 - groups.sizes / words)).sum()
@@ -182,13 +179,30 @@ def _variance_between(groups: _Groups) -> float:
     return max(0.0, float(apart - chance)) / float(room) if len(groups.rates) > 1 else 0.0
 
 
+def _limits(value: Floats, groups: _Groups, top: float, level: float) -> tuple[Floats, Floats]:
+    """Return Student's limits with the ends of `Spread.ends`; `top`, what any speaker reached, is possible for all.
+
+    A group without an error has the low end 0, as nothing speaks against that rate.
+    """
+    from scipy.special import stdtrit
+
+    reach = -stdtrit(np.maximum(groups.freedom, 1.0), (1.0 - level) / 2) * np.sqrt(_variance(value, groups))
+    low, high = ends_within(value, reach, np.full(len(value), top))
+    return np.where(groups.errors > 0, low, 0.0), high
+
+
 def _variance(value: Floats, groups: _Groups) -> Floats:
-    """Return the expected squared distance of the true rates from `value`, averaged over tau."""
+    """Return the expected squared distance of the true rates from `value`, averaged over tau.
+
+    With k known it would be that of a Gamma distribution, d e / (N_g + k). Since k and m are estimated, such intervals
+    cover far too seldom with few groups. So it is averaged over a flat prior of tau (Gelman 2006), with m fitted anew
+    for each tau and the spread of the means added.
+    """
     sampling = groups.effects * groups.mean / groups.sizes
     if len(value) == 1:
         return sampling
     least, most = np.sqrt(sampling.min()), max(np.sqrt(sampling.max()), np.abs(groups.rates - groups.mean).max())
-    # From spreads that are lost in the noise to ones beyond all that was seen.
+    # From spreads far below the noise to spreads far above all that was observed.
     tau = np.geomspace(1e-3 * least, 10 * most, STEPS)[:, None]
     weight = 1 / (tau**2 + sampling)
     total = weight.sum(axis=1, keepdims=True)
@@ -199,7 +213,7 @@ def _variance(value: Floats, groups: _Groups) -> Floats:
     chance /= chance.sum()
     drawn = sampling * weight
     centre = (1 - drawn) * groups.rates + drawn * mean
-    # The Gamma variance as if m were known, and what fitting m adds.
+    # The Gamma variance given m, plus the variance of the fitted m.
     spread = centre * (1 - drawn) * groups.effects / groups.sizes + drawn**2 / total
     return np.asarray((chance * (spread + (centre - value) ** 2)).sum(axis=0), dtype=np.float64)
 

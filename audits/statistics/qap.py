@@ -20,15 +20,15 @@ Bools = NDArray[np.bool_]
 Statistic = Literal["difference", "spearman", "slope"]
 
 FEWEST = 4
-"""Languages below which there is no test."""
+"""Least number of languages for a test."""
 ENUMERATED = 8
-"""Languages up to which all their orders are gone through, 40,320 of eight."""
+"""Languages up to which all orders are enumerated: 40,320 for eight."""
 BLOCK_CELLS = 2**20
 """Cells of permuted covariates held at once, 8 MB."""
 TIE = 1e-9
-"""Difference of two correlations that rounding alone may make."""
+"""Difference of two correlations that counts as rounding error."""
 COLLINEAR = 1e-10
-"""Share of the covariate's variance that others must leave."""
+"""Least share of the covariate's variance that the others must leave unexplained."""
 
 
 class Undefined(ValueError):

@@ -12,7 +12,7 @@ from audits.statistics.permutation import monte_carlo_p
 
 Floats = NDArray[np.float64]
 EXACT_UP_TO = 8
-"""Units up to which all orders are gone through instead of random ones."""
+"""Units up to which all orders are enumerated instead of sampled."""
 _TIE = 1e-12
 
 

@@ -17,7 +17,7 @@ DELONG = "DeLong, logit scale, Student t"
 NEWCOMBE = "or Newcombe where wider"
 TIED = "Clopper-Pearson over disjoint pairs that tie"
 FEW = 10
-"""Points of the smaller side on the wrong side, on average, under which an area's interval is widened."""
+"""Misranked points of the smaller side, on average, below which an area's interval is widened."""
 DISJOINT = "Clopper-Pearson over disjoint pairs"
 DKW = "Dvoretzky-Kiefer-Wolfowitz bands"
 

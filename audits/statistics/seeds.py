@@ -18,6 +18,6 @@ def generator(seed: int, *purpose: str) -> np.random.Generator:
     >>> bool(a == b)
     True
     """
-    # Joined by a separator: the purposes ("a", "b") and ("ab",) are two streams.
+    # With a separator, so that the purposes ("a", "b") and ("ab",) get different streams.
     digest = hashlib.sha256("\x1f".join(purpose).encode()).digest()
     return np.random.default_rng([seed % 2**63, int.from_bytes(digest[:8], "little")])

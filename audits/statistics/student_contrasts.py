@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 DRAWS = 4000
 FEWEST_BEYOND = 50
-"""Draws that have to lie beyond a quantile for it to be used; Bonferroni's bound serves where fewer do."""
+"""Least number of draws beyond a quantile for it to be used; with fewer, Bonferroni's bound is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def _largest(covariance: Floats, freedom: Floats, contrasts: Floats, left: Float
     drawn = rng.standard_normal((DRAWS, groups)) * np.sqrt(np.maximum(size, 0.0)) @ turned.T
     spread = np.sqrt(rng.chisquare(freedom, (DRAWS, groups)) / freedom)
     largest = np.zeros(DRAWS)
-    # In slices, since all pairs of a hundred groups by thousands of draws would not fit in memory.
+    # In slices: all pairs of a hundred groups by thousands of draws would not fit in memory.
     for start in range(0, len(contrasts), 256):
         rows = contrasts[start : start + 256]
         # c'SVSc with S the drawn spreads; without covariances it is a plain sum.

@@ -14,7 +14,7 @@ from audits.statistics.epsilon_bounds import epsilon_of_rates, error_rates, gdp_
 from audits.statistics.roc import Bools, Call, Floats, Roc, call, roc
 
 CANDIDATES = 100
-"""Thresholds that are tried: more of them cost error, or follow the noise of the half that chooses."""
+"""Thresholds tried: more would cost error, or fit the noise of the half that chooses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def candidates(curve: Roc, most: int = CANDIDATES) -> NDArray[np.int64]:
     points = int(called[-1])
     few = np.unique(np.geomspace(1, max(1.0, points / 2), max(1, most // 2)).round().astype(np.int64))
     ranks = np.unique(np.concatenate((few, points - few)))
-    # Where ties span a rank, the stricter threshold is taken.
+    # If ties span the rank, take the stricter threshold.
     indices = np.searchsorted(called, ranks, side="right") - 1
     return np.unique(indices[indices > 0]).astype(np.int64)
 

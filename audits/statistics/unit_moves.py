@@ -109,7 +109,7 @@ def change_of_rate(apart: Floats, sizes: Floats) -> tuple[float, Side]:
     total = float(sizes.sum())
     value = float(apart.sum()) / total
     moved = (apart - value * sizes) / total
-    # What is left where all units have the same rate is rounding.
+    # If all units have the same rate, what remains is rounding error.
     moved[np.abs(moved) * total <= 1e-9 * np.maximum(sizes, 1.0)] = 0.0
     return value, Side(moved, sizes / total, int((apart != 0).sum()))
 

@@ -18,7 +18,7 @@ import numpy as np
 from audits.core.context import Draft
 from audits.core.records import Estimate
 from audits.interference import Options
-from audits.interference.convergence import Baseline
+from audits.interference.convergence import Baselines
 from audits.interference.estimates import add_relations, estimates
 from audits.interference.findings import find_relation, findings
 from audits.interference.language_tables import Downstream, Similarity
@@ -49,7 +49,7 @@ class Drawn:
     """Losses, true cells (target, source), and the true standard deviation of a cell over trainings."""
 
     losses: Losses
-    baselines: Mapping[str, Baseline]
+    baselines: Mapping[str, Baselines]
     truth: Floats
     seed_sd: float
     columns: Mapping[str, Mapping[str, str]]
@@ -87,7 +87,7 @@ def draw(case: Case, rng: np.random.Generator) -> Drawn:
                 sums = (tokens + noise) * group.sizes
                 cells[tuple(sorted(chosen)), seed, code] = Cell(sums=sums, weights=group.sizes, factor=1.0)
         counted = Cell(sums=(BASE + 2 + rates()) * group.sizes, weights=group.sizes, factor=1.0)
-        baselines[code] = Baseline(unigram=counted, bigram=counted)
+        baselines[code] = {"unigram": counted, "bigram": counted}
     losses = Losses(languages=tuple(CODES), cells=cells, curves={}, diverged=frozenset())
     columns = {"script": dict(zip(CODES, scripts, strict=True)), "family": dict(zip(CODES, families, strict=True))}
     return Drawn(

@@ -214,6 +214,9 @@ miscounted("kinds_beyond_words", ("More words are wrong or missing than there ar
            every(errors=6, substitutions=6, deletions=0, insertions=0))  # fmt: skip
 miscounted("kinds_not_all", ("not all of substitutions, deletions, insertions", "Give all three or none"),
            every(substitutions=1, deletions=1))  # fmt: skip
+miscounted("system_counted_twice", ("errors and errors_prediction would count", "errors_NAME"), lambda rows: [
+    row.update(errors_prediction=row["errors"]) for row in rows
+] and None)  # fmt: skip
 miscounted("errors_alone", ("no column words", "wrong.csv"), drop("words"))
 miscounted("words_alone", ("no column errors", "wrong.csv"), drop("errors"))
 miscounted("counts_of_characters", ("say nothing about characters", "--metric"), lambda rows: None, "--metric", "cer")

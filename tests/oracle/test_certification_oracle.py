@@ -165,7 +165,7 @@ def test_unanimous_votes_reach_the_ceiling_and_no_further(n: int, expected: floa
     votes = np.array([0, n, 0])
     for kind in KINDS:
         limits = vote_limits(votes, Interval(kind, 1), 0.001)
-        assert UNIT.radius(limits.low, limits.high) <= ceiling(UNIT, n, 0.001) + 1e-12
+        assert UNIT.radius(*limits) <= ceiling(UNIT, n, 0.001) + 1e-12
 
 
 @given(low=st.floats(0.5, 1 - 1e-12), sigma=st.floats(0.01, 10))
@@ -194,8 +194,8 @@ def failures(shares: Floats, votes: Counts, top: int, limits: list[Limits]) -> t
     """
     logs = gammaln(votes.sum(1) + 1) - gammaln(votes + 1).sum(1) + xlogy(votes, shares[:, None, :]).sum(2)
     own, rival = shares[:, top, None], np.delete(shares, top, 1).max(1)[:, None]
-    low, high = np.array([one.low for one in limits]), np.array([one.high for one in limits])
-    radii = np.array([gaussian_radius(one.low, one.high, 1.0) for one in limits])
+    low, high = np.array(limits).T
+    radii = np.array([gaussian_radius(*one, 1.0) for one in limits])
     true = np.array([gaussian_radius(a, b, 1.0) for a, b in zip(own.ravel(), rival.ravel(), strict=True)])[:, None]
     missed = (low > own + 1e-12) | (high < rival - 1e-12)
     false = (radii >= 0) & (radii > true + 1e-9)
@@ -258,7 +258,7 @@ def test_vote_limits_hold_where_those_of_a_named_rival_do_not(kind: Any, top: in
 def named(votes: Counts, top: int, rival: int, share: float) -> Limits:
     """Limit one rival that was named before the votes were known, as if no other could be the strongest."""
     low = float(lower_limit(votes[top], int(votes.sum()), share))
-    return Limits(low, min(float(clopper_pearson_upper(votes[rival], int(votes.sum()), share)), 1 - low))
+    return low, min(float(clopper_pearson_upper(votes[rival], int(votes.sum()), share)), 1 - low)
 
 
 def test_the_limit_of_a_rival_named_beforehand_is_no_certificate() -> None:
@@ -270,16 +270,16 @@ def test_the_limit_of_a_rival_named_beforehand_is_no_certificate() -> None:
 
 def test_two_classes_share_alpha_by_halves_however_many_there_are() -> None:
     votes, alpha = np.array([120, 30, 700, 100, 50]), 0.001
-    limits = vote_limits(votes, Interval("two-class", 2), alpha)
-    assert limits.low == pytest.approx(beta.ppf(alpha / 2, 700, 301), rel=1e-10)
-    assert limits.high == pytest.approx(beta.isf(alpha / 2, 121, 880), rel=1e-10)
+    low, high = vote_limits(votes, Interval("two-class", 2), alpha)
+    assert low == pytest.approx(beta.ppf(alpha / 2, 700, 301), rel=1e-10)
+    assert high == pytest.approx(beta.isf(alpha / 2, 121, 880), rel=1e-10)
     # The rival may have more votes than the top class, which other draws named.
-    behind = vote_limits(votes, Interval("two-class", 0), alpha)
-    assert behind.low == pytest.approx(beta.ppf(alpha / 2, 120, 881), rel=1e-10)
-    assert behind.high == pytest.approx(beta.isf(alpha / 2, 701, 300), rel=1e-10)
-    alone = vote_limits(votes, Interval("one-sided", 2), alpha)
-    assert alone.low == pytest.approx(beta.ppf(alpha, 700, 301), rel=1e-10)
-    assert alone.high == 1 - alone.low
+    low, high = vote_limits(votes, Interval("two-class", 0), alpha)
+    assert low == pytest.approx(beta.ppf(alpha / 2, 120, 881), rel=1e-10)
+    assert high == pytest.approx(beta.isf(alpha / 2, 701, 300), rel=1e-10)
+    low, high = vote_limits(votes, Interval("one-sided", 2), alpha)
+    assert low == pytest.approx(beta.ppf(alpha, 700, 301), rel=1e-10)
+    assert high == 1 - low
 
 
 # sigma, L, p, and three radii: without L, as published, exact.
@@ -412,15 +412,15 @@ def test_limits_of_soft_outputs_are_means_and_shifts(kind: Any, share: float) ->
     outputs = np.concatenate([rng.dirichlet([1, 60, 20, 5], 495), [[0.0, 0.0, 0.0, 1.0]] * 75])
     draws = len(outputs)
     interval = Interval(kind, 1)
-    limits = soft_limits(outputs.sum(0), (outputs**2).sum(0), draws, interval, 0.01, 0.0)
+    low, high = soft_limits(outputs.sum(0), (outputs**2).sum(0), draws, interval, 0.01, 0.0)
     shift = bernstein_shift(outputs.var(0, ddof=1), draws, share)
-    assert limits.low == pytest.approx(outputs[:, 1].mean() - shift[1], rel=1e-12)
+    assert low == pytest.approx(outputs[:, 1].mean() - shift[1], rel=1e-12)
     means = outputs.mean(0)
     rivals = {place: means[place] + shift[place] for place in (0, 2, 3)}
     assert means[2] > means[3] and max(rivals, key=rivals.__getitem__) == 3
-    high = 1 - limits.low if kind == "one-sided" else rivals[3]
-    assert limits.high == pytest.approx(min(high, 1 - limits.low), rel=1e-12)
-    assert soft_limits(outputs[0], outputs[0] ** 2, 1, interval, 0.01, 0.0) == Limits(0.0, 1.0)
+    most = 1 - low if kind == "one-sided" else rivals[3]
+    assert high == pytest.approx(min(most, 1 - low), rel=1e-12)
+    assert soft_limits(outputs[0], outputs[0] ** 2, 1, interval, 0.01, 0.0) == (0.0, 1.0)
 
 
 def soft_votes(votes: Counts, kind: Any) -> list[Limits]:

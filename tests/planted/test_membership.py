@@ -24,7 +24,6 @@ from audits.membership.pool import pool_of_labels
 from audits.membership.reading import Inputs
 from audits.membership.releases import Release
 from audits.membership.scoring import Attack, Scored
-from audits.membership.settings import Settings
 from probes.generators.diffusion import linear
 from probes.generators.generative_training import train_denoiser
 
@@ -208,7 +207,8 @@ def compared(
     ]
     monkeypatch.setattr(measure, "score", lambda *given: Scored(attacks=attacks))
     inputs = Inputs(
-        settings=Settings(fprs=(0.1,), timesteps=()),
+        fprs=(0.1,),
+        timesteps=(),
         given=None,
         pool=pool_of_labels(
             member, [f"{place}" for place in range(2 * SIDE)], seed, given=2 * SIDE, skipped={}, where=""

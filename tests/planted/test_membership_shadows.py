@@ -19,7 +19,7 @@ from audits.membership.pool import LEAST, Pool, pool_of_labels
 from audits.membership.reading import Inputs
 from audits.membership.releases import Release
 from audits.membership.scoring import Scored
-from audits.membership.settings import LIRA, Settings
+from audits.membership.settings import LIRA
 from probes.generators.attacks.denoiser import Request
 from probes.generators.diffusion import Denoiser, linear
 from probes.generators.shadows import Shadows, complementary_halves
@@ -29,7 +29,7 @@ POINTS = 200
 
 def inputs(pool: Pool, **more: Any) -> Inputs:
     kept: dict[str, Any] = {"given": None, "blind": None, "reference": None, "releases": (), "claim": None, "notes": ()}
-    return Inputs(settings=Settings(fprs=(0.1,), timesteps=(10,)), pool=pool, **{**kept, **more})
+    return Inputs(fprs=(0.1,), timesteps=(10,), pool=pool, **{**kept, **more})
 
 
 def pool_of(member: Any) -> Pool:

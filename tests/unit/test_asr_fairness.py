@@ -10,11 +10,11 @@ import pytest
 from audits.asr_fairness import Options
 from audits.asr_fairness.cohort import Cohort
 from audits.asr_fairness.comparisons import Comparison, compare
-from audits.asr_fairness.contrasts import Contrast, missed, tell_not_shown
+from audits.asr_fairness.contrasts import Contrast, find_not_shown, missed
 from audits.asr_fairness.counts import HEAD, TEST, Layer, TaskCounts, named, sums_of
 from audits.asr_fairness.data_warnings import warn_about_attributes
 from audits.asr_fairness.estimates import add_best_layer, add_corrected, add_gaps, add_rates, warn_differing
-from audits.asr_fairness.findings import findings, pattern_words, tell_crossings, worth_telling
+from audits.asr_fairness.findings import find_crossings, findings, pattern_words, worth_a_finding
 from audits.asr_fairness.inputs import check
 from audits.asr_fairness.measure import Counts
 from audits.asr_fairness.recordings import Inputs
@@ -305,7 +305,7 @@ def test_a_crossing_is_told_only_where_it_shows_more_than_its_parts(scene) -> No
     for groups in sets:
         comparison = _gaps(draft, groups, counts, cohort)
         shown.append(Contrast(comparison=comparison, layer=4, gap=_gap(draft, comparison, 4), p=0.001))
-    kept = {contrast.by for contrast in worth_telling(shown)}
+    kept = {contrast.by for contrast in worth_a_finding(shown)}
     assert kept == {"accent", "gender"}
 
 
@@ -373,7 +373,7 @@ def test_every_attribute_with_a_gap_is_told_and_only_crossings_are_capped(scene)
     gap, layers = _gap(draft, single, 4), (-1, 0, 1, 2, 3, 4, HEAD)
     # Of the same comparison on several layers, each counts on its own.
     shown = [Contrast(comparison=single, layer=layer, gap=replace(gap, low=0.1), p=0.001) for layer in layers]
-    assert worth_telling(shown) == shown
+    assert worth_a_finding(shown) == shown
     low = [
         Contrast(comparison=crossed, layer=layer, gap=replace(gap, low=gap.value - 0.01), p=0.001) for layer in (-1, 0)
     ]
@@ -382,9 +382,9 @@ def test_every_attribute_with_a_gap_is_told_and_only_crossings_are_capped(scene)
         for at, layer in enumerate(layers)
         if at > 1
     ]
-    kept = worth_telling([*shown, *low, *high])
+    kept = worth_a_finding([*shown, *low, *high])
     assert [contrast.layer for contrast in kept if contrast.crossed] == [HEAD, 4, 3, 2]
-    tell_crossings(draft, counts, [*shown, *low, *high])
+    find_crossings(draft, counts, [*shown, *low, *high])
     (finding,) = draft.findings
     assert "accent&gender on layer 1 differ too, and by more than" in finding.statement
     assert "on layer -1, accent&gender on layer 0 differ beyond chance too; whether by more" in finding.statement
@@ -479,7 +479,7 @@ def _silent(scene: tuple, *rows: tuple[str, Layer, float]) -> Draft:
         )
         for by, layer, low in rows
     ]
-    tell_not_shown(draft, counts, silent, len(silent))
+    find_not_shown(draft, counts, silent, len(silent))
     return draft
 
 

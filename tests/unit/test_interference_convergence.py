@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.interference.convergence import Baseline, failures
+from audits.interference.convergence import failures
 from audits.interference.losses import Cell, Losses
 
 ALONE, PAIR = ("a",), ("a", "b")
@@ -21,7 +21,7 @@ def losses(cells: dict[Any, float], curves: dict[Any, tuple[float, ...]] | None 
     return Losses(languages=PAIR, cells=made, curves=curves or {}, diverged=frozenset(diverged))
 
 
-BASELINES = {"a": Baseline(unigram=cell(3.0), bigram=cell(2.5)), "b": Baseline(unigram=cell(3.0), bigram=cell(2.5))}
+BASELINES = {code: {"unigram": cell(3.0), "bigram": cell(2.5)} for code in PAIR}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_without_a_margin_a_curve_on_the_plateau_has_not_left_it() -> None:
 
 def test_curves_are_in_tokens_and_losses_in_bytes() -> None:
     # Two bytes a token: 3 nats per byte are 6 per token, and a curve of 5 has left the plateau.
-    baselines = {"a": Baseline(unigram=cell(3.0, 0.5), bigram=cell(2.5, 0.5))}
+    baselines = {"a": {"unigram": cell(3.0, 0.5), "bigram": cell(2.5, 0.5)}}
     given = losses({(PAIR, 0, "a"): 1.0}, {(PAIR, 0, "a"): (5.0, 5.0, 5.0)})
     assert failures(given, baselines, 0.05) == {}
 

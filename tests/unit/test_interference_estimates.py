@@ -10,7 +10,6 @@ import pytest
 
 from audits.core.context import Draft
 from audits.interference import Options
-from audits.interference.convergence import Baseline
 from audits.interference.estimates import add_losses, add_matrix, estimates
 from audits.interference.losses import Cell, Losses, with_of
 from audits.interference.matrix import Matrix, interval_of
@@ -106,7 +105,7 @@ def test_a_language_that_loses_nothing_alone_has_no_share() -> None:
 
 def test_baselines_stand_beside_the_losses() -> None:
     cells = [Cell(sums=np.array([loss, loss + 1]), weights=np.ones(2), factor=1.0) for loss in (3.0, 2.0)]
-    draft = estimated(matrix(), baselines={"a": Baseline(unigram=cells[0], bigram=cells[1])})
+    draft = estimated(matrix(), baselines={"a": {"unigram": cells[0], "bigram": cells[1]}})
     assert values(draft, "baseline") == pytest.approx({("a", "unigram"): 3.5, ("a", "bigram"): 2.5})
 
 

@@ -15,9 +15,8 @@ from audits.core.context import Context, Draft
 from audits.core.intervals import Interval
 from audits.core.records import Figure
 from audits.interference import AUDIT, Options
-from audits.interference.downstream import Relations
 from audits.interference.effect_figures import MOST_DOTS, MOST_SEEDED
-from audits.interference.effects import Association, Effects
+from audits.interference.effects import Association
 from audits.interference.figure_parts import FIRST_POINTS, LETTERS, MOST_LABELS, MOST_POINTS, STATES
 from audits.interference.figures import figures
 from audits.interference.matrix import Judged
@@ -271,9 +270,9 @@ def many_languages(count) -> tuple[Draft, SimpleNamespace]:
             array=array,
             reasons=lambda target, source: {pairs[0]: "it did not learn"} if (target, source) == pairs[0] else {},
         ),
-        effects=Effects(tests=(tested,)),
+        effects=(tested,),
         mixtures=Mixtures(),
-        downstream=Relations(),
+        downstream=(),
     )
     return draft, counts
 
@@ -306,7 +305,7 @@ def test_many_languages_fit_the_page_and_none_is_left_out(count) -> None:
 
 def test_a_likeness_that_was_not_tested_is_not_drawn() -> None:
     draft, counts = many_languages(17)
-    counts.effects = Effects()
+    counts.effects = ()
     assert "likeness" not in {figure.id for figure in figures(draft, counts)}
 
 

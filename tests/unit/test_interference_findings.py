@@ -9,8 +9,7 @@ import pytest
 from audits.core.context import Draft
 from audits.core.intervals import Interval
 from audits.core.records import Finding
-from audits.interference.downstream import Relations
-from audits.interference.effects import Association, Effects
+from audits.interference.effects import Association
 from audits.interference.estimates import add_effects
 from audits.interference.findings import as_far_words, findings, ways_words
 from audits.interference.mixtures import Mixtures
@@ -69,7 +68,7 @@ class World:
         )
 
     def found(self) -> dict[str, Finding]:
-        add_effects(self.draft, Effects(tests=tuple(self.tests)))
+        add_effects(self.draft, self.tests)
         jobs = tuple(range(6))
         pairs = tuple(sorted({tuple(sorted(pair)) for pair in self.cells}))
         mine = tuple(index for index in jobs if self.part is None or self.part.has(index))
@@ -92,9 +91,9 @@ class World:
                 failed=self.failed,
                 reasons=lambda target, source: {},
             ),
-            effects=Effects(tests=tuple(self.tests)),
+            effects=tuple(self.tests),
             mixtures=Mixtures(ranked=self.ranked, apart=self.apart),
-            downstream=Relations(),
+            downstream=(),
         )
         findings(self.draft, counts)
         return {one.id.removeprefix("interference."): one for one in self.draft.numbered()}

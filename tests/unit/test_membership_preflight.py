@@ -13,11 +13,9 @@ from audits.membership.membership_scores import ScoreSet, ShadowScores, read_sco
 from audits.membership.pool import Pool, pool_of_labels
 from audits.membership.preflight import FEW, coordinates_of, cost_of, names_of, possible, warnings_of
 from audits.membership.reading import Inputs
-from audits.membership.settings import DENOISER, LIRA, NEED_REFERENCE, Settings
+from audits.membership.settings import DENOISER, LIRA, NEED_REFERENCE
 from probes.generators.diffusion import Denoiser, linear
 from probes.generators.generative_networks import fresh_denoiser
-
-SETTINGS = Settings(fprs=(0.1, 0.01), timesteps=())
 
 
 def given(folder: Path, values: Any, member: Any, column: str = "member") -> ScoreSet:
@@ -35,7 +33,7 @@ def pool(members: int, others: int, **more: Any) -> Pool:
 
 def inputs(scores: ScoreSet | None = None, sides: tuple[int, int] = (200, 200), **more: Any) -> Inputs:
     kept: dict[str, Any] = {"pool": pool(*sides), "blind": None, "reference": None, "releases": (), "claim": None}
-    return Inputs(settings=SETTINGS, given=scores, notes=(), **{**kept, **more})
+    return Inputs(fprs=(0.1, 0.01), timesteps=(), given=scores, notes=(), **{**kept, **more})
 
 
 def release(name: str = "", **parts: Any) -> SimpleNamespace:
@@ -292,9 +290,8 @@ def test_a_model_costs_its_forward_passes() -> None:
         module=module, alphas_bar=linear(), prediction="epsilon", shape=(4,), path="", family="", sha256="",
         parameters=weights,
     )  # fmt: skip
-    settings = Settings(fprs=(0.1,), timesteps=(10, 50, 100))
     found = Inputs(
-        settings=settings, given=None, pool=pool(30, 50), blind=None, reference=None,
+        fprs=(0.1,), timesteps=(10, 50, 100), given=None, pool=pool(30, 50), blind=None, reference=None,
         releases=(release(denoiser=denoiser),), claim=None, notes=(),  # type: ignore[arg-type]
     )  # fmt: skip
     rows = dict(cost_of(found, Options(attack=("loss",), draws=5), 0.95))

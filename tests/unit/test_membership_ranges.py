@@ -17,7 +17,6 @@ from audits.membership.pool import LEAST, pool_of_labels
 from audits.membership.rates import advantage_of
 from audits.membership.reading import Inputs
 from audits.membership.scoring import Attack
-from audits.membership.settings import Settings
 from audits.statistics.roc import Call
 
 RANGES = {
@@ -39,7 +38,7 @@ def told(rows: list[np.ndarray], member: np.ndarray, **options: Any) -> Draft:
         for model, row in zip(models, rows, strict=True)
     ]
     inputs = Inputs(
-        settings=Settings(fprs=(0.1, 0.01), timesteps=()), given=None, pool=pool, blind=None, reference=None,
+        fprs=(0.1, 0.01), timesteps=(), given=None, pool=pool, blind=None, reference=None,
         releases=tuple(SimpleNamespace(name=model, claim=None) for model in models), claim=None, notes=(),
     )  # fmt: skip
     estimates(draft, Counts(inputs=inputs, options=Options(**options), level=0.95, seed=0, attacks=tuple(attacks)))

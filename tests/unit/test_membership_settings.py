@@ -11,8 +11,7 @@ from audits.core.options import check_record
 from audits.membership import MOST_FPR, TIERS, Options
 from audits.membership.inputs import check
 from audits.membership.reading import check_coins
-from audits.membership.settings import ATTACKS, LIRA, NEED_REFERENCE, Settings
-from audits.membership.settings import settle as settle_plain
+from audits.membership.settings import ATTACKS, LIRA, NEED_REFERENCE, check_options, rates_of, timesteps_of
 from probes.core.errors import InputError
 
 HERE = Path("somewhere")
@@ -22,20 +21,21 @@ SAMPLES = {**SIDES, "samples": HERE}
 MODEL = {**SIDES, "model": "den.safetensors"}
 
 
-def settle(options: Options) -> Settings:
+def check_all(options: Options) -> None:
     """Check what each option promises by itself, as the runner does, and then what they amount to."""
     check_record(options)
-    return settle_plain(options)
+    check_options(options)
 
 
 def test_without_options_the_defaults_hold() -> None:
-    found = settle(Options(**SCORES))
-    assert (found.fprs, found.timesteps) == ((0.1, 0.01, 0.001), ())
+    check_all(Options(**SCORES))
+    assert (rates_of(Options(**SCORES)), timesteps_of(Options(**SCORES))) == ((0.1, 0.01, 0.001), ())
 
 
 def test_rates_fall_and_timesteps_stay_as_given() -> None:
-    found = settle(Options(**MODEL, fpr=("0.01", "0.5", "0.1"), timesteps=("50", "0", "10")))
-    assert found.fprs == (0.5, 0.1, 0.01) and found.timesteps == (50, 0, 10)
+    options = Options(**MODEL, fpr=("0.01", "0.5", "0.1"), timesteps=("50", "0", "10"))
+    check_all(options)
+    assert rates_of(options) == (0.5, 0.1, 0.01) and timesteps_of(options) == (50, 0, 10)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_rates_fall_and_timesteps_stay_as_given() -> None:
     ],
 )
 def test_what_makes_sense_is_taken(options: dict[str, object]) -> None:
-    settle(Options(**options))
+    check_all(Options(**options))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_what_makes_sense_is_taken(options: dict[str, object]) -> None:
 )
 def test_what_makes_no_sense_is_refused_by_its_flag(options: dict[str, object], flag: str) -> None:
     with pytest.raises(InputError) as refused:
-        settle(Options(**options))
+        check_all(Options(**options))
     assert flag in str(refused.value.where) and refused.value.hint
 
 

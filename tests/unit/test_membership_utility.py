@@ -19,7 +19,6 @@ from audits.membership.measure import Counts
 from audits.membership.pool import pool_of_points
 from audits.membership.reading import Inputs
 from audits.membership.releases import Release
-from audits.membership.settings import Settings
 from audits.membership.utility import MOST, STEPS, K, utilities
 from probes.generators.attacks.noise import point_noise
 from probes.generators.diffusion import Denoiser, linear
@@ -89,7 +88,8 @@ class Bench:
         given = self.points(normal(SIZE, 1) if members is None else members)
         pool = pool_of_points(given, self.points(normal(SIZE, 2) if others is None else others), 0)
         inputs = Inputs(
-            settings=Settings(fprs=(0.1,), timesteps=()),
+            fprs=(0.1,),
+            timesteps=(),
             given=None,
             pool=pool,
             blind=pool,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audits.speaker_groups.prediction_matching import Match, match
+from audits.speaker_groups.prediction_matching import match
 from audits.speaker_groups.predictions import Prediction, Predictions, read_predictions
 from probes.core.errors import InputError
 from probes.files.tables import SEMICOLONS
@@ -349,7 +349,7 @@ def test_a_missing_file_or_a_folder_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_matching(names: list[str], entries: list[str], texts: list[str | None]) -> None:
-    assert list(match(names, same(*entries)).texts) == texts
+    assert list(match(names, same(*entries))[0]) == texts
 
 
 def test_a_wrong_extension_is_part_of_the_name() -> None:
@@ -360,16 +360,16 @@ def test_a_wrong_extension_is_part_of_the_name() -> None:
 
 def test_unused_entries_are_counted_and_shown_in_the_order_of_the_file() -> None:
     found = match(["x/c.wav"], same("e", "d.wav", "c", "b", "a"))
-    assert found == Match(texts=("C",), unused=4, examples=("e", "d.wav", "b"))
-    assert match(["c"], same("c.mp3")) == Match(texts=("C.MP3",), unused=0, examples=())
+    assert found == (("C",), ["e", "d.wav", "b", "a"])
+    assert match(["c"], same("c.mp3")) == (("C.MP3",), [])
     both = held(("c.wav", "x"), ("c.mp3", "x"), ("d", "y"))
     for name in ("c", "x/c"):
-        assert match([name], both) == Match(texts=("x",), unused=1, examples=("d",))
-    assert match(["d"], both) == Match(texts=("y",), unused=2, examples=("c.wav", "c.mp3"))
+        assert match([name], both) == (("x",), ["d"])
+    assert match(["d"], both) == (("y",), ["c.wav", "c.mp3"])
 
 
 def test_an_empty_prediction_is_not_a_missing_one() -> None:
-    assert match(["a", "b", "c"], held(("a", ""), ("c", "x"))).texts == ("", None, "x")
+    assert match(["a", "b", "c"], held(("a", ""), ("c", "x")))[0] == ("", None, "x")
 
 
 def test_no_match_at_all_shows_names_of_both_sides() -> None:
@@ -393,11 +393,11 @@ def test_two_texts_for_one_recording_are_refused(form: str, unit: str) -> None:
 def test_one_text_for_two_recordings_is_refused(names: list[str]) -> None:
     with pytest.raises(InputError, match="would go to 2 recordings"):
         match(names, same("a.flac", "x/a.flac", "b"))
-    assert match([*names, "c"], same("c")).texts[-1] == "C"
+    assert match([*names, "c"], same("c"))[0][-1] == "C"
 
 
 def test_no_recordings_take_no_text() -> None:
-    assert match([], same("a")) == Match(texts=(), unused=1, examples=("a",))
+    assert match([], same("a")) == ((), ["a"])
 
 
 PARTS = st.text(alphabet="ab.", min_size=1, max_size=3).filter(lambda part: set(part) != {"."})
@@ -408,13 +408,13 @@ PATHS = st.lists(PARTS, min_size=1, max_size=3).map("/".join)
 def test_moving_all_files_or_changing_the_order_changes_no_text(names: list[str], chance) -> None:
     texts = {name: f"text of {name}" for name in names}
     shuffled = chance.sample(names, k=len(names))
-    plain = match(names, held(*((name + ".wav", texts[name]) for name in shuffled)))
-    assert list(plain.texts) == list(texts.values()) and plain.unused == 0
+    found, unused = match(names, held(*((name + ".wav", texts[name]) for name in shuffled)))
+    assert list(found) == list(texts.values()) and unused == []
     moved = held(*((f"/data/{name}.MP3", texts[name]) for name in shuffled))
     tails = [name.rsplit("/", 1)[-1] for name in names]
     expected = [texts[name] if tails.count(tail) == 1 else None for name, tail in zip(names, tails, strict=True)]
     if any(expected):
-        assert list(match(names, moved).texts) == expected
+        assert list(match(names, moved)[0]) == expected
     else:
         with pytest.raises(InputError):
             match(names, moved)

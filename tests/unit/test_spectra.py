@@ -73,7 +73,7 @@ def test_spectra_made_of_their_parts_are_those_of_the_stage_itself(kind: str, vi
         shells = spectrum.shells(spectrum.power(whole(values)))
         expected = whole_shells(spectrum.wavenumbers, shells)
         # In single precision the highest frequencies are as exact as the largest is.
-        torch.testing.assert_close(heard.sums[name].shells, expected, rtol=1e-4, atol=1e-6 * float(expected.max()))
+        torch.testing.assert_close(heard.shells[name], expected, rtol=1e-4, atol=1e-6 * float(expected.max()))
 
 
 def test_stages_are_heard_without_the_padding_and_in_order() -> None:
@@ -95,7 +95,7 @@ def test_high_frequency_energy_added_along_the_main_line_sums_up_to_that_of_the_
         network()(torch.randn(1, 1, 15, 15, generator=torch.Generator().manual_seed(2)), "open", heard)
     line = main_line(list(heard.sums))
     assert "block0.spectral" not in line and "block0.skip" not in line and line[-1] == "output"
-    high = [float(heard.sums[name].sums[0, 1]) for name in line]
+    high = [float(heard.sums[name][0, 1]) for name in line]
     gains = [high[0], *(after - before for before, after in pairwise(high))]
     assert sum(gains) == pytest.approx(high[-1])
 

@@ -92,7 +92,7 @@ def position(side: Literal["x", "y"], axis: Axis, rows: list[Json], field: str =
     looks: Json = {"title": axis.title or None, "labelLimit": 0}
     if side == "y":
         looks["labelExpr"] = wrapped("datum.label")
-        # A label of several lines hangs from its first one; this lifts it to the middle of its row.
+        # Vega aligns a multi-line label by its first line; this centres it on the row.
         looks["labelOffset"] = {"condition": lifts(most_lines(steps)), "value": 0}
     else:
         looks["labelAngle"] = 0 if max((len(str(step)) for step in steps), default=0) <= 4 else -40
@@ -111,11 +111,11 @@ def _ticks(side: str, axis: Axis, rows: list[Json]) -> Json:
     looks: Json = {"title": axis.title, "tickCount": TICKS}
     looks |= {"format": axis.format} if axis.format else {}
     looks |= {"values": list(axis.ticks)} if axis.ticks else {}
-    # There is no layer 2.5.
+    # Whole numbers, such as layers, get no ticks between them.
     if all(isinstance(row.get(axis.field), int) for row in rows):
         looks["tickMinStep"] = 1
     if side == "x":
-        # Many digits would run into each other, and into the next panel.
+        # Long tick labels would overlap each other and those of the next panel.
         looks |= {"labelSeparation": 8, "labelFlush": decimals_of(axis.format) > 3}
     return looks
 
@@ -165,7 +165,7 @@ def legend_of(rows: list[Json], series: str, title: str) -> Json:
         return {}
     palette = [OKABE_ITO[index % len(OKABE_ITO)] for index in range(len(names))]
     longest = max(len(str(name)) for name in names)
-    # Long names stand under each other, so that the legend fits a phone.
+    # Long names go below each other, so that the legend fits a phone.
     columns = len(names) if longest * len(names) <= 30 else 2 if longest <= 20 else 1
     legend = {"title": titled(title), "titleLimit": 0, "orient": "top", "symbolOpacity": 1, "columns": columns}
     common: dict[str, Any] = {"field": series, "type": "nominal", "sort": names, "legend": legend}

@@ -28,7 +28,7 @@ def curves(rows: Rows, *, x: Axis, y: Axis, series: str, order: str) -> Json:
     x, y = (fitted(axis, table, *ends_of(axis.field)) for axis in (x, y))
     sides = {"x": position("x", x, table), "y": position("y", y, table)}
     if apart:
-        # The last label of a panel would run into the first one of the next.
+        # Without this, the last tick label of a panel overlaps the first one of the next.
         sides["x"]["axis"]["labelFlush"] = True
     shades = {} if apart else legend_of(table, series, "")
     color = {"color": shades.get("color", {"value": OKABE_ITO[0]})}
@@ -41,7 +41,7 @@ def curves(rows: Rows, *, x: Axis, y: Axis, series: str, order: str) -> Json:
     ]
     if not apart:
         return alone(layers, table, TALL)
-    # Rows of its own are not split among the panels.
+    # A layer with its own data is not faceted: every panel shows all curves in grey.
     others = [{**{key: row[key] for key in (x.field, y.field, order)}, "other": row[series]} for row in table]
     detail = {"detail": {"field": "other", "type": "nominal"}}
     ground = layer("line", {**along, **detail}, rows=others, strokeWidth=1, opacity=0.35, color=UNDECIDED)
@@ -102,7 +102,7 @@ def _powers(axis: Axis) -> Axis:
     """Return an axis of powers up to 1 with ticks at these."""
     floor, _ = axis.ends or (0.001, 1.0)
     decades = range(math.ceil(math.log10(floor) - 1e-9), 1)
-    # Of less than two decades, powers alone would leave an axis without a scale.
+    # Below two decades, powers of ten alone would leave too few ticks.
     ticks = [round(m * 10.0**k, 9) for k in decades for m in ((1,) if len(decades) > 2 else (1, 2, 5))]
     ends = float(f"{min(floor, 0.5):.4g}"), 1
     return replace(axis, ends=ends, ticks=tuple(tick for tick in ticks if tick <= 1), scale="log", format="~g")

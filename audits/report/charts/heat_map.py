@@ -50,7 +50,7 @@ def heat_map(rows: Rows, *, x: Axis, y: Axis, value: Axis, diverging: bool, fade
         layers.append(layer("rect", encoding, only=unknown, **pale))
     columns = len(distinct(table, x.field))
     if columns <= MOST_NUMBERED_COLUMNS:
-        # Numbers that would run into each other are worse than none: they vanish where a cell is too narrow.
+        # Hide the numbers where cells are too narrow for them: overlapping ones are worse than none.
         looks: Json = {"fontSize": 11, "opacity": {"expr": f"width < {columns * 34} ? 0 : 1"}}
         number = {**encoding, "text": {"field": value.field, "type": "quantitative", "format": value.format or ".2f"}}
         layers.append(layer("text", {**number, "color": either(dark, "#ffffff", "#000000")}, only=known, **looks))

@@ -81,7 +81,7 @@ def forest(
             rule, start, point = (_untitled(channel) for channel in (rule, start, point))
         interval = {**named, "x": start, "x2": {"field": high}, "color": grey_where(greyed)}
         layers = [
-            # It takes its place from the rows.
+            # Its position comes from the rows, so it cannot be drawn without any.
             *([dashed({"x": rule})] if panel else []),
             layer("rule", interval, strokeWidth=2),
             _points({**named, "x": point}, greyed, hollow=hollow),
@@ -145,7 +145,7 @@ def bounds(
             **plain,
             "until": min(row[until], edge),
             "beyond": row[until] > edge,
-            # On the side that has room for it.
+            # Anchor the words on the side that has room for them.
             "held": "right" if row[value.field] > edge / 2 else "left",
         }
         for row, plain in zip(rows, plain_rows(rows), strict=True)

@@ -94,7 +94,7 @@ def place_labels(
         found = [(side, box_of(x, y, names[index], side)) for side in SIDES]
         found = [(side, own) for side, own in found if own[0] >= -MARGIN and own[1] <= width + MARGIN]
         free = [(side, own) for side, own in found if not any(_meet(own, other) for other in taken)]
-        # Best where it hides no point either.
+        # Prefer a side on which the label hides no point either.
         clear = [side for side, own in free if not any(_meet(own, point) for point in points)]
         if free:
             labels[index] = names[index], (clear or [free[0][0]])[0]

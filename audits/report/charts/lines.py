@@ -57,7 +57,7 @@ def lines(
         layer("point", points, filled=True, size=42, opacity=1),
     ]
     if not table:
-        # A line across a panel takes its place from the rows.
+        # The position of a line across a panel comes from the rows, and there are none.
         level, rule = None, None
     if isinstance(level, tuple):
         layers[:0] = _level(y, *level)

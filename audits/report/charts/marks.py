@@ -19,7 +19,7 @@ from audits.report.charts.theme import (
 )
 
 DASHED: Json = {"strokeDash": DASHES, "color": UNDECIDED}
-"""Looks of a line that only helps to read."""
+"""Style of a guide line."""
 
 
 def layer(mark: str, encoding: Json, *, only: str = "", rows: Sequence[Json] | None = None, **looks: Any) -> Json:

@@ -128,7 +128,7 @@ def _unfolded(names: Sequence[str], words: Mapping[str, str], decimals: int, cou
         "s": "datum.s - 1",
         "state": "datum.c[datum.s]",
         "source": f"{json.dumps(list(names))}[datum.s]",
-        # JavaScript takes null / 10 for 0: a cell without a number would be one without an effect.
+        # In JavaScript null / 10 is 0, which would show a missing cell as one without an effect.
         "value": f"isValid(datum.v) ? datum.v / {unit} : null",
         "verdict": f"{json.dumps(words)}[datum.state]",
         "interval": f"{known} ? {low} + ' to ' + {high} : 'none'",

@@ -58,7 +58,7 @@ def points(
     cloud
         More points, (x, y), too many to say anything of.
     """
-    # Where no logarithm is, no point is.
+    # A point without a logarithm cannot be drawn on a log axis.
     logs = [axis.field for axis in (x, y) if axis.scale == "log"]
     table = [row for row in plain_rows(rows, x.field, y.field) if all(row[field] > 0 for field in logs)]
     cloud = [pair for pair in cloud if all(map(math.isfinite, pair))]
@@ -144,7 +144,7 @@ def _cloud(cloud: Sequence[tuple[float, float]], sides: Json, x: Axis) -> list[J
         return []
     low, high = x.ends or (min(pair[0] for pair in cloud), max(pair[0] for pair in cloud))
     decimals = 3 - math.floor(math.log10((high - low) or 1.0))
-    # In two rows, and not one for each: those take the fewest bytes.
+    # As two arrays instead of a row for each point, which takes the fewest bytes.
     first, second = ([round(pair[side], decimals) for pair in cloud] for side in (0, 1))
     where = {"x": {**sides["x"], "field": "a"}, "y": {**sides["y"], "field": "b"}}
     mark: Json = {"filled": True, "size": 8, "opacity": 0.35, "color": UNDECIDED}
@@ -152,7 +152,7 @@ def _cloud(cloud: Sequence[tuple[float, float]], sides: Json, x: Axis) -> list[J
 
 
 def _path(rows: list[Json], sides: Json, order: str | None) -> list[Json]:
-    # A layer without a row would have axes without ends, of which browsers complain.
+    # A layer without rows would have an empty domain, for which Vega logs warnings in the browser.
     if order is None or all(row[order] is None for row in rows):
         return []
     along = {**sides, "order": {"field": order, "type": "quantitative"}}

@@ -40,7 +40,7 @@ def strips(
     table = []
     for row in sorted(plain_rows(rows, value.field), key=lambda row: (names.index(row[group]), row[value.field])):
         seen[row[group]] += 1
-        # Not at random: the same report has to give the same picture.
+        # Spread without randomness: the same report must give the same picture.
         spread = (seen[row[group]] * GOLDEN) % 1 - 0.5
         table.append({**row, "at": float(f"{names.index(row[group]) + 0.5 + SPREAD * spread:.4g}")})
     axis = _within(value, table, value.field)

@@ -99,7 +99,7 @@ def finer(format: str, low: float, high: float) -> str:
     shape = DIGITS.fullmatch(format)
     if shape is None or not high > low:
         return format
-    # From the square root of 50 on, the step goes up to the next power of ten.
+    # As d3 chooses ticks: from sqrt(50) on, the step is rounded up to the next power of ten.
     power = math.floor(math.log10((high - low) / TICKS) + 1 - math.log10(math.sqrt(50)))
     return f".{max(int(shape[1]), -power - (2 if shape[3] == '%' else 0))}{shape[2]}{shape[3]}"
 

@@ -61,7 +61,7 @@ class Change:
             return "changed" if self.difference[0] else "same"
         if self.matched and self.difference == (0.0, 0.0, 0.0):
             return "same"
-        # Beside the rounding of 1 - level, a tie of p with it must not decide.
+        # The tolerance keeps rounding of 1 - level from deciding a tie.
         return "changed" if self.p_holm is not None and self.p_holm <= 1 - self.before.level + 1e-12 else "unclear"
 
     @property
@@ -195,12 +195,12 @@ def _difference(before: Estimate, after: Estimate) -> Interval | None:
     for row in (before, after):
         if row.method == "none" or row.level != before.level:
             return None
-        # The ends of a number that was proved hold the truth; the number itself is known, and so is its change.
+        # A number that was not sampled, such as a proved bound, is known exactly, and so is its change.
         low, high = row.low, row.high
         if low is None or high is None or not is_sampled(row):
             low, high = row.value, row.value
         if low >= high and is_sampled(row):
-            # A resampling that never varied says nothing of chance, and must not pass for certainty.
+            # An interval without width, from replicates that never varied, must not pass for certainty.
             return None
         # An estimate may lie outside its own simultaneous interval only by rounding.
         ends.append((row.value, min(low, row.value), max(high, row.value)))

@@ -17,7 +17,7 @@ from audits.report.report_file import fingerprint_of, read_report
 from probes.core.errors import InputError
 
 PLACES = frozenset({"model", "manifest", "fail_if"})
-"""Settings that say where something lies, or what is done with the numbers, and not what was measured."""
+"""Settings of paths, and of what is done with the numbers, which do not change what is measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ def to_html(comparisons: Sequence[Comparison]) -> str:
         tables=[_rows(found.rows[: MOST_ROWS // len(comparisons)]) for found in comparisons],
         content=content,
         wording=wording,
-        # Long names may go on in the next line after each of their words.
+        # Let long names wrap after each underscore.
         broken=Markup("_<wbr>"),
         policy=offline.policy(script),
         style=Markup(offline.style()),

@@ -123,7 +123,7 @@ def _sides(
         if freedom(share) < LEAST - 1 - 1e-9:
             return UNEQUAL
         sides.append(Side(own, share, int((np.abs(whole) * len(names) > dust).sum())))
-    # With one or two degrees of freedom t is so wide that the two intervals alone say more.
+    # With one or two degrees of freedom t is so wide that comparing the two intervals says more.
     if sum(side.movers for side in sides) < LEAST:
         return HARDLY
     if all(np.abs(side.moved).max() * len(side.moved) <= dust for side in sides):

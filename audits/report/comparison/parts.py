@@ -312,7 +312,7 @@ class Records:
         try:
             found = self.pairing.parts(self.rows, estimate.name, estimate.where)
         except (KeyError, TypeError, ValueError):
-            # A column or coordinate that this run, maybe of another version, does not have.
+            # This run, perhaps of another version, lacks a column or coordinate.
             return None
         inside = self._group(str(estimate.where.get("group", "all")))
         return None if found is None or inside is None else found.masked(inside)

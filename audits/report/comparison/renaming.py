@@ -7,7 +7,7 @@ from probes.core.errors import InputError
 from probes.files.names import suggest
 
 NAMED = ("system", "candidate", "model", "target")
-"""Coordinates whose values the user gave a name, so that one may have another in a later run."""
+"""Coordinates whose values the user named, and may have named otherwise in a later run."""
 OPTION = "--match"
 
 Renames = Mapping[str, str]

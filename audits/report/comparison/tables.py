@@ -76,7 +76,7 @@ def read_table(folder: Path) -> Table | str:
         Where it is no table.
     """
     file = folder / NAME
-    # The reason stands in pages, and a name need not be UTF-8.
+    # The reason is printed on pages, and file names need not be valid UTF-8.
     shown = os.fsencode(file).decode("utf-8", "replace")
     if not file.is_file():
         return f"{shown} is not there"
@@ -111,7 +111,7 @@ def _parsed(file: Path) -> tuple[list[str], list[list[str]]]:
     """Return the names and the cells of the columns."""
     table = Delimited(file, keep_empty=True)
     columns: list[list[str]] = [[] for _ in table.header]
-    # Turned a block at a time: all rows at once would take as much again as their cells.
+    # Transposed block by block: transposing all rows at once would double the memory.
     for block in table.blocks():
         for column, part in zip(columns, zip(*block.rows, strict=True), strict=True):
             column.extend(part)

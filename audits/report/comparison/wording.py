@@ -122,7 +122,7 @@ def notes(found: Comparison) -> list[str]:
     lines += [_other_names(found, *names) for names in found.other_names]
     inputs = {source.path for run in (found.before, found.after) for source in run.report.data}
     inputs |= {run.report.subject.path for run in (found.before, found.after) if run.report.subject}
-    # Which file was audited is the model or its data, and told as that.
+    # Settings that name the audited files are reported as a change of model or data, not of settings.
     if any(name != "seed" and not inputs >= {str(old), str(new)} for name, old, new in found.differing.settings):
         lines.append("The settings differ: where they change what is measured, a change is not one of the model.")
     return lines
@@ -178,12 +178,12 @@ def shown(row: Change) -> tuple[str, str, str]:
     ends: dict[str, Any] = {"method": "exact"} if bare else {"low": low, "high": high, "method": "change"}
     places = decimals_of(Estimate(name=row.name, value=value, n=1, unit="", **ends))
     if bare:
-        # A change of zero has no digits of its own: those of the numbers themselves do.
+        # A change of zero says nothing about decimals: take those of the two numbers.
         places = max(
             places, *(decimals_of(Estimate(name="", value=end, method="exact", n=1, unit="")) for end in row.values)
         )
     before, after = (
-        # A bound is rounded away from the truth here too, and what was given stands as it was.
+        # Bounds are rounded away from the truth here too, and given numbers are shown as given.
         written(number, places) if is_rounded(report) else point(report)
         for number, report in zip(row.values, (row.before, row.after), strict=True)
     )

@@ -18,7 +18,7 @@ from probes.core.errors import InputError
 _FRONT = re.compile(r"\A\s*---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 INDEX = "model-index"
 MOST_NAMES = 5
-"""Names of models that a refusal tells."""
+"""Names of models that an error message lists."""
 
 _KEY = re.compile(r"""(["']?)model-index\1[ \t]*:""")
 
@@ -165,7 +165,7 @@ def _merged(held: list[dict[str, Any]], report: Report, result: Json | None, own
             new = [{"name": owner, "results": [result]}]
         else:
             models[index] = {**models[index], "results": [*(models[index].get("results") or ()), result]}
-    # A model that held our results alone goes with them; one that never held any stays.
+    # Drop a model entry whose only results were ours; keep one that never had results.
     return [model for model, before in zip(models, held, strict=True) if model is before or model["results"]] + new
 
 
@@ -186,14 +186,14 @@ def _is_ours(result: Any, report: Report) -> bool:
 
 def _replaced(text: str, index: list[Any]) -> str:
     """Return YAML with the lines of its key model-index replaced, or with the block appended."""
-    # Not splitlines, which cuts at characters that may stand within a value.
+    # Not splitlines, which also splits at characters that YAML values may contain.
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     start = next((at for at, line in enumerate(lines) if _KEY.match(line)), len(lines))
     end = start + 1
     while end < len(lines) and lines[end][:1] in (" ", "\t", "-", "#", "\n"):
         end += 1
     while end > start + 1 and end <= len(lines) and lines[end - 1][:1] in ("#", "\n"):
-        # A remark at the end belongs to the key that follows.
+        # Trailing comments and blank lines belong to the next key.
         end -= 1
     return "".join([*lines[:start], _dump(index) if index else "", *lines[end:]])
 

@@ -34,10 +34,10 @@ def plain_hashes(report: Report) -> frozenset[str]:
 
 def _has(path: str, held: str) -> bool:
     try:
-        # What has no size, such as a file of the kernel, may have no end.
+        # Skip files of size 0: those of the kernel, as in /proc, report none and may be endless.
         return Path(path).is_file() and 0 < Path(path).stat().st_size <= LARGEST and sha256_file(Path(path)) == held
     except (OSError, InputError):
-        # A name that no system takes, or a folder that may not be entered: the report is as good without.
+        # An invalid name, or a folder without permission: the file counts as missing.
         return False
 
 
@@ -105,13 +105,13 @@ def _sources(report: Report, plain: Collection[str]) -> list[Json]:
 
 
 def _report(report: Report, digest: str) -> Json:
-    # Neither what was left out nor the warnings, which nearly every audit has, decide the result: they are told here.
+    # Skipped items and warnings do not decide the result, as nearly every audit has some; they are listed here.
     skipped: Counter[str] = Counter()
     for item in report.coverage.skipped:
         skipped[line(item.reason)] += item.count
     warned = Counter(line(warning.id) for warning in report.warnings)
     items = {"given": report.coverage.given, "used": report.coverage.used, "skipped": skipped}
-    # No finding is a test that was passed: a small leak is no approval.
+    # No finding is listed as a passed test: a small leak is no approval.
     found = [
         {"id": _found(finding), "severity": finding.severity, "statement": line(finding.statement)}
         for finding in report.findings

@@ -25,7 +25,7 @@ def to_junit(report: Report) -> str:
     counts = {"tests": max(1, len(report.gates)), "failures": failed, "errors": 0, "skipped": int(not report.gates)}
     shared = {**{key: str(count) for key, count in counts.items()}, "time": f"{max(0.0, content.seconds(report)):.3f}"}
     root = ET.Element("testsuites", {"name": "miles", **shared})
-    # The form has no room for a time zone; it is UTC.
+    # JUnit timestamps have no time zone; this one is UTC.
     created = report.created.removesuffix("Z")
     about = {"name": f"miles {plain(report.audit)}", "timestamp": created, **shared}
     suite = ET.SubElement(root, "testsuite", about)

@@ -32,7 +32,7 @@ METRICS_A_BATCH, OTHERS_A_BATCH = 1000, 25
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
-    # A store of files is all that MLflow has without a database. It is no longer developed, and asks to be allowed.
+    # MLflow's file store, the only one without a database, is deprecated and has to be enabled.
     "MLFLOW_ALLOW_FILE_STORE": "true",
 }
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
@@ -200,7 +200,7 @@ def _check_files(client: Any, address: str, experiment: str) -> None:
     inside = files is not None
     if scheme == "file" and files is not None:
         root = Path(os.path.realpath(local_file_uri_to_path(address)))
-        # Numbers and settings are written in the folder of the experiment, which may be a link too.
+        # Metrics and parameters go to the folder of the experiment, which may be a link out of the store too.
         inside = all(Path(os.path.realpath(path)).is_relative_to(root) for path in (files, root / experiment))
     if not inside:
         raise InputError(
@@ -255,7 +255,7 @@ def _tags(report: Report) -> Mapping[str, str]:
         "miles.packages": ", ".join(f"{name} {version}" for name, version in sorted(made.packages.items())),
         "miles.gates": outcome(report),
     }
-    # MLflow shows the note on the page of the run.
+    # MLflow shows mlflow.note.content on the page of the run.
     note = "\n\n".join(line(finding.statement) for finding in content.findings(report))
     return {**{key: line(value) for key, value in tags.items()}, "mlflow.note.content": note}
 
@@ -310,7 +310,7 @@ def _safe(value: object) -> str:
 
 def _distinct(keys: Sequence[tuple[str, str]]) -> list[str]:
     """Return a distinct key for each pair of a key and its meaning; equal or long keys get a hash of the meaning."""
-    # Some file systems do not tell capitals from small letters.
+    # Compared in lower case, since some file systems ignore case.
     shared = Counter(key.lower() for key, _ in keys)
     seen: Counter[str] = Counter()
     found = []

@@ -39,7 +39,7 @@ def section(report: Report, only: Sequence[str] = ()) -> str:
         *_again(report),
     ]
     begin, end = markers(report)
-    # What a gate or the command says stands as it is, and must not end the section.
+    # Gates and commands are quoted verbatim; an HTML comment in them must not end the section.
     body = plain("\n\n".join(parts)).replace("<!--", "&lt;!--")
     return f"{begin}\n{body}\n{end}\n"
 
@@ -103,7 +103,7 @@ def _metric(report: Report, row: Estimate) -> Json:
 
 def _asked(report: Report) -> Iterator[str]:
     yield escaped(report.question)
-    # How the intervals were made stands in the table.
+    # The table has the methods of the intervals.
     facts = [*content.head(report), *(fact for fact in content.asked(report) if fact[0] != "Intervals")]
     yield "\n".join(f"- {escaped(word)}: {escaped(value)}" for word, value in facts)
 

@@ -97,7 +97,7 @@ def canonical(report: Report) -> Report:
 def identity(report: Report) -> str:
     """Return a hash of eight hexadecimal digits that is the same for equal runs."""
     plain = report.to_json()
-    # Not what the names mean: a label that is worded anew makes no other run.
+    # Measures are left out: a reworded label does not make another run.
     kept = {key: value for key, value in plain.items() if key not in ("created", "provenance", "measures")}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
 
@@ -214,7 +214,7 @@ def limits(report: Report) -> dict[int, list[Warning]]:
     about: dict[tuple[str, Coordinate], list[Warning]] = defaultdict(list)
     for warning in report.warnings:
         if warning.where:
-            # Filed under one of its coordinates only: thousands of rows meet hundreds of warnings.
+            # Indexed by one coordinate only, so that not every warning is compared with every row.
             about[max(warning.where.items(), key=lambda item: (item[0] == "group", item[0]))].append(warning)
     found = {}
     for index, estimate in enumerate(report.estimates):
@@ -265,7 +265,7 @@ def chart(figure: Figure) -> Json:
 
 def _is_cell(value: object) -> bool:
     if isinstance(value, int | float):
-        # Beyond that a number has no digits that could stand in a column.
+        # Larger numbers do not fit a column.
         return not isinstance(value, bool) and abs(value) < 1e15
     return value is None or isinstance(value, str)
 
@@ -286,7 +286,7 @@ def _cut(text: str) -> str:
 
 def people(report: Report) -> tuple[str, list[tuple[str, int]]]:
     """Return the counted unit and its number by group, for groups of one attribute."""
-    # A row that compares the group with others, as a test and a difference do, counts those too.
+    # The n of a row that compares the group with others, such as a test, includes those others.
     grouped = [
         row
         for row in report.estimates
@@ -321,7 +321,7 @@ def label(estimate: Estimate) -> str:
     parts = []
     where = dict(estimate.where)
     if {"source", "target"} <= where.keys():
-        # Which of the two is which, their order alone does not tell.
+        # An arrow, since the order alone does not say which is source and which is target.
         parts.append(f"{where.pop('target')} ← {where.pop('source')}")
     for key, value in sorted(where.items()):
         text = coordinate(value)

@@ -13,11 +13,11 @@ from audits.core.records import Json
 from probes.contained import ContainedError, LimitError, Limits, Session
 
 INSIDE = "data:image/png;base64,"
-"""How the address of a picture begins that travels inside the chart."""
+"""Prefix of the address of an image embedded in the chart."""
 LIMITS = Limits(memory=2**30, seconds=20)
-"""What one chart may take, as SVG and as PNG."""
+"""Limits for rendering one chart as SVG and PNG."""
 FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "/etc/fonts", "/usr/share/fontconfig")
-"""Folders of fonts, which the library looks through."""
+"""Font folders that the library reads."""
 _ADDRESS = re.compile(r"""(?:xlink:)?href\s*=\s*["']([^"']*)["']""")
 _ERROR = re.compile(r"^ERROR\s+(.+)$", re.MULTILINE)
 _MOST_LOG = 2**16
@@ -37,7 +37,7 @@ def picture(spec: Json, config: Json) -> tuple[str, bytes]:
         except LimitError as error:
             if error.what == "time":
                 raise
-            # It may have been worn out by the charts before.
+            # The worker may have reached its limits through earlier charts: try once with a fresh one.
             _end()
             svg, png = _drawer().ask("picture", spec, config)
     except LimitError as error:
@@ -69,7 +69,7 @@ class Drawer:
 
     def __init__(self) -> None:
         self._log, end = os.pipe()
-        # Somebody who writes more than the pipe holds must not wait for a reader.
+        # Non-blocking, so that writing more than the pipe holds cannot deadlock.
         for handle in (self._log, end):
             fcntl.fcntl(handle, fcntl.F_SETFL, os.O_NONBLOCK)
         os.dup2(end, 2)
@@ -78,7 +78,7 @@ class Drawer:
         """Return SVG and PNG, or raise ValueError."""
         import vl_convert
 
-        # What the chart before left is not about this one.
+        # Discard what earlier charts logged.
         self._logged()
         # An empty list of addresses: a specification from elsewhere must not make this machine fetch anything. It does
         # not hold for images, whose addresses stand in the SVG before anything follows them.

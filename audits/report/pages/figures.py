@@ -17,18 +17,18 @@ WIDTH = 640
 """Width in pixels of a figure in a file."""
 
 BESIDE = 130
-"""Pixels that labels and titles take beside a chart whose inner width must be named."""
+"""Pixels for labels and titles beside a chart whose inner width has to be given."""
 
 MOST_PIXELS = 4000
-"""Pixels that a side, or one step of it, may be given."""
+"""Most pixels of a side, or of one step of it."""
 MOST_VALUES = 100_000
-"""Values that a chart may hold or make."""
+"""Most values that a chart may contain or generate."""
 
 PAPER = '<rect width="100%" height="100%" fill="white"/>'
-"""The ground of an SVG file, without which a dark viewer shows black on black."""
+"""Background of an SVG file; without one, a dark viewer shows black on black."""
 
 _UNDRAWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
-"""Characters that no XML may hold: the library that draws ends the whole process at one."""
+"""Characters that are invalid in XML: the rendering library aborts the process at one."""
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _IDENTIFIER = re.compile(r"""(\bid="|url\(#|href="#)([\w-]+)""")
 _ASIDE = re.compile(r"""\s(?:aria-[a-z]+|role|class|xmlns(?::xlink)?)="[^"]*\"""")
@@ -75,7 +75,7 @@ def for_page(svg: str) -> str:
 
 def _picture(spec: Json, name: str) -> Picture:
     _check_size(spec, name)
-    # One order of keys: legends and scales follow it, and report.json sorts while a fresh report does not.
+    # Sorted, as in report.json: legends and scales depend on the order of keys, which a fresh report has otherwise.
     ordered = json.loads(json.dumps(_drawable(sized(spec)), sort_keys=True))
     try:
         svg, png = picture(ordered, CONFIG)
@@ -85,7 +85,7 @@ def _picture(spec: Json, name: str) -> Picture:
 
 
 def _refused(why: str, name: str) -> InputError:
-    # The library adds which of its lines were at work, each with "at" before it.
+    # Drop the library's stack trace, whose lines begin with "at".
     reason = " ".join(why.split("\n    at ", 1)[0].split())
     return InputError(
         f"The chart cannot be drawn: {reason[:200]}",
@@ -102,7 +102,7 @@ def _check_size(spec: Json, name: str) -> None:
         part = left.pop()
         for key, value in part.items() if isinstance(part, dict) else enumerate(part):
             if key in ("values", "datasets", "usermeta"):
-                # Rows are data, whatever their columns are called.
+                # Do not look for settings of the chart in its data.
                 values += len(value) if key == "values" and isinstance(value, list | tuple) else 0
             elif isinstance(value, dict | list | tuple):
                 left.append(value)

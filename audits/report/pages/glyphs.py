@@ -16,7 +16,7 @@ from audits.core.numbers import decimals, ends, written
 from audits.core.records import Coordinate, Estimate, Report
 
 NEUTRAL = {0.0: "none", 0.5: "chance", 1.0: "equal"}
-"""What a neutral value is called: that of a difference, of a coin and of a ratio."""
+"""Names of neutral values: of a difference, of a probability by chance, of a ratio."""
 WIDTH, HEIGHT, MARGIN = 300, 46, 14
 LIMIT = re.compile(r"(?:<=|>=|==|!=|<|>)\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*$")
 

@@ -22,16 +22,16 @@ from audits.report.pages.packing import fitting_tables, inlined
 
 HERE = "audits.report.pages"
 LARGEST_PAGE = 1_480_000
-"""Bytes that a page may have; charts, then rows, that do not fit are left to the run folder."""
+"""Most bytes of a page; charts, then rows, that do not fit stay in the run folder."""
 
 PICTURES = 120_000
-"""Bytes that the pictures for readers without scripts may take, all together."""
+"""Most bytes of all pictures for readers without scripts."""
 
 SPECIFICATIONS = 200_000
-"""Bytes that the live charts' specifications may take, all together."""
+"""Most bytes of all specifications of interactive charts."""
 
 LISTS = 100_000
-"""Bytes that the lists under the figures may take, all together; report.md holds those that do not fit."""
+"""Most bytes of all tables under figures; those that do not fit are in report.md only."""
 
 MOST_EVIDENCE = 4
 OPEN_GROUPS = 24
@@ -85,7 +85,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         "command": shlex.join(report.provenance.command),
         "settings": json.dumps(report.settings, sort_keys=True, indent=1, ensure_ascii=False),
     }
-    # Drawn twice: what the page takes without its rows decides how many rows there is room for.
+    # Rendered twice: the size of the page without rows decides how many rows fit.
     page: str = template.render(**frame, data="", bundle="", script="")
     room = LARGEST_PAGE - len(page.encode()) - len(bundle.encode()) - len(script.encode())
     data = inlined(_data(report, live, room))

@@ -13,7 +13,7 @@ from audits.report.pages import content
 from audits.report.pages.glyphs import Span, equality, reference, scale_of, span, text_glyph
 
 MOST_ROWS = 40
-"""Rows of a table that a reader of Markdown gets; the page and report.json hold them all."""
+"""Most rows of a table in Markdown; the page and report.json have all."""
 
 MOST_WARNINGS = 10
 
@@ -45,13 +45,13 @@ def escaped(text: object) -> str:
     see http\://x.example or www\.x.example
     """
     line = " ".join(str(text).split())
-    # Only where it would begin an entity: names of crossed groups are full of it.
+    # Escape & only where it would start an entity: names of crossed groups are full of it.
     line = re.sub(r"&(?=#?\w+;)", "&amp;", line).replace("<", "&lt;").replace(">", "&gt;")
     line = re.sub(r"([\\`*\[\]|~!])", r"\\\1", line)
-    # GitHub makes links of bare addresses; after a backslash it does not see them.
+    # A backslash keeps GitHub from turning bare addresses into links.
     line = re.sub(r":(?=//)", r"\:", line)
     line = re.sub(r"(?<![A-Za-z0-9])(www|mailto|xmpp)([.:])", r"\1\\\2", line, flags=re.IGNORECASE)
-    # Between letters it is no emphasis, and names of estimates are full of it.
+    # An underscore between letters is no emphasis, and names of estimates are full of them.
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", line)
 
 
@@ -166,7 +166,7 @@ def _cells(
         *where,
         point(estimate) + (" †" if limited else ""),
         levelled(estimate),
-        # A bar would end the cell, in code too.
+        # A pipe ends the cell, even inside code.
         "`" + glyph.replace("|", "╎") + "`",
         escaped(counted(estimate.n, estimate.unit)),
         escaped(estimate.method),
@@ -207,7 +207,7 @@ def _provenance(report: Report) -> Iterable[str]:
         facts["sha256 of the model"] = report.subject.sha256
     yield "\n".join(f"- {escaped(word)}: {escaped(value)}" for word, value in facts.items())
     yield "Run it again:"
-    # Indented rather than fenced: nothing that the command holds can end the block.
+    # Indented instead of fenced, so that nothing in the command can close the block.
     yield "    " + " ".join(shlex.join(made.command).split("\n"))
     yield "Settings:"
     yield "    " + json.dumps(report.settings, sort_keys=True, ensure_ascii=True)

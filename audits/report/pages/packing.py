@@ -15,7 +15,7 @@ from audits.report.pages.content import Table
 from audits.report.pages.glyphs import equality, scale_of, span
 
 LARGEST = 2**53
-"""The largest whole number that a script holds exactly."""
+"""The largest integer that JavaScript represents exactly."""
 
 
 def packed_tables(report: Report, most: int) -> list[Json]:
@@ -129,7 +129,7 @@ def _whole(row: Estimate) -> list[int | None]:
     """Return the value and the distances to its ends, as integers in units of the last decimal."""
     scale = 10 ** decimals(row)
     value, low, high = (
-        # Rounded as decimals first, as the text is: multiplied before, a half may fall to the other side.
+        # Round in decimals before scaling, as the text does: scaling first may round a half the other way.
         None if number is None else round(round(number, decimals(row)) * scale)
         for number in (row.value, row.low, row.high)
     )
