@@ -259,3 +259,19 @@ def test_a_row_may_hold_a_list_of_objects(tmp_path: Path) -> None:
     assert len(read_table(write(tmp_path, json.dumps(words), "t.json")).rows) == 1
     both = json.dumps({"words": [{"word": "so"}], "path": "a.wav"}) + "\n"
     assert len(read_table(write(tmp_path, both + both.replace("a.wav", "b.wav"), "t.jsonl")).rows) == 2
+
+
+@pytest.mark.parametrize(("width", "sizes"), [(1024, [16, 32, 49, 49]), (100_000, [16, 2, 2, 2])])
+def test_blocks_hold_as_many_rows_as_fit_into_their_bytes(tmp_path: Path, width: int, sizes: list[int]) -> None:
+    path = write(tmp_path, "a,b\n" + ("x" * (width - 3) + ",1\n") * 300)
+    found = [len(block.rows) for block in Delimited(path).blocks()]
+    assert found[:4] == sizes and sum(found) == 300
+
+
+def test_the_suffix_says_nothing_of_rows_of_numbers(tmp_path: Path) -> None:
+    assert Delimited(write(tmp_path, "1,2\n", "t.tsv"), numbers=True).header == ["1", "2"]
+    assert Delimited(write(tmp_path, "1,2\n", "t.tsv")).header == ["1,2"]
+
+
+def test_a_first_row_of_nothing_is_line_one(tmp_path: Path) -> None:
+    assert rows(write(tmp_path, '""\n')) == [(1, [])]
