@@ -207,7 +207,7 @@ def _long(table: Table, keys: Sequence[str], codes: Sequence[str]) -> _Found:
             if not code:
                 raise InputError("The row names no language.", where=f"{where}, {name}", hint="Write its code.")
         _enter(found, key, row.line, where)
-        numbers = {name: _read(_cell(row, name), f"{where}, {name}") for name in numeric}
+        numbers = {name: _read(row, name, table) for name in numeric}
         if asked.issuperset(key):
             for name, number in numbers.items():
                 found.values[name][key] = number
@@ -229,7 +229,7 @@ def _square(table: Table, codes: Sequence[str]) -> _Found:
         _enter(found, (code,), row.line, where)
         found.strange |= {code} - asked
         for other in others:
-            number = _read(_cell(row, other), f"{where}, {other}")
+            number = _read(row, other, table)
             if code in asked and other in asked:
                 found.values[table.path.stem][code, other] = number
     return found
@@ -241,12 +241,14 @@ def _enter(found: _Found, key: tuple[str, ...], line: int, where: str) -> None:
         raise InputError(message, where=where, hint="Give every language or pair once.")
 
 
-def _read(text: str, where: str) -> float:
-    """Return a number, or NaN for a cell that marks a missing value."""
+def _read(row: Row, column: str, table: Table) -> float:
+    """Return the number in a cell, or NaN where a missing value is marked."""
+    text = _cell(row, column)
     number = np.nan if text.casefold() in _ABSENT else _number(text)
     if np.isnan(number) and text.casefold() not in _ABSENT:
-        hint = "Write plain numbers with a decimal point; leave the cell empty where there is none."
-        raise InputError(f"{text[:60]!r} is not a number.", where=where, hint=hint)
+        usual = "Write plain numbers with a decimal point; leave the cell empty where there is none."
+        hint = table.mark_hint([text], usual, option=False)
+        raise InputError(f"{text[:60]!r} is not a number.", where=f"{table.path}:{row.line}, {column}", hint=hint)
     return number
 
 

@@ -35,6 +35,7 @@ SCHEMA = Schema(
     one_of=(OneOf("scores", ("score", "loss"), several=True), OneOf("membership", SIDES)),
     most_rows=MAX_POINTS,
     hint="Name them score, loss, score_X or loss_X, and one member or included.",
+    has_decimal=True,
 )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from probes.core.errors import InputError
 from probes.core.progress import Progress
 from probes.files.arrow import is_arrow
-from probes.files.decimals import with_point
+from probes.files.decimals import mark_hint, with_point
 from probes.files.levels import is_unknown
 from probes.files.opening import reading
 from probes.files.tables import Row, read_table, with_points
@@ -37,7 +37,7 @@ def read_token_table(path: Path, decimal: str | None = None) -> "TokenTable":
         hint = "Save an NPZ: numpy.savez(file, phone=phones, speaker=speakers, features=vectors)."
         raise InputError(message, where=str(path), hint=hint)
     table = read_table(path, decimal)
-    return TokenTable(path, table.columns, table.rows, (), table.notes, table.decimal_comma, decimal)
+    return TokenTable(path, table.columns, table.rows, (), table.notes, table.decimal_comma, decimal, table.delimited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ class TokenTable:
     notes: tuple[str, ...] = ()
     decimal_comma: bool = False
     decimal: str | None = None
+    delimited: bool = False
 
     def numeric(self, labels: Sequence[str]) -> list[str]:
         """Return the names of columns, without the labels, that hold numbers in the first rows."""
@@ -122,7 +123,8 @@ class TokenTable:
         text = rows[index].values.get(name)
         number = _number(text)
         if number is None:
-            hint = "Write numbers with a full stop, and leave a cell empty where one is missing."
+            hint = mark_hint(text or "", self.decimal_comma, self.decimal, option=self.delimited)
+            hint = hint or "Write numbers with a full stop, and leave a cell empty where one is missing."
             raise InputError(f"{text!r} is not a number.", where=self.spot(index, name), hint=hint)
         return number
 

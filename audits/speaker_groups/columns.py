@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from audits.speaker_groups import Options
 from probes.core.errors import InputError
-from probes.files.decimals import in_thousands
+from probes.files.decimals import in_thousands, mark_hint, with_point
 from probes.files.levels import clean, parse_bins
 from probes.files.names import suggest
 from probes.files.tables import Table
@@ -162,10 +162,12 @@ def _count(clip: Clip, column: str, decimal: str | None) -> float:
     except ValueError:
         number = math.nan
     if not (number >= 0 and number.is_integer() and number < 2**40):
+        # A decimal comma is named where nothing but zeros stands behind it.
+        zeros = text.count(",") + text.count(".") > 1 or with_point(text).rstrip("0").endswith(".")
         raise InputError(
             f"{text!r} is no count." if text else "The count is missing.",
             where=where,
-            hint="Counts are whole numbers from 0 up.",
+            hint=(zeros and mark_hint(text, False, decimal, option=True)) or "Counts are whole numbers from 0 up.",
         )
     return number
 

@@ -15,7 +15,7 @@ from audits.speaker_groups import Options
 from audits.speaker_groups.columns import WORDS, require_free
 from audits.speaker_groups.counts import MANY_LEVELS
 from probes.core.errors import InputError
-from probes.files.decimals import NumberColumn, has_unit, with_decimal_commas, with_point
+from probes.files.decimals import NumberColumn, has_unit, mark_hint, with_decimal_commas, with_point
 from probes.files.levels import Note, clean, is_unknown
 from probes.files.names import suggest
 from probes.speech.manifests import Clip, Manifest
@@ -128,12 +128,14 @@ def _numeric(name: str, clips: Sequence[Clip], texts: Sequence[str], numbers: Ma
     strange = [at for at in words if _number(with_point(texts[at])) is None]
     if words and len(strange) < len(known) / 2:
         text = texts[words[0]]
+        hint = mark_hint(text, True)
         raise InputError(
             f"{text!r} is no number, and most values of {name} are."
             if words == strange
             else f"{text!r} has a decimal comma, and other numbers of {name} have a point.",
             where=f"{clips[words[0]].where}, column {name}",
-            hint="Mend it, or leave it empty: such clips are then not in the adjusted model.",
+            hint=f"{f'{hint} Or' if hint else 'Mend it, or'} leave it empty: such clips are then not in the adjusted "
+            "model.",
         )
     return not words and bool(known)
 

@@ -22,7 +22,7 @@ from probes.files.names import suggest
 from probes.files.npy import SIGNATURE as NPY
 from probes.files.npy import Header, Part, Stream
 from probes.files.npz import TORCH
-from probes.files.opening import read_head
+from probes.files.opening import check_unchanged, read_head, stamp, unchanged
 from probes.files.stored import Refusal, Window, damaged
 
 # Deflate can make a thousand zeros of one byte; below 256 MiB that does no harm.
@@ -42,6 +42,8 @@ class StoredArray:
     ----------
     fortran
         The first axis is the fastest in the file.
+    stamp
+        Of the file when its arrays were listed.
     """
 
     path: Path
@@ -50,6 +52,7 @@ class StoredArray:
     dtype: np.dtype[Any]
     fortran: bool
     source: Contents | ContainedContents
+    stamp: tuple[int, ...]
 
     @property
     def size(self) -> int:
@@ -62,7 +65,7 @@ class StoredArray:
         Raises
         ------
         InputError
-            Where the file is cut off or damaged there.
+            Where the file is cut off or damaged there, or changed since its arrays were listed.
         """
         sizes = [stop - start, *self.shape[1:]]
         if window is not None:
@@ -103,7 +106,9 @@ class StoredArray:
         return list(values.tolist())
 
     def _read(self, start: int, stop: int, how: Window | str | None, shape: tuple[int, ...]) -> NDArray[Any]:
-        values = self.source.read(self.name, start, stop, how)
+        # A child may hold the file that was there, while its numbers are read from the one that is there now.
+        with unchanged(self.path, self.stamp):
+            values = self.source.read(self.name, start, stop, how)
         # The child has read the file, which may have taken it over, so its answer is checked.
         if not isinstance(values, np.ndarray) or values.shape != shape:
             raise damaged(self.path, ValueError("it holds another shape than it promised"), self.name)
@@ -205,6 +210,8 @@ def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT)
         Where it cannot be read or is none of the wanted forms.
     """
     head = read_head(path, wanted="a file of arrays", hint=hint, size=1024)
+    # Without the time of the last change of its status: a run may take hours, and a backup may link to the file.
+    opened = stamp(path)[:-1]
     form = _form(path, head)
     most = max(_UNPACKED, _EXPANSION * path.stat().st_size)
     source: Contents | ContainedContents | None = None
@@ -219,10 +226,11 @@ def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT)
     if source is None:
         source = open_contents(path, form, most)
     form, arrays, refused = source.listed()
+    check_unchanged(path, opened)
     return Archive(
         path=path,
         form=form,
-        arrays={entry[0]: _array(path, source, *entry) for entry in arrays},
+        arrays={entry[0]: _array(path, source, opened, *entry) for entry in arrays},
         refused={name: Refusal(reason, advice) for name, reason, advice in refused},
         most=most,
         hint=hint,
@@ -232,6 +240,7 @@ def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT)
 def _array(
     path: Path,
     source: Contents | ContainedContents,
+    opened: tuple[int, ...],
     name: str,
     shape: tuple[int, ...],
     kind: Any,
@@ -247,7 +256,7 @@ def _array(
         if min(*numbers, *shape, 0) < 0 or dtype.hasobject or before + header.size != size:
             raise damaged(path, ValueError("its numbers contradict each other"), name)
         source = Contents(path, {name: Stream(part.open, header, part)}, {}, "NPZ")
-    return StoredArray(path, name, shape, dtype, fortran, source)
+    return StoredArray(path, name, shape, dtype, fortran, source, opened)
 
 
 def _form(path: Path, head: bytes) -> str:

@@ -12,6 +12,8 @@ from probes.core.errors import InputError
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _WITH_COMMA = re.compile(r"[+-]?(\d+,\d+|,\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _IN_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
+# Marks between thousands that cannot be decimal ones: they occur twice, or a decimal mark follows.
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}((\.\d{3}){2,}(,\d+)?|\.\d{3},\d+|(,\d{3}){2,}(\.\d+)?|,\d{3}\.\d+)", re.ASCII)
 _WITH_UNIT = re.compile(r"[+-]?[\d.,']*\d\s*([^\W\d_]{1,12}\.?|%|\u00b0)", re.ASCII | re.IGNORECASE)
 
 
@@ -122,6 +124,38 @@ class NumberColumn:
             text, line = self._comma
             raise _unclear(text, self._name, f"{self._path}:{line}, {self._name}")
         return self._comma is not None
+
+
+def mark_hint(text: str, decimal_comma: bool, named: str | None = None, *, option: bool = False) -> str:
+    """Return how to write a number whose marks cannot be read; empty for any other text.
+
+    Parameters
+    ----------
+    decimal_comma, named
+        Whether numbers of the file may have decimal commas, and the decimal mark that the user names.
+    option
+        Whether `--decimal ,` can be said of the file.
+
+    Examples
+    --------
+    >>> mark_hint("1.234.567", False), mark_hint("2,31", False), mark_hint("2,31", True)
+    ('Its points separate thousands: write 1234567.', 'Its comma may be the decimal mark: write 2.31.', '')
+    >>> mark_hint("1,234", False, option=True)
+    'It may be 1234 or 1.234: write the one that is meant, or say --decimal , if commas are decimal marks.'
+    """
+    number = text.strip()
+    decimal = named or ("" if decimal_comma else ".")
+    if _GROUPED.fullmatch(number):
+        mark = next(letter for letter in number if letter in ".,")
+        plain = number.replace(mark, "")
+        plain = plain.translate(str.maketrans(".,", 2 * decimal)) if decimal else plain
+        return f"Its {'points' if mark == '.' else 'commas'} separate thousands: write {plain}."
+    if decimal != "." or not _WITH_COMMA.fullmatch(number):
+        return ""
+    say = ", or say --decimal , if commas are decimal marks" if option and named is None else ""
+    if _IN_THOUSANDS.fullmatch(number):
+        return f"It may be {number.replace(',', '')} or {with_point(number)}: write the one that is meant{say}."
+    return f"Its comma may be the decimal mark: write {with_point(number)}{say}."
 
 
 def in_thousands(text: str) -> bool:

@@ -61,8 +61,8 @@ _MAGIC = {
     b"7z\xbc\xaf\x27\x1c": ("a 7z archive", _UNPACK),
     b"\x28\xb5\x2f\xfd": ("a Zstandard file", _UNPACK),
     b"%PDF-": ("a PDF document", ""),
-    b"PAR1": ("a Parquet file", ""),
-    b"ARROW1": ("an Arrow file", ""),
+    b"PAR1": ("a Parquet file", "Where it is a table, name it .parquet."),
+    b"ARROW1": ("an Arrow file", "Where it is a table, name it .arrow."),
     b"\x89HDF": ("an HDF5 file", ""),
     b"\x93NUMPY": ("an array of numpy (NPY)", ""),
 }

@@ -24,8 +24,17 @@ def suggest(name: str, names: Sequence[str]) -> str:
 
     >>> suggest("gendre", ["path", "gender"])
     "Did you mean 'gender'? There are: path, gender."
+    >>> suggest("path", ["path|text"])
+    'There are: path|text. Bars (|) seem to separate the fields: write sep=| above the header.'
     """
     lower = {item.casefold(): item for item in names}
-    close = get_close_matches(name.casefold(), list(lower), n=1)
+    bars = bar_hint(names)
+    close = [] if bars else get_close_matches(name.casefold(), list(lower), n=1)
     shown = ", ".join(names[:40]) + (", ..." if len(names) > 40 else "")
-    return (f"Did you mean {lower[close[0]]!r}? " if close else "") + f"There are: {shown or 'none'}."
+    return (f"Did you mean {lower[close[0]]!r}? " if close else "") + f"There are: {shown or 'none'}." + bars
+
+
+def bar_hint(names: Sequence[str]) -> str:
+    """Return a hint on a table whose fields seem to be separated by bars, which no header tells; else nothing."""
+    bars = " Bars (|) seem to separate the fields: write sep=| above the header."
+    return bars * any("|" in name.strip("|") for name in names)

@@ -103,3 +103,34 @@ def unreadable(path: Path, error: Exception, where: str = "") -> InputError:
     why = getattr(error, "strerror", None) or error
     hint = "Check the path and its permissions."
     return InputError(f"The file cannot be read: {why}.", where=where or str(path), hint=hint)
+
+
+def stamp(path: Path) -> tuple[int, ...]:
+    """Return what tells a file that is replaced or written from what it was: device, inode, size, and its two times."""
+    with reading(path):
+        found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def check_unchanged(path: Path, before: tuple[int, ...]) -> None:
+    """Refuse a file whose `stamp`, or the first numbers of it that are given, is another one now."""
+    if stamp(path)[: len(before)] != before:
+        raise InputError("The file changed while it was read.", where=str(path), hint="Run it again.")
+
+
+@contextmanager
+def unchanged(path: Path, before: tuple[int, ...]) -> Iterator[None]:
+    """Refuse a file that is written or replaced meanwhile, also where it was refused for something else.
+
+    Raises
+    ------
+    InputError
+        Where its stamp is not the one `before`.
+    """
+    try:
+        yield
+    except InputError:
+        # What it was refused for may be that it was changed.
+        check_unchanged(path, before)
+        raise
+    check_unchanged(path, before)

@@ -2,15 +2,15 @@
 
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probes.contained import ContainedError, LimitError, Limits, call
 from probes.core.errors import InputError
 from probes.files import zips
-from probes.files.opening import reading
+from probes.files.opening import reading, stamp, unchanged
 from probes.files.weight_errors import damaged, needless, refused
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def read_pickle(path: Path, *, standins: Sequence[tuple[type, str]] = (), held: 
         Where the file is damaged, makes too much of its bytes, or holds more than tensors, numbers and containers, or
         where it was changed while it was read.
     """
-    with _unchanged(path):
+    # A child reads its form, this process its numbers.
+    with unchanged(path, stamp(path)):
         return _read(path, standins, held)
 
 
@@ -101,30 +102,6 @@ def _read(path: Path, standins: Sequence[tuple[type, str]], held: bool) -> objec
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError):
         # The child has read the file, which may have taken it over, so its answer is checked.
         raise damaged(_NOT_TORCH, where) from None
-
-
-@contextmanager
-def _unchanged(path: Path) -> Iterator[None]:
-    """Refuse a file that is written or replaced meanwhile: a child reads its form, this process its numbers."""
-    before = _stamp(path)
-    try:
-        yield
-    except InputError:
-        # What it was refused for may be that it was changed.
-        _check_unchanged(path, before)
-        raise
-    _check_unchanged(path, before)
-
-
-def _check_unchanged(path: Path, before: tuple[int, ...]) -> None:
-    if _stamp(path) != before:
-        raise InputError("The file changed while it was read.", where=str(path), hint="Run it again.")
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    with reading(path):
-        found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _records(path: Path) -> dict[int, zipfile.ZipInfo] | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from probes.core.errors import InputError
 from probes.files.arrow import is_arrow
-from probes.files.decimals import NumberColumn
+from probes.files.decimals import NumberColumn, mark_hint
 from probes.files.delimited import Delimited
 from probes.files.names import suggest
 from probes.files.tables import check_decimal, decimal_notes, is_json, read_table
@@ -90,6 +90,8 @@ class Schema:
         Rows after which nothing more is read.
     hint, fewer
         What columns there should be, and how to have fewer rows.
+    has_decimal
+        The command has an option `--decimal`, which hints may name.
     """
 
     columns: tuple[Column, ...]
@@ -97,6 +99,7 @@ class Schema:
     most_rows: int
     hint: str
     fewer: str = "Give fewer."
+    has_decimal: bool = False
 
 
 class SchemaReader:
@@ -121,7 +124,7 @@ class SchemaReader:
 
     def __init__(self, path: Path, schema: Schema, decimal: str | None = None) -> None:
         self.path, self._schema, self._decimal = path, schema, decimal
-        semicolons = False
+        semicolons = delimited = False
         self._blocks: Iterator[tuple[Sequence[int], list[Cells]]]
         arrow = is_arrow(path)
         if arrow or is_json(path):
@@ -137,12 +140,13 @@ class SchemaReader:
                 for rows in (table.rows[start : start + _BLOCK],)
             )
         else:
-            file = Delimited(path)
+            file, delimited = Delimited(path), True
             self.form, header, line = file.dialect.name, tuple(file.header), f":{file.header_line}"
             semicolons = file.dialect.decimal_comma
             self._blocks = ((block.lines, list(zip(*block.rows, strict=True))) for block in file.blocks())
         self.notes = [*decimal_notes(semicolons, decimal)]
         self._decimal_comma = semicolons if decimal is None else decimal == ","
+        self._option = schema.has_decimal and delimited
         self._where = f"{path}{line}"
         self.names = tuple(name.strip().casefold() for name in header)
         self.columns = self._resolved()
@@ -170,7 +174,9 @@ class SchemaReader:
             block = dict(zip(self.names, cells, strict=True))
             for name, number in numbers.items():
                 number.look(block[name], lines)
-            yield CellBlock(self.path, lines, block, self.columns, self._decimal_comma)
+            yield CellBlock(
+                self.path, lines, block, self.columns, self._decimal_comma, self._decimal, option=self._option
+            )
         for number in numbers.values():
             number.finish()
         if not count:
@@ -205,13 +211,18 @@ class SchemaReader:
 
 @dataclass(frozen=True, slots=True)
 class CellBlock:
-    """Rows of a file, column by column, converted to numbers on demand."""
+    """Rows of a file, column by column, converted to numbers on demand.
+
+    `named` is the decimal mark that the user names; `option` tells whether hints may name `--decimal`.
+    """
 
     path: Path
     lines: Sequence[int]
     cells: dict[str, Cells]
     columns: dict[str, Column]
     decimal_comma: bool
+    named: str | None
+    option: bool
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -246,8 +257,10 @@ class CellBlock:
 
     def refusal(self, name: str, index: int) -> InputError:
         """Return the refusal of a cell that cannot be read."""
-        column, where = self.columns[name], f"{self.path}:{self.lines[index]}, {name}"
-        return InputError(f"{self.texts(name)[index][:60]!r} {column.refusal}.", where=where, hint=column.hint)
+        column, where, text = self.columns[name], f"{self.path}:{self.lines[index]}, {name}", self.texts(name)[index]
+        number = column.kind == "number"
+        hint = mark_hint(text, self.decimal_comma, self.named, option=self.option) if number else ""
+        return InputError(f"{text[:60]!r} {column.refusal}.", where=where, hint=hint or column.hint)
 
     def _column(self, name: str, kind: str) -> Column:
         column = self.columns[name]

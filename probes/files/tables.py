@@ -4,8 +4,9 @@ Nothing is guessed about meaning here: a row is a mapping of strings, with the l
 that is not what its name says, or whose rows do not fit its header, is refused with the line that shows it.
 """
 
+import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from probes.core.errors import InputError
 from probes.files.arrow import is_arrow, read_arrow
-from probes.files.decimals import NumberColumn, with_point
+from probes.files.decimals import NumberColumn, mark_hint, with_point
 from probes.files.delimited import HINT, Delimited
 from probes.files.json_values import json_text, parse_json
 from probes.files.opening import read_head
@@ -29,6 +30,7 @@ SEMICOLONS = "Fields are separated by semicolons; numbers may have decimal comma
 FEWER = "Leave out rows and columns that are not needed, or split the file."
 
 _JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
+_WRAPPED = re.compile(rb'"([^"\\]{1,60})"\s*:\s*\[\s*\{')
 _BLOCK = 2**8
 _VALUES = attrgetter("values")
 
@@ -50,7 +52,7 @@ class Table:
     """A table; `sources` are the files that it was made of, `notes` say how it was read where that is unusual.
 
     Cells are as in the file; numbers `with_points` may have decimal commas where `decimal_comma` is true, and have them
-    or points where the user names the mark, `decimal`.
+    or points where the user names the mark, `decimal`; such a mark may be named where the file is `delimited`.
     """
 
     path: Path
@@ -60,6 +62,16 @@ class Table:
     notes: tuple[str, ...] = ()
     decimal_comma: bool = False
     decimal: str | None = None
+    delimited: bool = False
+
+    def mark_hint(self, texts: Iterable[str], usual: str, *, option: bool) -> str:
+        """Return the hint on the marks of cells that should be numbers, the `usual` one where marks are not the matter.
+
+        `option` says that the command has `--decimal`.
+        """
+        option &= self.delimited
+        hints = (mark_hint(text, self.decimal_comma, self.decimal, option=option) for text in texts)
+        return next(filter(None, hints), usual)
 
     def with_points(self, names: Collection[str]) -> "Table":
         """Return the table with decimal points in columns of numbers.
@@ -103,7 +115,7 @@ def read_table(path: Path, decimal: str | None = None) -> Table:
     InputError
         Where the file cannot be read, is not UTF-8 text, is empty or too large, or a row does not fit.
     """
-    semicolons = False
+    semicolons = delimited = False
     if is_arrow(path):
         check_decimal(path, decimal)
         columns, values = read_arrow(path, most_rows=MOST_ROWS, most_cells=MOST_CELLS)
@@ -111,9 +123,11 @@ def read_table(path: Path, decimal: str | None = None) -> Table:
     elif is_json(path):
         check_decimal(path, decimal)
         rows = _limited(path, _json_rows(path))
+        if len(rows) == 1:
+            _check_wrapped(path, first=True)
         columns = tuple(dict.fromkeys(name for row in rows for name in row.values))
     else:
-        table = Delimited(path)
+        table, delimited = Delimited(path), True
         columns = table.names
         rows = _limited(path, _delimited_rows(table))
         semicolons = table.dialect.decimal_comma
@@ -128,6 +142,7 @@ def read_table(path: Path, decimal: str | None = None) -> Table:
         notes=decimal_notes(semicolons, decimal),
         decimal_comma=semicolons if decimal is None else decimal == ",",
         decimal=decimal,
+        delimited=delimited,
     )
 
 
@@ -182,12 +197,24 @@ def _json_rows(path: Path) -> Iterator[list[Row]]:
         yield [Row(number, _object(value, f"{path}, entry {number}")) for number, value in values]
         return
     lines = ((line, content) for line, content in numbered_lines(path, hint=HINT) if content.strip())
+    # No row of JSON lines breaks off so.
+    if head.lstrip().split(b"\n")[0].rstrip().endswith((b"{", b"[")):
+        _check_wrapped(path, first=False)
     while block := list(islice(lines, _BLOCK)):
         yield [
             Row(line, _object(parse_json(content, where, once=True), where))
             for line, content in block
             for where in (f"{path}:{line}",)
         ]
+
+
+def _check_wrapped(path: Path, *, first: bool) -> None:
+    """Refuse an object below a key of which, the `first` one or any, the rows stand as a list."""
+    head = read_head(path, wanted="text", hint=HINT).removeprefix(MARK)
+    key = _WRAPPED.match(head.lstrip(b"{ \t\r\n")) if first else _WRAPPED.search(head)
+    if key:
+        message = f"The file is one object, and the rows are a list below its key {key[1].decode(errors='replace')!r}."
+        raise InputError(message, where=str(path), hint="Save that list alone, without the object around it.")
 
 
 def _listed(path: Path) -> list[object]:

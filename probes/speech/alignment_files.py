@@ -135,7 +135,8 @@ def read_tables(path: Path, tier: str | None) -> dict[str, list[Tier]]:
         first, last = (read_number(get.get(name, "").strip()) for name in (start, end))
         if first is None or last is None:
             message = f"{start} {get.get(start, '')[:60]!r} and {end} {get.get(end, '')[:60]!r} are not both seconds."
-            raise InputError(message, where=f"{path}:{row.line}", hint="Write them like 0.25.")
+            hint = table.mark_hint([get.get(start, ""), get.get(end, "")], "Write them like 0.25.", option=False)
+            raise InputError(message, where=f"{path}:{row.line}", hint=hint)
         clip = get.get(named[0], "").strip() if named else ""
         if named and not clip:
             raise InputError("The row names no clip.", where=f"{path}:{row.line}", hint=f"Fill in {named[0]!r}.")

@@ -124,4 +124,4 @@ def left_out_notes(
 
 
 def _name(clip: Clip) -> str:
-    return f"line {clip.line}" + f" ({clip.name})" * bool(clip.name)
+    return f"line {clip.line}{clip.label}"

@@ -76,7 +76,12 @@ class Clip:
     @property
     def where(self) -> str:
         """Where a message about this clip points to."""
-        return f"{self.source}:{self.line}" + f" ({self.name})" * bool(self.name)
+        return f"{self.source}:{self.line}{self.label}"
+
+    @property
+    def label(self) -> str:
+        """The name between brackets, to stand behind the line; empty where it says no more than the line."""
+        return "" if self.name in ("", f"line {self.line}") else f" ({self.name})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,11 +263,8 @@ def find_column(table: Table, role: str, name: str | None, *, usual: Sequence[st
     option = f"--{role}-col"
     if name is not None:
         if name not in table.columns:
-            raise InputError(
-                f"There is no column {name!r}.",
-                where=f"{table.path}, {option}",
-                hint=suggest(name, table.columns),
-            )
+            hint = suggest(name, table.columns)
+            raise InputError(f"There is no column {name!r}.", where=f"{table.path}, {option}", hint=hint)
         return name
     found = [column for column in table.columns if column.casefold() in usual]
     if len(found) > 1:
@@ -346,7 +348,7 @@ def _clip(
         raise InputError("The row has no text.", where=where, hint=f"Fill in {chosen['text']!r}, or drop the row.")
     name = (get(chosen["path"]) or "").strip() if chosen["path"] else f"line {row.line}"
     speaker = clean(get(chosen["speaker"])) if chosen["speaker"] else ""
-    start, end = _segment(row, segment, where) if segment else (None, None)
+    start, end = _segment(row, table, segment, where) if segment else (None, None)
     column = chosen["path"]
     path, fault = locate(name, column, places, where) if column else (table.path.absolute(), None)
     return Clip(
@@ -364,7 +366,7 @@ def _clip(
     )
 
 
-def _segment(row: Row, columns: tuple[str, str, bool], where: str) -> tuple[float | None, float | None]:
+def _segment(row: Row, table: Table, columns: tuple[str, str, bool], where: str) -> tuple[float | None, float | None]:
     first, second, is_duration = columns
     texts = [(row.values.get(name) or "").strip() for name in (first, second)]
     if not any(texts):
@@ -373,9 +375,8 @@ def _segment(row: Row, columns: tuple[str, str, bool], where: str) -> tuple[floa
         start, end = (float(text) for text in texts)
     except ValueError:
         message = f"{first} {texts[0]!r} and {second} {texts[1]!r} are not both seconds."
-        raise InputError(
-            message, where=where, hint="Write both like 0.25, or leave both empty for the whole file."
-        ) from None
+        usual = "Write both like 0.25, or leave both empty for the whole file."
+        raise InputError(message, where=where, hint=table.mark_hint(texts, usual, option=True)) from None
     end += start if is_duration else 0.0
     if not (math.isfinite(end) and 0 <= start < end):
         raise InputError(

@@ -265,7 +265,11 @@ tokens("speaker_col_missing", ("There is no column 'who'", "--speaker-col"), "--
 changed("phone_empty", ("no phone", "wrong.csv:5", "column phone", "--on-bad skip"), put(3, phone=""))
 changed("speaker_unknown", ("no speaker", "wrong.csv:9", "column speaker", "--on-bad skip"), put(7, speaker="NA"))
 changed("nobody_left", ("No token is left", "no speaker", "wrong.csv"), every(speaker=""), "--on-bad", "skip")
-changed("no_number", ("'1,5' is not a number", "wrong.csv:4", "column x1", "full stop"), put(2, x1="1,5"))
+changed(
+    "no_number",
+    ("'1,5' is not a number", "wrong.csv:4", "column x1", "write 1.5, or say --decimal ,"),
+    put(2, x1="1,5"),
+)
 changed("no_number_but_a_word", ("'high' is not a number", "wrong.csv:2", "column x0"), put(0, x0="high"))
 changed("nothing_finite", ("No token is left", "feature"), every(x1="nan"))
 changed("no_features", ("There are no features x0, x1", "--features"), drop("x0", "x1", "x2"))

@@ -14,9 +14,11 @@ from probes.contained import Session
 from probes.core.errors import InputError
 from probes.files import sound
 from probes.files.sound import Recording
+from probes.models.checkpoints import ModelFolder
 from probes.speech import audio
 from probes.speech.audio import inspect_clip, load_clip, read_clip
 from probes.speech.manifests import Clip, ColumnMap, read_manifest
+from probes.speech.recordings import TOO_SHORT, Sound, measure_sound
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 RATE = 16_000
@@ -345,3 +347,22 @@ def test_chunks_without_end_before_the_sound(tmp_path: Path, chunks: int) -> Non
     else:
         assert "1000 chunks" in refuse(path).message
     assert time.process_time() - begin < 1
+
+
+def test_the_shortest_clip_has_one_frame_of_the_encoder(tmp_path: Path) -> None:
+    for family in ("wav2vec2", "whisper"):
+        folder = ModelFolder(reference="", path=tmp_path, family=family, config={}, weights=(), sha256="")
+        for samples in (399, 400):
+            found = measure_sound(clip(save(tmp_path / "a.wav", tone()[:samples])), folder)
+            assert found == TOO_SHORT if samples == 399 else isinstance(found, Sound) and found.samples == 400
+
+
+def test_what_just_fits_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(read_clip(save(tmp_path / "one.wav", tone()[:1])).samples) == 1
+    path = save(tmp_path / "a.wav", tone())
+    end = len(tone()) / RATE + audio._END_TOLERANCE
+    assert len(read_clip(path, end=end).samples) == len(tone())
+    monkeypatch.setattr(audio, "MAX_FRAMES", len(tone()))
+    assert len(read_clip(path).samples) == len(tone())
+    monkeypatch.setattr(audio, "MAX_FRAMES", len(tone()) - 1)
+    assert "hours of sound in one clip" in refuse(path).message

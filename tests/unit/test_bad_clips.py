@@ -71,6 +71,17 @@ def test_a_single_refusal_stays_as_it_is(tmp_path: Path) -> None:
     assert refused(tmp_path, "nowhere.wav", advice="So?").hint == "Check the path. So?"
 
 
+def test_a_clip_without_a_path_is_named_by_its_line_once(tmp_path: Path) -> None:
+    (clip,) = clips(tmp_path, "line 2")
+    assert clip.where == f"{tmp_path / 'clips.csv'}:2"
+    bad = BadClips(tmp_path / "clips.csv", 2, skip="--on-bad skip")
+    for _ in range(2):
+        bad.add(clip, InputError("There is no text.", where=clip.where, hint="Add it."))
+    with pytest.raises(InputError) as caught:
+        bad.refuse()
+    assert caught.value.message.split("\n")[1].startswith("line 2: There is no text.")
+
+
 def test_good_clips_and_other_errors_pass(tmp_path: Path) -> None:
     sound(tmp_path / "good.wav")
     (clip,) = clips(tmp_path, "good.wav")

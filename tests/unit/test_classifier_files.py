@@ -656,6 +656,7 @@ def test_what_a_processor_does_to_pixels(
         (VIT | {"image_std": [1.0, 1.0, 0.0]}, "not above 0"),
         (VIT | {"image_std": [1.0, float("nan"), 1.0]}, "image_std"),
         (VIT | {"rescale_factor": "1/255"}, "rescale_factor"),
+        (VIT | {"rescale_factor": [1 / 255, 1 / 255]}, "not 1 finite numbers"),
         (VIT | {"rescale_factor": 0}, "not above 0"),
         (VIT | {"do_flip_channel_order": True}, "order of the channels"),
         (VIT | {"include_top": True}, "twice"),

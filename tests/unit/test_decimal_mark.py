@@ -2,13 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from audits.interference.loss_rows import read_rows
 from audits.membership.membership_scores import ScoreSet, read_scores
 from audits.phoneme_errors.tokens import read_tokens
 from probes.core.errors import InputError
+from probes.files.decimals import mark_hint
 from probes.files.tables import read_table
 from probes.speech.manifests import ColumnMap, Manifest, read_manifest
 
@@ -143,3 +146,56 @@ def test_a_file_whose_numbers_have_types_has_no_decimal_commas(tmp_path: Path) -
             scores(file, ",")
     with pytest.raises(InputError, match="neither CSV nor TSV"):
         read_tokens(tmp_path / "t.npz", by=(), decimal=",")
+
+
+@pytest.mark.parametrize(
+    ("text", "comma", "named", "said"),
+    [
+        ("2,31", False, None, "Its comma may be the decimal mark: write 2.31, or say --decimal , if"),
+        ("1,234", False, None, "It may be 1234 or 1.234: write the one that is meant, or say --decimal , if"),
+        ("1.234.567", False, None, "Its points separate thousands: write 1234567."),
+        ("-1,234,567", False, None, "Its commas separate thousands: write -1234567."),
+        ("1.234,5", False, None, "Its points separate thousands: write 1234.5."),
+        ("1,234.5", False, None, "Its commas separate thousands: write 1234.5."),
+        # Between semicolons either mark may be the decimal one.
+        ("1.234,5", True, None, "Its points separate thousands: write 1234,5."),
+        ("1,234.5", True, None, "Its commas separate thousands: write 1234.5."),
+        ("1,234.5", True, ",", "Its commas separate thousands: write 1234,5."),
+        ("2,31", True, None, ""),
+        ("2,31", False, ".", "Its comma may be the decimal mark: write 2.31."),
+        ("1.234", False, None, ""),
+        ("0.125.000", False, None, ""),
+        ("1.2.3", False, None, ""),
+        ("a,b", False, None, ""),
+    ],
+)
+def test_hints_say_how_a_number_is_written(text: str, comma: bool, named: str | None, said: str) -> None:
+    found = mark_hint(f" {text} ", comma, named, option=True)
+    assert found.startswith(said) and bool(found) == bool(said)
+    assert ("--decimal" in found) == ("--decimal" in said)
+
+
+@pytest.mark.parametrize("cell", ["2,31", "1,234"])
+def test_a_refusal_names_the_option_where_the_command_has_it(tmp_path: Path, cell: str) -> None:
+    def hint(read: Any, rows: list[list[str]]) -> str:
+        with pytest.raises(InputError, match=r"is not a number|not both seconds|is no loss") as caught:
+            read(write(tmp_path, rows, "t.tsv", "\t"))
+        return caught.value.hint
+
+    named = "say --decimal ,"
+    assert named in hint(lambda path: scores(path, None), [["score", "member"], [cell, "1"], ["1", "0"]])
+    head = ["path", "from", "to", "age"]
+    assert named in hint(lambda path: manifest(path, None), [head, ["a.wav", "0.5", cell, "1"]])
+    tokens = [["phone", "speaker", "x0"], ["a", "s", "1"], ["b", "s", cell]]
+    assert named in hint(lambda path: read_tokens(path, by=()), tokens)
+    # Losses have no such option.
+    said = hint(read_rows, [["lang", "with", "loss"], ["en", "en", cell]])
+    assert "write" in said and "--decimal" not in said
+
+
+def test_what_has_types_is_not_told_of_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps({"score": "2,31", "member": 1}) + "\n")
+    with pytest.raises(InputError, match="is not a number") as caught:
+        scores(path, None)
+    assert caught.value.hint == "Its comma may be the decimal mark: write 2.31."

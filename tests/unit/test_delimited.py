@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import tracemalloc
 from pathlib import Path
 
@@ -223,3 +224,54 @@ def test_a_table_that_takes_too_much_memory_is_refused_while_it_is_read(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert refused.value.hint and peak < 12e6
+
+
+def test_bars_between_fields_are_named_with_the_mend(tmp_path: Path) -> None:
+    bars = "Bars (|) seem to separate the fields: write sep=| above the header."
+    assert bars in refuse(write(tmp_path, "path|text\na.wav|so, then\n")).hint
+    assert bars not in refuse(write(tmp_path, "path,text|\na.wav|so, then, on\n")).hint
+    assert rows(write(tmp_path, "sep=|\npath|text\na.wav|so, then\n"))[1] == (3, ["a.wav", "so, then"])
+
+
+@pytest.mark.parametrize(("head", "suffix"), [(b"PAR1\x15\x04", ".parquet"), (b"ARROW1\0\0", ".arrow")])
+def test_a_table_of_another_kind_is_told_its_suffix(tmp_path: Path, head: bytes, suffix: str) -> None:
+    assert f"Where it is a table, name it {suffix}." in refuse(write(tmp_path, head)).hint
+
+
+@pytest.mark.parametrize("indent", [None, 1, 4])
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+def test_rows_below_a_key_are_named_with_it(tmp_path: Path, indent: int | None, suffix: str) -> None:
+    def refusal(value: object) -> str:
+        with pytest.raises(InputError) as caught:
+            read_table(write(tmp_path, json.dumps(value, indent=indent), f"t{suffix}"))
+        assert caught.value.where.startswith(str(tmp_path / f"t{suffix}")) and caught.value.hint
+        return caught.value.message
+
+    said = "The file is one object, and the rows are a list below its key 'data'."
+    assert refusal({"data": [{"path": "a.wav"}, {"path": "b.wav"}]}) == said
+    if indent is not None:
+        assert refusal({"version": 1, "data": [{"path": "a.wav"}]}) == said
+        assert refusal({"path": "a.wav"}).startswith("This is not JSON")
+
+
+def test_a_row_may_hold_a_list_of_objects(tmp_path: Path) -> None:
+    words = {"path": "a.wav", "words": [{"word": "so"}]}
+    assert len(read_table(write(tmp_path, json.dumps(words), "t.json")).rows) == 1
+    both = json.dumps({"words": [{"word": "so"}], "path": "a.wav"}) + "\n"
+    assert len(read_table(write(tmp_path, both + both.replace("a.wav", "b.wav"), "t.jsonl")).rows) == 2
+
+
+@pytest.mark.parametrize(("width", "sizes"), [(1024, [16, 32, 49, 49]), (100_000, [16, 2, 2, 2])])
+def test_blocks_hold_as_many_rows_as_fit_into_their_bytes(tmp_path: Path, width: int, sizes: list[int]) -> None:
+    path = write(tmp_path, "a,b\n" + ("x" * (width - 3) + ",1\n") * 300)
+    found = [len(block.rows) for block in Delimited(path).blocks()]
+    assert found[:4] == sizes and sum(found) == 300
+
+
+def test_the_suffix_says_nothing_of_rows_of_numbers(tmp_path: Path) -> None:
+    assert Delimited(write(tmp_path, "1,2\n", "t.tsv"), numbers=True).header == ["1", "2"]
+    assert Delimited(write(tmp_path, "1,2\n", "t.tsv")).header == ["1,2"]
+
+
+def test_a_first_row_of_nothing_is_line_one(tmp_path: Path) -> None:
+    assert rows(write(tmp_path, '""\n')) == [(1, [])]

@@ -2,6 +2,7 @@
 
 import io
 import multiprocessing
+import os
 import pickle
 import time
 import zipfile
@@ -275,3 +276,35 @@ def test_arrays_that_unpack_to_too_much_together_are_refused(tmp_path: Path, mon
     with pytest.raises(InputError, match="The array 'x' unpacks to 800000 bytes"):
         monkeypatch.setattr(module, "_UNPACKED", 2**19)
         open_archive(tmp_path / "a.npz").check_expansion(("x",))
+
+
+@pytest.mark.parametrize("how", ["replaced", "written", "cut off", "gone"])
+@pytest.mark.parametrize("name", ["plain.npz", "packed.npz", "a.npy", "a.h5"])
+def test_a_file_that_changes_after_it_was_listed_is_refused(tmp_path: Path, name: str, how: str) -> None:
+    def save(path: Path, values: Any) -> None:
+        if path.suffix == ".h5":
+            with h5py.File(path, "w") as file:
+                file["array"] = values
+        elif path.suffix == ".npy":
+            np.save(path, values)
+        else:
+            (np.savez if name == "plain.npz" else np.savez_compressed)(path, array=values)
+
+    path, later = tmp_path / name, tmp_path / f"next{Path(name).suffix}"
+    save(path, np.zeros((4, 2)))
+    save(later, np.ones((4, 2)))
+    # Clocks of files may be coarse.
+    os.utime(path, (1, 1))
+    array = open_archive(path).find("array")
+    assert array.whole().sum() == 0
+    os.link(path, tmp_path / "kept")
+    assert array.rows(1, 2).sum() == 0
+    if how == "replaced":
+        later.replace(path)
+    elif how == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(later.read_bytes()[: -9 if how == "cut off" else None])
+    for read in (lambda: array.rows(0, 2), array.whole):
+        with pytest.raises(InputError, match="No such file" if how == "gone" else "changed while it was read"):
+            read()

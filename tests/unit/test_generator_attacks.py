@@ -321,7 +321,11 @@ def test_a_denoiser_is_no_generator(tmp_path: Path) -> None:
         load_generator(tmp_path / "a.pt", arch="mlp-generator")
     with pytest.raises(InputError, match="do not say") as caught:
         load_generator(tmp_path / "a.pt")
-    assert "Give --arch" not in caught.value.hint
+    assert "give --arch" not in caught.value.hint
+    save_file(state(), tmp_path / "a.safetensors")
+    with pytest.raises(InputError, match="do not say") as caught:
+        load_generator(tmp_path / "a.safetensors")
+    assert "give --arch mlp-generator" in caught.value.hint
 
 
 DCGAN = """

@@ -121,6 +121,10 @@ def test_coordinates_tell_the_grid_of_any_usual_domain(kind, ends, count) -> Non
     assert found == kind or (ends[1] - ends[0]) / count > 0.4
 
 
+def test_four_coordinates_are_enough() -> None:
+    assert detect_coordinates([np.linspace(0, 1, 4)]) == "closed"
+
+
 @pytest.mark.parametrize(
     "axis",
     [

@@ -508,6 +508,17 @@ def test_one_split_is_taken_and_told(tmp_path: Path, splits: tuple[str, ...], ch
     assert said(images, "trained on") == (chosen == "train")
 
 
+@pytest.mark.parametrize("table", [False, True])
+def test_a_split_beside_other_folders_is_known_by_its_classes_or_its_table(tmp_path: Path, table: bool) -> None:
+    picture(tmp_path / "drafts" / "x.png")
+    if table:
+        picture(tmp_path / "test" / "cat.png")
+        write(tmp_path / "test", "file_name,label\ncat.png,cat\n", "metadata.csv")
+    else:
+        classes(tmp_path / "test", each=1)
+    assert load_images(tmp_path).names[0] == ("test/cat.png" if table else "test/cat/cat0.png")
+
+
 def test_a_class_may_be_called_train(tmp_path: Path) -> None:
     images = load_images(classes(tmp_path, ("bus", "train")))
     assert images.class_names == ("bus", "train")

@@ -454,3 +454,9 @@ def test_a_binned_column_between_semicolons_has_points_or_commas(tmp_path: Path)
     manifest = read(path, by=["rate"], bins={"rate": (0, 2)}, values=mapped)
     assert [clip.attributes["rate"] for clip in manifest.clips] == ["0-<2", "0-<2", "2+"]
     assert [clip.attributes["rate"] for clip in read(path, by=["rate"]).clips] == ["1.5", "1,234", "9"]
+
+
+def test_a_manifest_with_bars_between_its_fields_is_named_as_such(tmp_path: Path) -> None:
+    error = refuse(write(tmp_path, "path|text|speaker\na.wav|so|1\n"))
+    assert "no column for the path" in error.message and "write sep=| above the header" in error.hint
+    read(write(tmp_path, "sep=|\npath|text|speaker\na.wav|so|1\n"))

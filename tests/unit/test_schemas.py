@@ -129,5 +129,6 @@ def test_there_is_a_row_and_not_too_many(tmp_path: Path) -> None:
     for count, said in ((0, "no rows"), (6, "more than 5 rows")):
         with pytest.raises(InputError, match=said):
             [*SchemaReader(write(tmp_path, "t.csv", ROWS[:1] * count), SCHEMA).blocks()]
+    assert sum(map(len, SchemaReader(write(tmp_path, "t.csv", ROWS[:1] * 5), SCHEMA).blocks())) == 5
     reader = SchemaReader(write(tmp_path, "t.csv", [[*row, "x"] for row in ROWS], [*NAMES, "Note"]), SCHEMA)
     assert {*reader.names} - {*reader.columns} == {"note"} and sum(map(len, reader.blocks())) == 2

@@ -633,6 +633,23 @@ def test_a_count_that_may_be_one_of_thousands_is_refused_with_its_line(
     assert "such as 1000, or say --decimal . if" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("cell", "hint"),
+    [
+        ("3,00", "write 3.00, or say --decimal , if"),
+        ("1.234.567", "Its points separate thousands: write 1234567."),
+        ("2,5", "Counts are whole numbers from 0 up."),
+        ("many", "Counts are whole numbers from 0 up."),
+    ],
+)
+def test_a_count_that_is_refused_for_its_marks_says_how_to_write_it(hear: Hear, cell: str, hint: str) -> None:
+    rows = counted(clips())
+    rows[4] |= {"errors": cell}
+    with pytest.raises(InputError, match="is no count") as caught:
+        hear(rows)
+    assert hint in caught.value.hint
+
+
 @pytest.mark.parametrize("mark", [".", ","])
 def test_counts_with_three_decimals_are_read_by_the_named_mark(hear: Hear, plain: Heard, mark: str) -> None:
     rows = [row | {"errors": f"{row['errors']}{mark}000"} for row in counted(clips())]
