@@ -154,14 +154,14 @@ def _find_gap(draft: Draft, contrast: Contrast) -> None:
 def _find_pattern(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
     """Add the finding on how error and gap correlate over the layers, for the first attribute with a gap."""
     for comparison in comparisons:
-        sure = _sure_layers(draft, comparison)
+        sure = sure_layers(draft, comparison)
         rows = draft.select("layer_correlation", **comparison.at())
         if rows and len(sure) >= FEWEST_LAYERS:
             _find_relation(draft, comparison, rows, sure)
             return
 
 
-def _sure_layers(draft: Draft, comparison: Comparison) -> list[int]:
+def sure_layers(draft: Draft, comparison: Comparison) -> list[int]:
     """Return the encoder's layers whose gap is beyond chance, without correction over layers."""
     layers = comparison.task.encoder_layers
     rows = [draft.row("p_value", **comparison.at(layer, test=TEST, correction="none")) for layer in layers]

@@ -92,7 +92,7 @@ def _of_languages(
     )
     p = _order_interval(received, score, permutations, generator(seed, "orders", name), matrix.level)
     errors = {
-        predictor: _mean_error(_left_out(by, score), matrix.level)
+        predictor: _mean_error(left_out_errors(by, score), matrix.level)
         for predictor, by in (("interference", received), ("mean", None))
     }
     return [Relation(score=name, side="received", correlation=correlation, p=p, errors=errors)]
@@ -113,7 +113,7 @@ def _order_interval(
     )
 
 
-def _left_out(predictor: Floats | None, score: Floats) -> Floats:
+def left_out_errors(predictor: Floats | None, score: Floats) -> Floats:
     """Return leave-one-out errors of a regression of the score; without predictor, of the mean of the others."""
     errors = []
     for index in range(len(score)):

@@ -18,7 +18,7 @@ from probes.classifiers.images import Images
 from probes.core.errors import IncompleteError
 from probes.core.progress import Progress
 
-_BATCH = 64
+BATCH = 64
 _HAIR = 1e-5
 _ROUNDING = 1e-9
 """Share of the largest logit by which a margin is lowered; rounding in float64 stays far below."""
@@ -47,9 +47,9 @@ class Answer:
 
 
 def measure_margins(
-    classifier: Classifier, images: Images, product: float, *, device: str, progress: Progress
+    classifier: Classifier, images: Images, product: float, *, device: str, progress: Progress, batch: int = BATCH
 ) -> list[Answer]:
-    """Return the answer to each image, computed in float64.
+    """Return the answer to each image, computed in float64 on `batch` images at a time.
 
     Raises
     ------
@@ -61,8 +61,8 @@ def measure_margins(
     source = torch.Generator().manual_seed(0)
     found: list[Answer] = []
     with progress.phase("Margins", len(images), "images") as advance:
-        for begin in range(0, len(images), _BATCH):
-            indices = range(begin, min(begin + _BATCH, len(images)))
+        for begin in range(0, len(images), batch):
+            indices = range(begin, min(begin + batch, len(images)))
             pixels = torch.stack([torch.from_numpy(images.pixels(index)) for index in indices]).double()
             beside = pixels + _HAIR * torch.randn(pixels.shape, generator=source, dtype=torch.float64)
             try:
@@ -71,7 +71,7 @@ def measure_margins(
                 slopes = _slopes(module, beside.to(device))
             except torch.OutOfMemoryError as error:
                 raise IncompleteError(
-                    f"{device} ran out of memory on {_BATCH} images in float64.",
+                    f"{device} ran out of memory on {batch} images in float64.",
                     where="--device",
                     hint="Give --device cpu, or free the memory of the device.",
                 ) from error

@@ -36,7 +36,9 @@ class Faas:
     p_values: tuple[float, ...]
 
 
-def fairness_adjusted_score(rates: Floats, speakers: Labels, attributes: Sequence[Labels]) -> Faas:
+def fairness_adjusted_score(
+    rates: Floats, speakers: Labels, attributes: Sequence[Labels], *, methods: Sequence[str] = METHODS
+) -> Faas:
     """Return FAAS = 10 log10(mean of the attributes' scores / mean WER), close to the public code.
 
     For each attribute a linear mixed model of the WER of a clip, with the attribute's levels as fixed effects and an
@@ -56,6 +58,8 @@ def fairness_adjusted_score(rates: Floats, speakers: Labels, attributes: Sequenc
         Speaker of each clip, shape (clips,).
     attributes
         For each attribute the level of each clip, shape (clips,).
+    methods
+        Optimisers, each tried where the one before did not converge.
 
     Raises
     ------
@@ -80,8 +84,8 @@ def fairness_adjusted_score(rates: Floats, speakers: Labels, attributes: Sequenc
     names, people = np.unique(speakers, return_inverse=True)
     if len(names) < 2:
         raise Undefined("there is one speaker only: a mixed model needs two")
-    plain, _ = _fit(rates, np.ones((len(rates), 1)), people)
-    found = [_category(rates, people, levels, plain) for levels in attributes]
+    plain, _ = _fit(rates, np.ones((len(rates), 1)), people, methods)
+    found = [_category(rates, people, levels, plain, methods) for levels in attributes]
     adjusted = float(np.mean([score * min(p / SIGNIFICANT, 1.0) for score, p in found]))
     if not adjusted > 0:
         raise Undefined("the mean fairness score is 0: its logarithm is not defined")
@@ -92,13 +96,15 @@ def fairness_adjusted_score(rates: Floats, speakers: Labels, attributes: Sequenc
     )
 
 
-def _category(rates: Floats, people: NDArray[np.int64], levels: Labels, plain: float) -> tuple[float, float]:
+def _category(
+    rates: Floats, people: NDArray[np.int64], levels: Labels, plain: float, methods: Sequence[str]
+) -> tuple[float, float]:
     from scipy.stats import chi2
 
     names, level = np.unique(levels, return_inverse=True)
     if len(names) < 2:
         raise Undefined(f"an attribute has one level only, {names[0]}: there is nothing to compare")
-    likelihood, predicted = _fit(rates, np.eye(len(names))[level], people)
+    likelihood, predicted = _fit(rates, np.eye(len(names))[level], people, methods)
     p = float(chi2.sf(2 * max(likelihood - plain, 0.0), len(names) - 1))
     share = np.bincount(level) / len(level)
     room = predicted.max() - predicted.min()
@@ -106,7 +112,7 @@ def _category(rates: Floats, people: NDArray[np.int64], levels: Labels, plain: f
     return float(share @ score), p
 
 
-def _fit(rates: Floats, design: Floats, people: NDArray[np.int64]) -> tuple[float, Floats]:
+def _fit(rates: Floats, design: Floats, people: NDArray[np.int64], methods: Sequence[str]) -> tuple[float, Floats]:
     """Fit a mixed model; return the log-likelihood and the fixed effects (the predictions of the levels)."""
     from statsmodels.regression.mixed_linear_model import MixedLM
 
@@ -114,7 +120,7 @@ def _fit(rates: Floats, design: Floats, people: NDArray[np.int64]) -> tuple[floa
         # A variance of speakers at its bound of 0 is a result like any other here.
         warnings.simplefilter("ignore")
         try:
-            fitted = MixedLM(rates, design, groups=people).fit(reml=False, method=list(METHODS))
+            fitted = MixedLM(rates, design, groups=people).fit(reml=False, method=list(methods))
             likelihood, effects = float(fitted.llf), np.asarray(fitted.fe_params, dtype=np.float64)
         except (np.linalg.LinAlgError, ValueError, ZeroDivisionError, FloatingPointError) as error:
             raise Undefined(f"the mixed model cannot be fitted: {error}") from error

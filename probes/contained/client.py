@@ -125,7 +125,7 @@ def warm(loads: Sequence[str] = ()) -> None:
     """Start the server before its first job, without waiting, and let it import heavy modules."""
     # An error here is ignored: the first job reports it.
     with suppress(LimitError):
-        _server().ask_to_load(loads)
+        running_server().ask_to_load(loads)
 
 
 class _Line:
@@ -143,7 +143,7 @@ class _Line:
     ) -> None:
         self.alone = threading.Lock()
         self._limits = limits
-        self._server = _server()
+        self._server = running_server()
         self._socket, theirs = socket.socketpair()
         for end in (self._socket, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
@@ -251,7 +251,7 @@ _RUNNING: dict[int, _Server] = {}
 _STARTING = threading.Lock()
 
 
-def _server() -> _Server:
+def running_server() -> _Server:
     """Return the server of this process, and start one if there is none or it has died."""
     with _STARTING:
         server = _RUNNING.get(os.getpid())
@@ -283,7 +283,8 @@ def _start() -> _Server:
     return _Server(ours, process)
 
 
-def _stop() -> None:
+def stop_server() -> None:
+    """Stop the server of this process; the next call starts another."""
     server = _RUNNING.pop(os.getpid(), None)
     if server is not None:
         server.stop()
@@ -301,5 +302,5 @@ def _forget() -> None:
     _RUNNING.clear()
 
 
-atexit.register(_stop)
+atexit.register(stop_server)
 os.register_at_fork(after_in_child=_forget)

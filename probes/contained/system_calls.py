@@ -12,7 +12,7 @@ from functools import partial
 
 _SET_SECCOMP, _FILTER = 22, 2
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_ALLOWED: Mapping[str, tuple[int, ...]] = {
+ALLOWED: Mapping[str, tuple[int, ...]] = {
     # files that are open: read, pread64, readv, preadv, preadv2, write, writev, lseek, close, close_range, dup*,
     #   fadvise64, readahead, fstat, fstatfs, getdents*
     # files by name, where landlock lets them be opened: stat, lstat, newfstatat, statx, access,
@@ -47,7 +47,7 @@ _ALLOWED: Mapping[str, tuple[int, ...]] = {
     ),
 }  # fmt: skip
 _ABSENT = 0xFFFFFFFF
-_JUDGED = {
+JUDGED = {
     "x86_64": (9, 56, 234, 302, 53, 157, 72, 16, 257, 2, 73),
     "aarch64": (222, 220, 131, 261, 199, 167, 25, 29, 56, _ABSENT, 32),
 }
@@ -87,9 +87,9 @@ def _filter(machine: str, process: int) -> "list[_Step]":
     """Return the instructions of a classic BPF filter: blocks, each of which ends in a verdict on a system call."""
     load = partial(_step, _LOAD)
     steps = [load(_ARCHITECTURE), _step(_EQUAL, _ARCHITECTURES[machine], yes=1), _DENY, load(_NUMBER)]
-    for number in _ALLOWED[machine]:
+    for number in ALLOWED[machine]:
         steps += [_step(_EQUAL, number, no=1), _ALLOW]
-    mmap, clone, tgkill, limits, pair, prctl, fcntl, ioctl, open_at, open_named, flock = _JUDGED[machine]
+    mmap, clone, tgkill, limits, pair, prctl, fcntl, ioctl, open_at, open_named, flock = JUDGED[machine]
     for number, judged in (
         (mmap, [load(_argument(3)), _step(_ANY_OF, _GROWING, no=1), _DENY,
                 _step(_AND, _NAMED), _step(_EQUAL, _NAMED, no=1), _DENY, _ALLOW]),

@@ -26,44 +26,50 @@ _HINTS = {
 }
 
 
-def dask_pool(lanes: int, scheduler: str | None) -> Pool:
+def dask_pool(lanes: int, scheduler: str | None, patience: float | None = None) -> Pool:
     """Return a Dask cluster: of processes with one thread each on this machine, or the one that is named.
 
     Parameters
     ----------
     lanes
         Jobs in hand at once; 0: as many as a named cluster has threads.
+    patience
+        Seconds within which it has to answer and to have a worker; None: `PATIENCE`.
 
     Raises
     ------
     InputError
         Where the scheduler cannot be reached, or has no worker.
     """
-    return _DaskPool(lanes, scheduler)
+    return _DaskPool(lanes, scheduler, PATIENCE if patience is None else patience)
 
 
-def ray_pool(lanes: int, scheduler: str | None) -> Pool:
+def ray_pool(lanes: int, scheduler: str | None, patience: float | None = None) -> Pool:
     """Return a Ray cluster: of processes on this machine, or the one whose head is named.
 
     Parameters
     ----------
     lanes
         Jobs in hand at once; 0: as many as a named cluster has cores.
+    patience
+        Seconds within which it has to answer; None: `PATIENCE`.
 
     Raises
     ------
     InputError
         Where the head cannot be reached.
     """
-    return _RayPool(lanes, scheduler)
+    return _RayPool(lanes, scheduler, PATIENCE if patience is None else patience)
 
 
 class _DaskPool:
-    def __init__(self, lanes: int, scheduler: str | None) -> None:
+    """A Dask cluster: `client` speaks to it, `own` is the cluster itself where it was started here."""
+
+    def __init__(self, lanes: int, scheduler: str | None, patience: float) -> None:
         import dask
         from distributed import Client, LocalCluster
 
-        self._own: Any = None
+        self.own: Any = None
         self._lanes = lanes
         self._idle: list[str] = []
         self._assigned: dict[Any, str] = {}
@@ -73,7 +79,7 @@ class _DaskPool:
                 # A job whose worker died is retried by us, who count attempts.
                 own = {"distributed.scheduler.allowed-failures": 0}
                 opened.enter_context(dask.config.set({**own, "distributed.nanny.pre-spawn-environ": ONE_CORE}))
-                self._own = address = opened.enter_context(
+                self.own = address = opened.enter_context(
                     LocalCluster(
                         n_workers=lanes,
                         threads_per_worker=1,
@@ -85,25 +91,25 @@ class _DaskPool:
                         security=_temporary_keys(),
                     )
                 )
-            self._client = opened.enter_context(_dask_client(Client, address))
-            opened.enter_context(self._client.as_current())
+            self.client = opened.enter_context(_dask_client(Client, address, patience))
+            opened.enter_context(self.client.as_current())
             self._stack = opened.pop_all()
 
     def room(self, busy: int) -> int:
         with _connected("Dask", OSError):
-            alive = self._client.nthreads()
-        if self._own is None:
+            alive = self.client.nthreads()
+        if self.own is None:
             return (self._lanes or sum(alive.values())) - busy
         # A result stays with its worker until it is collected, so a job that came there before could lose it.
         self._idle = sorted(set(alive) - set(self._assigned.values()))
         return len(self._idle)
 
     def submit(self, function: Callable[[Any], Any], job: Any) -> Any:
-        if self._own is None:
-            return self._client.submit(call, function, job, pure=False)
+        if self.own is None:
+            return self.client.submit(call, function, job, pure=False)
         worker = self._idle.pop()
         # Another worker is allowed, since this one may be gone by now.
-        ticket = self._client.submit(call, function, job, pure=False, workers=[worker], allow_other_workers=True)
+        ticket = self.client.submit(call, function, job, pure=False, workers=[worker], allow_other_workers=True)
         self._assigned[ticket] = worker
         return ticket
 
@@ -132,9 +138,9 @@ class _DaskPool:
         return outcome
 
     def close(self, *, at_once: bool) -> None:
-        if at_once and self._own is not None:
+        if at_once and self.own is not None:
             # A worker that is asked to close first finishes its job, or has some seconds to.
-            for nanny in self._own.workers.values():
+            for nanny in self.own.workers.values():
                 nanny.auto_restart = False
                 if nanny.pid:
                     os.kill(nanny.pid, signal.SIGKILL)
@@ -161,10 +167,10 @@ def _temporary_keys() -> Any:
         ) from error
 
 
-def _dask_client(client: Any, address: Any) -> Any:
+def _dask_client(client: Any, address: Any, patience: float) -> Any:
     refused = None
     try:
-        made = client(address, timeout=PATIENCE, set_as_default=False)
+        made = client(address, timeout=patience, set_as_default=False)
     except (OSError, ValueError) as error:
         refused = _unreachable("Dask", address, error)
     if refused is not None:
@@ -173,7 +179,7 @@ def _dask_client(client: Any, address: Any) -> Any:
         gc.collect()
         raise refused
     try:
-        made.wait_for_workers(1, timeout=PATIENCE)
+        made.wait_for_workers(1, timeout=patience)
     except TimeoutError as error:
         made.close()
         raise InputError(
@@ -207,7 +213,7 @@ def _unreachable(backend: str, address: str, error: BaseException) -> InputError
 
 
 class _RayPool:
-    def __init__(self, lanes: int, scheduler: str | None) -> None:
+    def __init__(self, lanes: int, scheduler: str | None, patience: float) -> None:
         # No usage statistics, and no warning of a future change.
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -220,7 +226,7 @@ class _RayPool:
         if self._ours:
             # Ray prints about dead workers to stdout, where a report may be.
             ray._private.worker._worker_logs_enabled = False
-            _start_ray(ray, scheduler, lanes)
+            _start_ray(ray, scheduler, lanes, patience)
         self._call = ray.remote(num_cpus=1, max_retries=0)(call)
 
     def room(self, busy: int) -> int:
@@ -248,25 +254,25 @@ class _RayPool:
             self._ray._private.worker._worker_logs_enabled = True
 
 
-def _start_ray(ray: Any, address: str | None, count: int) -> None:
+def _start_ray(ray: Any, address: str | None, count: int, patience: float) -> None:
     quiet = {"logging_level": 50, "log_to_driver": False}
     if address is None:
         # Without "local" Ray would join a cluster that it finds on this machine, or wait for one that is gone.
         ray.init("local", num_cpus=count, include_dashboard=False, **quiet)
         return
     if address != "auto":
-        _check_listening(address)
+        _check_listening(address, patience)
     try:
         ray.init(address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         raise _unreachable("Ray", address, error) from error
 
 
-def _check_listening(address: str) -> None:
+def _check_listening(address: str, patience: float) -> None:
     """Check that an HTTP/2 server listens at the address: Ray itself would try for minutes, then end the process."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout=PATIENCE) as line:
+        with socket.create_connection((host, int(port)), timeout=patience) as line:
             if os.environ.get("RAY_USE_TLS", "0") == "0":
                 line.sendall(_PREFACE)
                 if line.recv(4)[3:] != _SETTINGS:

@@ -32,6 +32,8 @@ class Workers:
         Jobs that run at once; 0: one for each core (of the cluster, where one is named).
     scheduler
         Address of the scheduler of a running Dask cluster, or of the head of a running Ray cluster.
+    patience
+        Seconds in which it has to answer, and a worker of it to be there; None: twenty.
 
     Raises
     ------
@@ -42,6 +44,7 @@ class Workers:
     count: int = 0
     backend: str = "loky"
     scheduler: str | None = None
+    patience: float | None = None
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -202,4 +205,5 @@ def _opened(workers: Workers, jobs: int) -> Pool:
     from probes.core.cluster_pools import dask_pool, ray_pool
 
     pool = dask_pool if workers.backend == "dask" else ray_pool
-    return pool(workers.count if workers.scheduler else workers.lanes(jobs), workers.scheduler)
+    lanes = workers.count if workers.scheduler else workers.lanes(jobs)
+    return pool(lanes, workers.scheduler, workers.patience)

@@ -29,7 +29,8 @@ from probes.files.stored import Refusal, Window, damaged
 _UNPACKED, _EXPANSION = 2**28, 100
 _HINT = "Give an NPZ, NPY, HDF5, MATLAB or torch file of arrays."
 _HDF5 = b"\x89HDF\r\n\x1a\n"
-_PIECE = 2**24
+PIECE = 2**24
+"""Bytes of an array that are read at a time."""
 FORMS = ("NPZ", "NPY", "HDF5", "MATLAB 5", TORCH)
 """Forms of files of arrays; MATLAB 7.3 is HDF5."""
 
@@ -82,12 +83,12 @@ class StoredArray:
         """
         return self._read(start, stop, "checked" if checked else "straight", (stop - start,))
 
-    def whole(self) -> NDArray[Any]:
-        """Return the whole array, read in pieces."""
+    def whole(self, *, piece: int = PIECE) -> NDArray[Any]:
+        """Return the whole array, read in pieces of so many bytes."""
         if not self.shape:
             return self.rows(0, 1).reshape(())
         count = self.shape[0]
-        step = max(1, _PIECE // max(1, self.size // max(1, count)))
+        step = max(1, piece // max(1, self.size // max(1, count)))
         if step >= count:
             return self.rows(0, count)
         first = self.rows(0, step)
@@ -230,14 +231,14 @@ def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT)
     return Archive(
         path=path,
         form=form,
-        arrays={entry[0]: _array(path, source, opened, *entry) for entry in arrays},
+        arrays={entry[0]: listed_array(path, source, opened, *entry) for entry in arrays},
         refused={name: Refusal(reason, advice) for name, reason, advice in refused},
         most=most,
         hint=hint,
     )
 
 
-def _array(
+def listed_array(
     path: Path,
     source: Contents | ContainedContents,
     opened: tuple[int, ...],
@@ -247,6 +248,20 @@ def _array(
     fortran: bool,
     numbers: tuple[int, ...],
 ) -> StoredArray:
+    """Return an array as `Contents.listed` describes it.
+
+    Parameters
+    ----------
+    kind
+        The type of its values, as numpy writes it into a header.
+    numbers
+        Where its values lie if they are stored uncompressed: offset, bytes, check sum, bytes of the header.
+
+    Raises
+    ------
+    InputError
+        Where those numbers contradict each other.
+    """
     dtype = np.lib.format.descr_to_dtype(kind)
     if numbers:
         # The values are read here, without a zip reader.

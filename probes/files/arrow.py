@@ -15,7 +15,7 @@ PARQUET = frozenset({".parquet", ".pq"})
 ARROW = frozenset({".arrow", ".arrows", ".feather", ".ipc"})
 LARGEST = 2**31
 """Bytes of a file."""
-_LIMITS = Limits(memory=4 * 2**30, seconds=300)
+LIMITS = Limits(memory=4 * 2**30, seconds=300)
 _BATCH = 2**14
 _EXACT = 2.0**53
 """Floats from which on whole numbers are written as floats: not every whole number is one."""
@@ -28,13 +28,17 @@ def is_arrow(path: Path) -> bool:
     return path.suffix.lower() in PARQUET | ARROW
 
 
-def read_arrow(path: Path, *, most_rows: int, most_cells: int) -> tuple[tuple[str, ...], list[tuple[str | None, ...]]]:
+def read_arrow(
+    path: Path, *, most_rows: int, most_cells: int, limits: Limits = LIMITS
+) -> tuple[tuple[str, ...], list[tuple[str | None, ...]]]:
     """Return the columns of a Parquet or Arrow file, and its rows as text; None where a value is null.
 
     Parameters
     ----------
     most_rows, most_cells
         Limits of the table; one that is larger is refused before it is held.
+    limits
+        What the process that reads it may take.
 
     Raises
     ------
@@ -50,7 +54,7 @@ def read_arrow(path: Path, *, most_rows: int, most_cells: int) -> tuple[tuple[st
         raise InputError("This is the first version of Feather.", where=str(path), hint=_EXPORT)
     try:
         columns, values = call(
-            _read, str(path), most_rows, most_cells, reads=[path], limits=_LIMITS, loads=("pyarrow.parquet",)
+            _read, str(path), most_rows, most_cells, reads=[path], limits=limits, loads=("pyarrow.parquet",)
         )
     except LimitError as error:
         raise InputError(f"The table is not read: {error.text}.", where=str(path), hint=_FEWER) from None

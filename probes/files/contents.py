@@ -114,7 +114,7 @@ class ContainedContents:
         try:
             self.session = Session(open_contents, path, form, most, reads=[path], limits=self.limits, loads=loads)
         except ContainedError as error:
-            raise self._refusal(error) from None
+            raise self.refusal(error) from None
 
     def listed(self) -> tuple[str, list[Any], list[Any]]:
         """Return what `Contents.listed` does."""
@@ -130,9 +130,10 @@ class ContainedContents:
         try:
             return self.session.ask(method, *args)
         except ContainedError as error:
-            raise self._refusal(error) from None
+            raise self.refusal(error) from None
 
-    def _refusal(self, error: ContainedError) -> InputError:
+    def refusal(self, error: ContainedError) -> InputError:
+        """Return the refusal of a file whose child met a limit or died."""
         what = error.what if isinstance(error, LimitError) else ""
         taken = {"memory": f"{self.limits.memory >> 20:,} MiB of memory", "time": f"{self.limits.seconds} seconds"}
         if what not in taken:

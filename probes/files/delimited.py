@@ -23,7 +23,8 @@ LONGEST_FIELD = 2**17
 """Characters of the longest field: an open quotation mark would else swallow the rest of the file."""
 HINT = "Give a table with a header and rows."
 
-_BLOCK = 2**12
+MOST_AT_ONCE = 2**12
+"""Rows of a block, at most."""
 _BYTES = 2**16
 """Bytes of a block of rows, about; its cells take up to four times as much, and more where they are short."""
 _PIECE = 2**15
@@ -102,6 +103,8 @@ class Delimited:
         All rows are of numbers, which may be quoted between tabs too, and the suffix says nothing.
     longest
         Characters of the longest field.
+    most
+        Rows of a block, at most.
 
     Attributes
     ----------
@@ -110,9 +113,15 @@ class Delimited:
     """
 
     def __init__(
-        self, path: Path, *, keep_empty: bool = False, numbers: bool = False, longest: int = LONGEST_FIELD
+        self,
+        path: Path,
+        *,
+        keep_empty: bool = False,
+        numbers: bool = False,
+        longest: int = LONGEST_FIELD,
+        most: int = MOST_AT_ONCE,
     ) -> None:
-        self.path, self._keep_empty, self._longest = path, keep_empty, longest
+        self.path, self._keep_empty, self._longest, self._most = path, keep_empty, longest, most
         self._taken = self._line = self._pieces = 0
         lines = chain.from_iterable(map(self._piece, text_blocks(path, hint=HINT)))
         above = self._above(lines)
@@ -158,7 +167,7 @@ class Delimited:
             Where a row cannot be read or has not as many fields as the first one.
         """
         # Few rows at first, as they may be very long; then as many as have `_BYTES` by the mean so far.
-        size, count = min(16, _BLOCK), 1
+        size, count = min(16, self._most), 1
         while True:
             block, error = self._read(size)
             if block is None:
@@ -171,7 +180,7 @@ class Delimited:
             del block
             if error is not None:
                 raise error
-            size = max(1, min(2 * size, _BLOCK, _BYTES * count // (self._pieces * _PIECE)))
+            size = max(1, min(2 * size, self._most, _BYTES * count // (self._pieces * _PIECE)))
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the fields of each row below the first one."""

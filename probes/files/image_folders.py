@@ -25,7 +25,7 @@ Shape = tuple[int, int, int]
 Bytes = NDArray[np.uint8]
 
 OUTSIDE = "Copy it into the folder: links and paths that lead out of it are not followed."
-_LIMITS = Limits(memory=5 * 2**28, seconds=20)
+LIMITS = Limits(memory=5 * 2**28, seconds=20)
 """What decoding may take: a WebP of 2^26 pixels takes 1.1 GiB of memory."""
 _LOADS = ("PIL.Image", *(f"PIL.{name}ImagePlugin" for name in ("Png", "Jpeg", "Bmp", "WebP", "Tiff", "Ppm", "Gif")))
 _HEADERS = 256
@@ -54,8 +54,8 @@ class Entries:
 class ImageFolder:
     """The files below one folder, of which some are images of some of Pillow's formats."""
 
-    def __init__(self, root: Path, formats: Sequence[str]) -> None:
-        self.root, self._formats, self._paths = root, tuple(formats), RootedPaths(root)
+    def __init__(self, root: Path, formats: Sequence[str], *, limits: Limits = LIMITS) -> None:
+        self.root, self._formats, self._paths, self._limits = root, tuple(formats), RootedPaths(root), limits
         self.suffixes = tuple(suffix for name in formats for suffix in FORMATS[name])
 
     def entries(self, folder: Path) -> Entries:
@@ -141,7 +141,7 @@ class ImageFolder:
         good = [index for index, refusal in enumerate(answers) if refusal is None]
         if not good:
             return answers
-        reader = _reader(str(self.root), self.root.stat().st_ino, self._formats, os.getpid())
+        reader = _reader(str(self.root), self.root.stat().st_ino, self._formats, self._limits, os.getpid())
         try:
             found = reader.ask(method, [str(files[index].path) for index in good], *args)
         except LimitError as error:
@@ -192,9 +192,9 @@ def batch_size(shape: Shape) -> int:
 
 
 @lru_cache(maxsize=4)
-def _reader(root: str, inode: int, formats: tuple[str, ...], process: int) -> Session:
+def _reader(root: str, inode: int, formats: tuple[str, ...], limits: Limits, process: int) -> Session:
     """Return the contained process that reads a folder; a forked process gets one of its own."""
-    return Session(Decoder, formats, reads=[Path(root)], limits=_LIMITS, loads=_LOADS)
+    return Session(Decoder, formats, reads=[Path(root)], limits=limits, loads=_LOADS)
 
 
 def _refusal_of(file: ImageFile) -> InputError | None:

@@ -27,7 +27,7 @@ MAX_PIXELS = 2**26
 _GREY = ("1", "L", "LA", "La")
 _ALPHA = ("RGBA", "LA", "PA", "RGBa", "La")
 _ORIENTATION = 0x0112
-_STRIP = 2**20
+STRIP = 2**20
 """Pixels that are converted at a time: a copy of a whole image could take 256 MiB."""
 
 
@@ -138,10 +138,11 @@ def _is_rotated(image: "Image") -> bool:
     return (image.format != "PNG" or "exif" in image.info) and image.getexif().get(_ORIENTATION, 1) != 1
 
 
-def pixels(image: "Image", shape: tuple[int, int, int]) -> NDArray[np.uint8]:
+def pixels(image: "Image", shape: tuple[int, int, int], *, strip: int = STRIP) -> NDArray[np.uint8]:
     """Return an image as uint8 (c, h, w), resized bilinearly where it has another size.
 
-    In its own size it is converted in strips of whole rows: besides it and the result there is no copy of all of it.
+    In its own size it is converted in strips of whole rows, of about `strip` pixels: besides it and the result there
+    is no copy of all of it.
     """
     from PIL.Image import Resampling
 
@@ -150,10 +151,10 @@ def pixels(image: "Image", shape: tuple[int, int, int]) -> NDArray[np.uint8]:
     if image.size != (width, height):
         image = (image if image.mode == mode else image.convert(mode)).resize((width, height), Resampling.BILINEAR)
     values = np.empty(shape, dtype=np.uint8)
-    step = max(1, _STRIP // width)
+    step = max(1, strip // width)
     for top in range(0, height, step):
         bottom = min(top + step, height)
-        strip = image if step >= height else image.crop((0, top, width, bottom))
-        used = np.asarray(strip if strip.mode == mode else strip.convert(mode))
+        part = image if step >= height else image.crop((0, top, width, bottom))
+        used = np.asarray(part if part.mode == mode else part.convert(mode))
         values[:, top:bottom] = used.reshape(bottom - top, width, channels).transpose(2, 0, 1)
     return values

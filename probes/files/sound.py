@@ -25,7 +25,8 @@ LONG = 2**27
 """Frames that a header promises from which on a file is decoded in a contained process: 2.3 hours at 16 kHz."""
 UNKNOWN_LENGTH = 2**62
 """Frames from which on the length is unknown: for such a stream libsndfile reports 2**63 - 1."""
-_MEMORY, _SECONDS = 2**28, 60
+MEMORY, _SECONDS = 2**28, 60
+"""What a contained process may take: bytes beside the libraries, and seconds."""
 _BLOCK = 2**18
 _VALUES = 2**20
 """Samples of all channels that are read at a time: a file may have a thousand channels."""
@@ -188,7 +189,16 @@ def _check_wave(file: BinaryIO, size: int, where: str) -> None:
 
 
 @contextmanager
-def opened_sound(path: Path, where: str, *, size: int, data: bytes | None = None) -> Iterator[Sound]:
+def opened_sound(
+    path: Path,
+    where: str,
+    *,
+    size: int,
+    data: bytes | None = None,
+    large: int = LARGE,
+    long: int = LONG,
+    memory: int = MEMORY,
+) -> Iterator[Sound]:
     """Open a recording that was checked: a small and short one here, any other in a contained process.
 
     Parameters
@@ -197,29 +207,33 @@ def opened_sound(path: Path, where: str, *, size: int, data: bytes | None = None
         Bytes of the file.
     data
         All of them, where they have been read already.
+    large, long
+        Bytes of a file and frames that its header promises from which on it is opened in a contained process.
+    memory
+        Bytes that this process may take.
 
     Raises
     ------
     InputError
         Where it cannot be read as sound, or not within the limits.
     """
-    if size < LARGE:
+    if size < large:
         recording = Recording(str(path) if data is None else io.BytesIO(data), where)
         try:
             sound = Sound(lambda method, *args: getattr(recording, method)(*args), where)
-            if sound.header.frames < LONG:
+            if sound.header.frames < long:
                 yield sound
                 return
         finally:
             recording.close()
-    yield Sound(_contained(path, where), where)
+    yield Sound(_contained(path, where, memory), where)
 
 
-def _contained(path: Path, where: str) -> Callable[..., Any]:
+def _contained(path: Path, where: str, memory: int) -> Callable[..., Any]:
     """Return a function that calls methods of a recording in a contained process."""
     from probes.contained import LimitError, Limits, Session
 
-    limits = Limits(memory=_MEMORY, seconds=_SECONDS)
+    limits = Limits(memory=memory, seconds=_SECONDS)
     session: Session | None = None
 
     def ask(method: str, *args: Any) -> Any:

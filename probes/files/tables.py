@@ -104,11 +104,13 @@ def _has_commas(name: str, rows: Sequence[Row], lines: Sequence[int], column: Nu
     return column.finish()
 
 
-def read_table(path: Path, decimal: str | None = None) -> Table:
+def read_table(
+    path: Path, decimal: str | None = None, *, most_rows: int = MOST_ROWS, most_cells: int = MOST_CELLS
+) -> Table:
     """Read a table; its form follows from its suffix, or from its first line where the suffix says nothing.
 
     Cells are given as they are: `Table.with_points` reads decimal commas, in a file with semicolons or where the user
-    names the mark, `decimal`.
+    names the mark, `decimal`. A table of more than `most_rows` or `most_cells` is refused before it is held.
 
     Raises
     ------
@@ -118,18 +120,18 @@ def read_table(path: Path, decimal: str | None = None) -> Table:
     semicolons = delimited = False
     if is_arrow(path):
         check_decimal(path, decimal)
-        columns, values = read_arrow(path, most_rows=MOST_ROWS, most_cells=MOST_CELLS)
+        columns, values = read_arrow(path, most_rows=most_rows, most_cells=most_cells)
         rows = [Row(line, dict(zip(columns, row, strict=True))) for line, row in enumerate(values, start=1)]
     elif is_json(path):
         check_decimal(path, decimal)
-        rows = _limited(path, _json_rows(path))
+        rows = _limited(path, _json_rows(path, most_rows), most_rows, most_cells)
         if len(rows) == 1:
             _check_wrapped(path, first=True)
         columns = tuple(dict.fromkeys(name for row in rows for name in row.values))
     else:
         table, delimited = Delimited(path), True
         columns = table.names
-        rows = _limited(path, _delimited_rows(table))
+        rows = _limited(path, _delimited_rows(table), most_rows, most_cells)
         semicolons = table.dialect.decimal_comma
     if not rows:
         message = "The file has a header but no rows." if columns else "The file holds no rows."
@@ -171,15 +173,15 @@ def is_json(path: Path) -> bool:
     return path.suffix.lower() in _JSON_SUFFIXES or head.lstrip()[:1] in (b"{", b"[")
 
 
-def _limited(path: Path, blocks: Iterator[list[Row]]) -> list[Row]:
+def _limited(path: Path, blocks: Iterator[list[Row]], most_rows: int, most_cells: int) -> list[Row]:
     """Return all rows; a table that takes too much memory is refused while it is read."""
     found: list[Row] = []
     cells = 0
     for block in blocks:
         found += block
         cells += sum(map(len, map(_VALUES, block)))
-        if len(found) > MOST_ROWS or cells > MOST_CELLS:
-            message = f"There are more than {MOST_ROWS:,} rows or {MOST_CELLS:,} cells."
+        if len(found) > most_rows or cells > most_cells:
+            message = f"There are more than {most_rows:,} rows or {most_cells:,} cells."
             raise InputError(message, where=f"{path}:{found[-1].line}", hint=FEWER)
     return found
 
@@ -190,10 +192,10 @@ def _delimited_rows(table: Delimited) -> Iterator[list[Row]]:
         yield [Row(line, dict(zip(table.names, row, strict=True))) for line, row in pairs]
 
 
-def _json_rows(path: Path) -> Iterator[list[Row]]:
+def _json_rows(path: Path, most_rows: int) -> Iterator[list[Row]]:
     head = read_head(path, wanted="text", hint=HINT).removeprefix(MARK)
     if head.lstrip()[:1] == b"[":
-        values = enumerate(_listed(path), start=1)
+        values = enumerate(_listed(path, most_rows), start=1)
         yield [Row(number, _object(value, f"{path}, entry {number}")) for number, value in values]
         return
     lines = ((line, content) for line, content in numbered_lines(path, hint=HINT) if content.strip())
@@ -217,12 +219,12 @@ def _check_wrapped(path: Path, *, first: bool) -> None:
         raise InputError(message, where=str(path), hint="Save that list alone, without the object around it.")
 
 
-def _listed(path: Path) -> list[object]:
+def _listed(path: Path, most_rows: int) -> list[object]:
     check_size(path, LARGEST_JSON, hint="Write one object a line (JSONL).")
     text = read_text(path, hint=HINT)
     # Counted before any is made: two bytes of an empty object take a hundred of memory.
-    if text.count("{") + text.count("[") > 2 * MOST_ROWS:
-        raise InputError(f"There are more than {MOST_ROWS:,} rows.", where=str(path), hint=FEWER)
+    if text.count("{") + text.count("[") > 2 * most_rows:
+        raise InputError(f"There are more than {most_rows:,} rows.", where=str(path), hint=FEWER)
     values = parse_json(text, str(path), once=True)
     if not isinstance(values, list):
         raise InputError("The file is not a list of objects.", where=str(path), hint='Write [{"path": ..., ...}, ...].')

@@ -16,7 +16,8 @@ LONGEST_LINE = 2**20
 HINT = "Give UTF-8 text with one sentence a line."
 """The hint for most errors of a text file."""
 
-_BLOCK = 2**22
+BLOCK = 2**22
+"""Bytes that are read at a time."""
 _NEWLINE, _RETURN = b"\n", b"\r"
 _SPACES = [character.encode() for character in map(chr, range(0x80, 0xD800)) if character.isspace()]
 _SPACE_CODES = [int.from_bytes(space.ljust(3, b"\0"), "big") for space in _SPACES]
@@ -51,14 +52,21 @@ class TextLines:
 
     Parameters
     ----------
+    longest
+        Bytes of the longest line that is read.
+    block
+        Bytes that are read at a time.
+
+    Attributes
+    ----------
     count, size, characters
         Lines, bytes as they are in the file, and characters without the ends of lines.
     digest
         SHA-256 of the bytes.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, longest: int = LONGEST_LINE, block: int = BLOCK) -> None:
+        self.path, self._longest, self._block = path, longest, block
         self.count = self.size = self.characters = 0
         self.digest = hashlib.sha256()
         self._returns, self._marked, self._lone_returns = 0, False, False
@@ -69,9 +77,9 @@ class TextLines:
         Raises
         ------
         InputError
-            Where they are not UTF-8 text, or one is longer than `LONGEST_LINE`.
+            Where they are not UTF-8 text, or one is longer than `longest`.
         """
-        for data in byte_blocks(self.path, hint=HINT, longest=LONGEST_LINE, size=_BLOCK, seen=self._see):
+        for data in byte_blocks(self.path, hint=HINT, longest=self._longest, size=self._block, seen=self._see):
             yield self._counted(data if data.endswith(_NEWLINE) else data + _NEWLINE)
 
     def notes(self) -> Iterator[str]:
@@ -97,9 +105,9 @@ class TextLines:
         ends = np.flatnonzero(values == ord(_NEWLINE))
         starts = np.append(0, ends[:-1] + 1)
         longest = int((ends - starts).argmax())
-        if ends[longest] - starts[longest] > LONGEST_LINE:
+        if ends[longest] - starts[longest] > self._longest:
             where = f"{self.path}:{self.count + longest + 1}"
-            raise too_long(data[starts[longest] : ends[longest]], where, LONGEST_LINE)
+            raise too_long(data[starts[longest] : ends[longest]], where, self._longest)
         # Before the end of an empty line stands another LF.
         returns = int(np.count_nonzero(values[ends - 1] == ord(_RETURN)))
         self._lone_returns |= data.count(_RETURN) > returns

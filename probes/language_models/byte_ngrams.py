@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 LONGEST = 7
 """Longest n-gram of bytes: one more would not fit in an integer of 64 bits with a sign."""
-_PIECE = 2**22
+PIECE = 2**22
 
 
 class Baselines(NamedTuple):
@@ -25,7 +25,9 @@ class Baselines(NamedTuple):
     bigram: Floats
 
 
-def baseline_losses(train: ArrayLike, held: ArrayLike, masked: ArrayLike, vocabulary: int) -> Baselines:
+def baseline_losses(
+    train: ArrayLike, held: ArrayLike, masked: ArrayLike, vocabulary: int, *, piece: int = PIECE
+) -> Baselines:
     """Compute the losses of masked tokens under smoothed unigram and bigram frequencies.
 
     Both are smoothed after Witten and Bell (1991): what has been seen gives way to what is less specific as often as
@@ -47,6 +49,8 @@ def baseline_losses(train: ArrayLike, held: ArrayLike, masked: ArrayLike, vocabu
         Which tokens are hidden, boolean, shape (windows, length) or (draws, windows, length).
     vocabulary
         Number of ids, V.
+    piece
+        Training tokens whose pairs are counted at a time.
 
     Raises
     ------
@@ -76,11 +80,12 @@ def baseline_losses(train: ArrayLike, held: ArrayLike, masked: ArrayLike, vocabu
     # A hidden left neighbour gets the id `vocabulary`, which has no followers in training.
     left = np.full(hidden.shape, vocabulary, dtype=np.int64)
     left[..., 1:] = np.where(hidden[..., :-1], vocabulary, text[:, :-1])
-    return Baselines(-np.log(base), -np.log(_given_left(known, left[hidden], tokens, base, vocabulary)))
+    pairs = _pairs(known, vocabulary, piece)
+    return Baselines(-np.log(base), -np.log(_given_left(pairs, left[hidden], tokens, base, vocabulary)))
 
 
-def _given_left(train: NDArray[np.integer], left: Ints, tokens: Ints, base: Floats, vocabulary: int) -> Floats:
-    pairs, counts = _pairs(train, vocabulary)
+def _given_left(found: tuple[Ints, Ints], left: Ints, tokens: Ints, base: Floats, vocabulary: int) -> Floats:
+    pairs, counts = found
     follows = pairs // vocabulary
     total = np.bincount(follows, weights=counts, minlength=vocabulary + 1)[left]
     different = np.bincount(follows, minlength=vocabulary + 1)[left]
@@ -91,11 +96,11 @@ def _given_left(train: NDArray[np.integer], left: Ints, tokens: Ints, base: Floa
     return np.where(total > 0, given, base)
 
 
-def _pairs(train: NDArray[np.integer], vocabulary: int) -> tuple[Ints, Ints]:
+def _pairs(train: NDArray[np.integer], vocabulary: int, piece: int) -> tuple[Ints, Ints]:
     """Count the pairs of neighbours; return them, as first * vocabulary + second in order, and their counts."""
     pairs, counts = np.empty(0, np.int64), np.empty(0, np.int64)
     # Piece by piece: sorted at once, the pairs of a large text would take several times its memory.
-    rows = max(1, _PIECE // max(1, train.shape[1]))
+    rows = max(1, piece // max(1, train.shape[1]))
     for start in range(0, len(train), rows):
         part = train[start : start + rows].astype(np.int64)
         found, times = np.unique(part[:, :-1] * vocabulary + part[:, 1:], return_counts=True)

@@ -27,7 +27,7 @@ from probes.files.names import suggest
 from probes.files.opening import check_ordinary, read_head
 from probes.files.safe_paths import check_link
 from probes.files.tables import read_table
-from probes.files.text_lines import HINT, LONGEST_LINE, Block, TextLines
+from probes.files.text_lines import BLOCK, HINT, LONGEST_LINE, Block, TextLines
 
 Sentence = bytes
 """A sentence in UTF-8, without surrounding white space and the end of its line."""
@@ -118,13 +118,22 @@ def check_codes(folder: Path, codes: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(codes))
 
 
-def read_language(folder: Path, code: str, *, seed: int, train_bytes: int, held_bytes: int) -> LanguageText:
+def read_language(
+    folder: Path,
+    code: str,
+    *,
+    seed: int,
+    train_bytes: int,
+    held_bytes: int,
+    longest: int = LONGEST_LINE,
+    block: int = BLOCK,
+) -> LanguageText:
     """Read the sentences of one language, those for training and those held out.
 
     Held out are the distinct sentences of smallest priority, as few as have `held_bytes`, and at most a fifth of the
     sentences of the file. For training follow those of next higher priority, as many as `train_bytes` have room for;
     those equal to one that is held out are left out. Both are sought among the first sentences that have twice the
-    bytes asked for and a megabyte. A sentence counts with one byte more for the end of its line.
+    bytes asked for and the longest line. A sentence counts with one byte more for the end of its line.
 
     Parameters
     ----------
@@ -132,12 +141,14 @@ def read_language(folder: Path, code: str, *, seed: int, train_bytes: int, held_
         What the samples depend on.
     train_bytes, held_bytes
         Bytes of sentences for training, at most, and held out, about.
+    longest, block
+        Bytes of the longest line, and those that are read at a time.
 
     Raises
     ------
     InputError
         Where the code cannot be a file's name, or the file is missing, no plain UTF-8 text, of fewer than 20 sentences,
-        or holds a line of more than a megabyte.
+        or holds a longer line.
 
     Examples
     --------
@@ -155,11 +166,11 @@ def read_language(folder: Path, code: str, *, seed: int, train_bytes: int, held_
             hint="Give as many bytes as 20 sentences have, or more.",
         )
     path = _path(folder, code)
-    lines = TextLines(path)
+    lines = TextLines(path, longest=longest, block=block)
     # More than is asked for, so that training lines equal to a held-out one can be made up for.
-    pool = _Pool(seed, 2 * (train_bytes + held_bytes) + LONGEST_LINE)
-    for block in lines.blocks():
-        pool.add(block)
+    pool = _Pool(seed, 2 * (train_bytes + held_bytes) + longest)
+    for part in lines.blocks():
+        pool.add(part)
     sentences = lines.count - pool.blank
     if sentences < FEWEST_SENTENCES:
         count = "only one sentence" if sentences == 1 else f"{sentences or 'no'} sentences"

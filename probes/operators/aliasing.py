@@ -19,7 +19,9 @@ _COPIES = 5
 """Fine fields alive at the same time: before and after the activation, and its transform with what it copies."""
 
 
-def activation_aliasing(before: Tensor, function: Activation, factor: int = 4) -> tuple[Tensor, Tensor]:
+def activation_aliasing(
+    before: Tensor, function: Activation, factor: int = 4, *, memory: int = MEMORY
+) -> tuple[Tensor, Tensor]:
     """Return the aliasing of a pointwise activation on a periodic grid, and its energy beyond the grid's frequencies.
 
     With v the field, U its trigonometric interpolation onto a grid `factor` times as fine, P the ideal filter that
@@ -36,6 +38,8 @@ def activation_aliasing(before: Tensor, function: Activation, factor: int = 4) -
         What goes into the activation, shape (n, channels, *grid), on an open grid.
     function
         Must act on every value alone; is called with shape (any, 1, *fine grid).
+    memory
+        Bytes in use at once besides the input, unless the fine grid of a single channel takes more.
 
     Returns
     -------
@@ -53,7 +57,7 @@ def activation_aliasing(before: Tensor, function: Activation, factor: int = 4) -
     sizes = before.shape[2:]
     fine = [factor * size for size in sizes]
     single = before.flatten(0, 1).unsqueeze(1)
-    together = max(1, MEMORY // (_COPIES * math.prod(fine) * before.element_size()))
+    together = max(1, memory // (_COPIES * math.prod(fine) * before.element_size()))
     # Means over the nodes: of what is aliased, of the activation, of the fine activation and of its part below.
     sums = torch.cat([_means(part, function, fine, sizes) for part in single.split(together)], dim=1)
     aliased, whole, finer, below = sums.unflatten(1, before.shape[:2]).sum(2)

@@ -78,7 +78,7 @@ def train(
     with one_thread(), watched as advance:
         for _ in range(epochs):
             losses.clear()
-            for x, y in _batches(inputs, targets, batch, stream):
+            for x, y in mirrored_batches(inputs, targets, batch, stream):
                 error = (operator(x, "closed") - y).flatten(1).norm(dim=1) / y.flatten(1).norm(dim=1)
                 optimiser.zero_grad()
                 error.mean().backward()
@@ -90,7 +90,7 @@ def train(
     return float(torch.cat(losses).mean())
 
 
-def _batches(
+def mirrored_batches(
     inputs: Sequence[Tensor], targets: Sequence[Tensor], batch: int, stream: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield batches of samples, each of one grid, in random order."""

@@ -117,6 +117,11 @@ class SpeechEncoder:
     ------
     InputError
         Where the family is not one of `FAMILIES` or the weights do not fit the configuration.
+
+    Attributes
+    ----------
+    model, head
+        The encoder of the hub, and its CTC head; None without one.
     """
 
     def __init__(self, folder: ModelFolder, *, device: str, dtype: str, random_seed: int | None = None) -> None:
@@ -125,18 +130,18 @@ class SpeechEncoder:
         self.batching = batching_of(folder)
         self._hub = transformers()
         self._device, self._dtype = device, getattr(torch, dtype)
-        self._model, self._head = _load(self._hub, folder, random_seed)
-        self._model.to(device=device, dtype=self._dtype).eval()
-        if self._head is not None:
-            self._head.to(device=device, dtype=self._dtype).eval()
+        self.model, self.head = _load(self._hub, folder, random_seed)
+        self.model.to(device=device, dtype=self._dtype).eval()
+        if self.head is not None:
+            self.head.to(device=device, dtype=self._dtype).eval()
         self._extractor = _extractor(self._hub, folder)
-        config = self._model.config
-        _check_extractor(self._extractor, self._model, folder)
-        self.parameters = sum(weight.numel() for weight in self._model.parameters())
+        config = self.model.config
+        _check_extractor(self._extractor, self.model, folder)
+        self.parameters = sum(weight.numel() for weight in self.model.parameters())
         # Without the adapter that shortens its output, the model ends with the last layer in its final form.
-        self._adapter = getattr(self._model, "adapter", None)
+        self._adapter = getattr(self.model, "adapter", None)
         if self._adapter is not None:
-            self._model.adapter = None
+            self.model.adapter = None
         count = getattr(config, "encoder_layers", None) if folder.family == "whisper" else config.num_hidden_layers
         self.layers = tuple(range(int(count or config.num_hidden_layers) + 1))
         self.forwards = 0
@@ -144,7 +149,7 @@ class SpeechEncoder:
     @property
     def has_head(self) -> bool:
         """Whether the checkpoint has a CTC head of its own."""
-        return self._head is not None
+        return self.head is not None
 
     def frames(self, samples: int) -> int:
         """Return the number of frames of a clip of `samples` at 16 kHz."""
@@ -188,7 +193,7 @@ class SpeechEncoder:
         InputError
             Where there is no CTC head, or what it gives is not finite.
         """
-        if self._head is None:
+        if self.head is None:
             raise InputError(
                 "The checkpoint has no CTC head: --align-with needs a checkpoint with a CTC head.",
                 where=f"{self.folder.path / 'config.json'}, key architectures",
@@ -208,11 +213,11 @@ class SpeechEncoder:
             Whether the output is to hold all layers.
         """
         self.forwards += len(waves)
-        inputs = self._inputs(waves)
+        inputs = self.inputs(waves)
         try:
             with torch.inference_mode(), _preserved_random_state():
-                output = self._model(**inputs, output_hidden_states=hidden, return_dict=True)
-                if self._head is None:
+                output = self.model(**inputs, output_hidden_states=hidden, return_dict=True)
+                if self.head is None:
                     return output, []
                 last = [output.last_hidden_state[row, : self.frames(len(wave))] for row, wave in enumerate(waves)]
                 return output, [self._logits(states) for states in last]
@@ -224,7 +229,7 @@ class SpeechEncoder:
 
     def _logits(self, states: Tensor) -> Tensor:
         """Return the head's logits, shape (frames of the head, symbols), of one clip's last states (frames, width)."""
-        logits: Tensor = self._head(states[None] if self._adapter is None else self._adapter(states[None]))[0]
+        logits: Tensor = self.head(states[None] if self._adapter is None else self._adapter(states[None]))[0]
         return logits
 
     def _check_finite(self, parts: Sequence[Tensor]) -> None:
@@ -239,7 +244,8 @@ class SpeechEncoder:
         """Return the mean over frames, shape (layers, width)."""
         return layers.mean(dim=1)
 
-    def _inputs(self, waves: Sequence[Tensor]) -> dict[str, Tensor]:
+    def inputs(self, waves: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Return what the model is given: the waves or their features, padded to the longest, and a mask for it."""
         singles = [self._extractor(wave.numpy(), sampling_rate=RATE, return_tensors="pt") for wave in waves]
         name = next(key for key in ("input_values", "input_features") if key in singles[0])
         values = [single[name][0] for single in singles]

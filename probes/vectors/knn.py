@@ -4,7 +4,7 @@ Squared distances come from products of blocks in float32, |x|^2 + |y|^2 - 2xy w
 rounding error is bounded, and what can be near within that bound is computed again in float64 from the points as given.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,7 @@ Integers = NDArray[np.int32]
 
 ROWS, COLUMNS = 1024, 8192
 """Largest block of distances: 32 MiB in float32, whatever the number of points."""
+BLOCK = ROWS, COLUMNS
 SPARE = 8
 """Neighbours kept beyond those asked for, so that rounding can hardly push one out of the list."""
 MOST_PAIRS = 60_000_000
@@ -62,10 +63,13 @@ class Neighbours:
         Squared distances in float64, shape (points, count).
     index
         Indices of those points, shape (points, count).
+    recomputed
+        Points whose distances to all others were computed exactly, as rounding may have cost them a neighbour.
     """
 
     squared: Floats
     index: Integers
+    recomputed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +147,22 @@ def exact(x: Points, y: Points, rows: NDArray[np.integer], columns: NDArray[np.i
     return found
 
 
-def neighbours(own: Points, count: int, *, progress: Progress | None = None, label: str = "Neighbours") -> Neighbours:
+def neighbours(
+    own: Points,
+    count: int,
+    *,
+    progress: Progress | None = None,
+    label: str = "Neighbours",
+    block: tuple[int, int] = BLOCK,
+) -> Neighbours:
     """Find the `count` nearest other points of each point.
 
     Every distance is computed once and serves both of its points.
+
+    Parameters
+    ----------
+    block
+        Rows and columns of the largest block of distances.
 
     Raises
     ------
@@ -161,10 +177,10 @@ def neighbours(own: Points, count: int, *, progress: Progress | None = None, lab
     kept = min(size - 1, count + SPARE)
     best = torch.full((size, kept), torch.inf, device=own.centred.device)
     index = torch.zeros((size, kept), dtype=torch.int32, device=own.centred.device)
-    blocks = list(_blocks(size, size, symmetric=True))
+    blocks = list(blocks_of(size, size, block, symmetric=True))
     with (progress or Silent()).phase(label, len(blocks), "blocks") as advance:
         for rows, columns in blocks:
-            squared = _bounds(own, own, rows, columns)
+            squared = bounds(own, own, rows, columns)
             start, stop = rows.start, rows.stop
             if columns.start < stop:
                 # The triangle below the diagonal was computed in its mirror image; no point is its own neighbour.
@@ -184,6 +200,8 @@ def pairs(
     *,
     progress: Progress | None = None,
     label: str = "Pairs",
+    block: tuple[int, int] = BLOCK,
+    most: int = MOST_PAIRS,
 ) -> Pairs:
     """Find all pairs with a squared distance at most the reach of x or the reach of y.
 
@@ -191,6 +209,10 @@ def pairs(
     ----------
     reach_x, reach_y
         Squared distances, shapes (points x,) and (points y,).
+    block
+        Rows and columns of the largest block of distances.
+    most
+        Near pairs that are held.
 
     Raises
     ------
@@ -204,17 +226,17 @@ def pairs(
     ]
     nearest = _Nearest(len(x), device), _Nearest(len(y), device)
     found: list[tuple[Tensor, Tensor]] = []
-    count, blocks = 0, list(_blocks(len(x), len(y), symmetric=False))
+    count, blocks = 0, list(blocks_of(len(x), len(y), block, symmetric=False))
     with (progress or Silent()).phase(label, len(blocks), "blocks") as advance:
         for rows, columns in blocks:
-            squared = _bounds(x, y, rows, columns)
+            squared = bounds(x, y, rows, columns)
             nearest[0].update(rows, columns.start, squared)
             nearest[1].update(columns, rows.start, squared.T)
             near = squared <= torch.maximum(wide[0][rows, None], wide[1][None, columns])
             row, column = near.nonzero(as_tuple=True)
             count += len(row)
-            if count > MOST_PAIRS:
-                raise IncompleteError(f"More than {MOST_PAIRS:,} pairs are near: one side lies in a heap.", hint=_HINT)
+            if count > most:
+                raise IncompleteError(f"More than {most:,} pairs are near: one side lies in a heap.", hint=_HINT)
             found.append(((row + rows.start).int().cpu(), (column + columns.start).int().cpu()))
             advance(1)
     at_x, at_y = (torch.cat([part[side] for part in found]).numpy() for side in range(2))
@@ -237,15 +259,27 @@ class _Nearest:
         self.index[rows] = torch.where(better, (column + first).int(), self.index[rows])
 
 
-def _blocks(rows: int, columns: int, *, symmetric: bool) -> Iterator[tuple[slice, slice]]:
-    for start in range(0, rows, ROWS):
-        stop = min(start + ROWS, rows)
-        for first in range(start if symmetric else 0, columns, COLUMNS):
-            yield slice(start, stop), slice(first, min(first + COLUMNS, columns))
+def blocks_of(rows: int, columns: int, largest: tuple[int, int], *, symmetric: bool) -> Iterator[tuple[slice, slice]]:
+    """Yield rows and columns of the blocks of a table of distances; of a symmetric one the upper triangle.
+
+    >>> [(rows.start, columns.start) for rows, columns in blocks_of(4, 4, (2, 2), symmetric=True)]
+    [(0, 0), (0, 2), (2, 2)]
+    """
+    down, across = largest
+    for start in range(0, rows, down):
+        stop = min(start + down, rows)
+        for first in range(start if symmetric else 0, columns, across):
+            yield slice(start, stop), slice(first, min(first + across, columns))
 
 
-def _bounds(x: Points, y: Points, rows: slice, columns: slice) -> Tensor:
-    """Return tight lower bounds of the squared distances of a block."""
+def bounds(x: Points, y: Points, rows: slice, columns: slice) -> Tensor:
+    """Return tight lower bounds of the squared distances of a block.
+
+    Raises
+    ------
+    IncompleteError
+        Where the device runs out of memory.
+    """
     try:
         left, right = x.centred[rows], y.centred[columns]
         return (left @ right.T).mul_(-2).add_(x.floors[rows, None]).add_(y.floors[None, columns])
@@ -282,13 +316,14 @@ def _exact_neighbours(own: Points, count: int, best: NDArray[np.float32], index:
     squared = exact(own, own, rows, index.ravel()).reshape(size, kept)
     order = np.argsort(squared, axis=1, kind="stable")
     squared, index = np.take_along_axis(squared, order, 1), np.take_along_axis(index, order, 1)
+    doubtful: Sequence[int] = ()
     if kept < size - 1:
         # Points that are not listed are no nearer than the end of the list.
-        doubtful = np.flatnonzero(best.max(1) < squared[:, count - 1])
+        doubtful = np.flatnonzero(best.max(1) < squared[:, count - 1]).tolist()
         for row in doubtful:
             everyone = exact(own, own, np.full(size, row), np.arange(size))
             everyone[row] = np.inf
             near = np.argpartition(everyone, count - 1)[:count]
             near = near[np.argsort(everyone[near], kind="stable")]
             squared[row, :count], index[row, :count] = everyone[near], near
-    return Neighbours(squared[:, :count], index[:, :count].astype(np.int32))
+    return Neighbours(squared[:, :count], index[:, :count].astype(np.int32), len(doubtful))

@@ -30,7 +30,7 @@ def median(work: Callable[[], object], times: int) -> float:
 
 def cold() -> None:
     """End the server, so that the next job starts one."""
-    client._stop()
+    client.stop_server()
 
 
 def started(code: str) -> Callable[[], object]:

@@ -160,9 +160,9 @@ def bare(given: argparse.Namespace) -> race.Job:
 
     def job() -> race.Result:
         for batch in plan_batches(items, encoder.batching, largest=options.batch):
-            prepared = encoder._inputs([items[index].read() for index in batch.items])
+            prepared = encoder.inputs([items[index].read() for index in batch.items])
             with torch.inference_mode():
-                encoder._model(**prepared, output_hidden_states=True)
+                encoder.model(**prepared, output_hidden_states=True)
         return {}
 
     return job

@@ -8,6 +8,7 @@ import resource
 import socket
 import subprocess
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,10 @@ class Counter:
     def fail(self) -> None:
         """Raise an error of Python's own."""
         raise KeyError("absent")
+
+    def wait(self, seconds: float) -> None:
+        """Take some time."""
+        time.sleep(seconds)
 
     def process(self) -> int:
         """Return the number of the child."""

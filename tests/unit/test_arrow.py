@@ -12,7 +12,7 @@ from pyarrow import feather, ipc, parquet
 
 from probes.contained import Limits
 from probes.core.errors import InputError
-from probes.files import arrow
+from probes.files.arrow import read_arrow
 from probes.files.tables import read_table
 from probes.speech.corpora import read_corpus
 from probes.speech.manifests import ColumnMap, Manifest, read_manifest
@@ -169,7 +169,7 @@ def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     assert "UTF" in refused(save(table, tmp_path / "t.stream.arrow")).message
 
 
-def test_a_table_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_is_too_large_is_refused(tmp_path: Path) -> None:
     many = pa.table({f"c{number}": pa.nulls(1_000_000) for number in range(31)})
     said = "There are more than 5,000,000 rows or 30,000,000 cells."
     assert refused(save(many, tmp_path / "many.parquet")).message == said
@@ -177,10 +177,13 @@ def test_a_table_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytes
     long = pa.table({"x": pa.array(["a" * 2**20]).dictionary_encode().take(pa.array([0] * 8192))})
     parquet.write_table(long, tmp_path / "long.parquet", compression="zstd")
     assert (tmp_path / "long.parquet").stat().st_size < 2**20
-    monkeypatch.setattr(arrow, "_LIMITS", Limits(memory=2**29, seconds=30))
-    assert "The table is not read: " in refused(tmp_path / "long.parquet").message
-    monkeypatch.setattr(arrow, "LARGEST", 10)
-    assert "more than 10." in refused(tmp_path / "long.parquet").message
+    with pytest.raises(InputError, match="The table is not read: "):
+        read_arrow(
+            tmp_path / "long.parquet", most_rows=10**6, most_cells=10**6, limits=Limits(memory=2**29, seconds=30)
+        )
+    with (tmp_path / "long.parquet").open("ab") as file:
+        file.truncate(2**31 + 1)
+    assert "2,147,483,649 bytes, more than 2,147,483,648." in refused(tmp_path / "long.parquet").message
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """Rates, gaps and findings of audit-fairness from counts that were written by hand."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,11 +17,13 @@ from audits.asr_fairness.estimates import add_best_layer, add_corrected, add_gap
 from audits.asr_fairness.findings import find_crossings, findings, pattern_words, worth_a_finding
 from audits.asr_fairness.inputs import check
 from audits.asr_fairness.measure import Counts
-from audits.asr_fairness.recordings import Inputs
+from audits.asr_fairness.recordings import Inputs, Recording
 from audits.core.context import Cache, Context, Draft
 from audits.core.groups import GroupSet, group_sets
 from audits.core.numbers import point
 from audits.core.records import Estimate
+from probes.models.checkpoints import ModelFolder
+from probes.speech.manifests import Clip, Manifest
 
 SPEAKERS, CLIPS = 40, 3
 OPTIONS = Options(
@@ -37,14 +39,23 @@ def _attributes() -> list[dict[str, str]]:
     return rows
 
 
+def _inputs(speakers: list[str], attributes: list[dict[str, str]], sets: Sequence[GroupSet]) -> Inputs:
+    clips = [
+        Clip(path=Path("a"), name="a", line=at, source=Path("m"), speaker=speaker, attributes=row)
+        for at, (speaker, row) in enumerate(zip(speakers, attributes, strict=True), start=2)
+    ]
+    recordings = tuple(
+        Recording(clip=clip, sha256=f"{clip.line:064x}", samples=16_000, text="", rate=16_000, channels=1)
+        for clip in clips
+    )
+    folder = ModelFolder(reference="m", path=Path("m"), family="wav2vec2", config={}, weights=(), sha256="")
+    manifest = Manifest(path=Path("m"), sha256="", clips=tuple(clips), by=("accent",), columns=(), notes=())
+    return Inputs(folder=folder, manifest=manifest, recordings=recordings, skipped=(), sets=tuple(sets), layers=None)
+
+
 def _audited(sets: list, attributes: list[dict[str, str]], *tasks: TaskCounts) -> Counts:
     speakers = [f"{speaker:02d}" for speaker in range(SPEAKERS) for _ in range(CLIPS)]
-    recordings = [
-        SimpleNamespace(speaker=speaker, clip=SimpleNamespace(attributes=row))
-        for speaker, row in zip(speakers, attributes, strict=True)
-    ]
-    inputs = SimpleNamespace(recordings=recordings, sets=sets, skipped=())
-    return Counts(inputs=inputs, options=OPTIONS, tasks=tasks)  # type: ignore[arg-type]
+    return Counts(inputs=_inputs(speakers, attributes, sets), options=OPTIONS, tasks=tasks)
 
 
 def _counts(
@@ -426,7 +437,7 @@ def test_no_pattern_is_told_without_a_gap(scene, monkeypatch: pytest.MonkeyPatch
     assert _p(draft, comparison, 4, "holm") >= 0.05
     assert len(draft.select("layer_correlation", **comparison.at())) == 3
     # Nor where the layers' own p-values are small, and only the corrected one of the best layer is not.
-    monkeypatch.setattr("audits.asr_fairness.findings._sure_layers", lambda *_: [0, 1, 2, 3, 4])
+    monkeypatch.setattr("audits.asr_fairness.findings.sure_layers", lambda *_: [0, 1, 2, 3, 4])
     monkeypatch.setattr(Comparison, "relation", lambda *_: 1)
     draft, _ = _judged(_counts(), scene[0], "gender")
     assert not any(finding.id == "fairness.layer-pattern" for finding in draft.findings)
@@ -454,10 +465,8 @@ def test_an_attribute_that_varies_within_speakers_is_warned_of(scene) -> None:
     _, cohort = scene
     attributes = [{"room": ("a", "b")[place % 2], "coin": ("h", "t")[place // CLIPS % 2]} for place in range(120)]
     sets = group_sets(attributes, ["room", "coin"], max_order=2)
-    recordings = tuple(SimpleNamespace(speaker=str(number)) for number in cohort.speakers)
-    inputs = Inputs(folder=None, manifest=None, recordings=recordings, skipped=(), sets=tuple(sets), layers=None)  # type: ignore[arg-type]
     draft = Draft()
-    warn_about_attributes(draft, inputs)
+    warn_about_attributes(draft, _inputs([str(number) for number in cohort.speakers], attributes, sets))
     assert [(warning.id, warning.where) for warning in draft.warnings] == [("varies-within-speaker", {"by": "room"})]
     assert "40 speakers are" in draft.warnings[0].message
     counts = _counts()

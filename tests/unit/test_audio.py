@@ -12,8 +12,7 @@ import soundfile
 
 from probes.contained import Session
 from probes.core.errors import InputError
-from probes.files import sound
-from probes.files.sound import Recording
+from probes.files.sound import Recording, opened_sound
 from probes.models.checkpoints import ModelFolder
 from probes.speech import audio
 from probes.speech.audio import inspect_clip, load_clip, read_clip
@@ -107,13 +106,16 @@ def test_a_part_is_cut_by_seconds_before_resampling(tmp_path: Path) -> None:
             inspect_clip(clip(path, start=start, end=end))
 
 
-def test_long_recording_is_hashed_once_for_all_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_recording_is_hashed_once_for_all_its_parts(tmp_path: Path) -> None:
     path = save(tmp_path / "a.wav", tone(2.0))
-    times: list[Path] = []
-    monkeypatch.setattr(audio, "sha256_file", lambda path: times.append(path) or "0")
-    for start in (0.0, 0.5, 1.0):
-        load_clip(clip(path, start=start, end=start + 0.5))
-    assert len(times) == 1
+    first, changed = load_clip(clip(path, start=0.0, end=0.5)).sha256, path.stat().st_mtime_ns
+    # Another sound of the same length and time is not read again: only its parts are.
+    save(path, tone(2.0, hertz=97))
+    os.utime(path, ns=(changed, changed))
+    for start in (0.5, 1.0):
+        assert load_clip(clip(path, start=start, end=start + 0.5)).sha256 == first
+    os.utime(path, ns=(changed, changed + 10**9))
+    assert load_clip(clip(path, start=0.0, end=0.5)).sha256 == hashlib.sha256(path.read_bytes()).hexdigest() != first
 
 
 def test_missing_files_name_the_nearest_one(tmp_path: Path) -> None:
@@ -237,10 +239,14 @@ def test_a_decoder_that_ends_early_is_noticed(tmp_path: Path, monkeypatch: pytes
     assert "promises 8000 samples, the file holds 7999" in refuse(path).message
 
 
-def test_a_clip_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audio, "MAX_FRAMES", 1000)
-    path = save(tmp_path / "a.wav", tone())
-    assert "hours" in refuse(path).message
+def test_a_clip_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.wav", tone(), subtype="PCM_U8")
+    # Silence up to a length of five hours, of which the disk holds nothing.
+    header = bytearray(path.read_bytes()[:44])
+    header[4:8], header[40:44] = struct.pack("<I", 36 + 2**28 + 2), struct.pack("<I", 2**28 + 2)
+    path.write_bytes(header + path.read_bytes()[44:])
+    os.truncate(path, 44 + 2**28 + 2)
+    assert "4.7 hours" in refuse(path).message
     assert len(read_clip(path, start=0.0, end=0.05).samples) == 800
 
 
@@ -295,22 +301,23 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_large_and_long_recordings_are_decoded_elsewhere_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    path = save(tmp_path / "a", np.stack([tone(3), 0.3 * tone(3, hertz=97)], axis=1), 22_050, format=form)
-    here, part = load_clip(clip(path)), load_clip(clip(path, start=0.7, end=1.9))
-    info = inspect_clip(clip(path))
+    # Of several blocks.
+    path = save(tmp_path / "a", np.stack([tone(18), 0.3 * tone(18, hertz=97)], axis=1), 22_050, format=form)
+
+    def decoded(**options: int) -> list[object]:
+        found: list[object] = []
+        for first, last in ((0, None), (15_435, 41_895)):
+            with opened_sound(path, "a", size=path.stat().st_size, **options) as sound:
+                samples = sound.samples(first, sound.header.frames if last is None else last, most=2**28)
+                found += [sound.header, samples.tobytes()]
+        return found
+
     seen = asked(monkeypatch)
-    assert load_clip(clip(path)).waveform.samples.tobytes() == here.waveform.samples.tobytes()
+    here = decoded()
+    load_clip(clip(path))
     assert not seen
-    for name, least in (("LARGE", 100), ("LONG", 100)):
-        with monkeypatch.context() as patch:
-            patch.setattr(sound, name, least)
-            patch.setattr(audio, name, least, raising=False)
-            patch.setattr(sound, "_BLOCK", 5000)
-            again, other = load_clip(clip(path)), load_clip(clip(path, start=0.7, end=1.9))
-            assert inspect_clip(clip(path)) == info
-        assert (again.sha256, other.sha256) == (here.sha256, here.sha256)
-        assert again.waveform.samples.tobytes() == here.waveform.samples.tobytes()
-        assert other.waveform.samples.tobytes() == part.waveform.samples.tobytes()
+    for options in ({"large": 100}, {"long": 100}):
+        assert decoded(**options) == here
         assert {"header", "seek", "block"} == set(seen)
         seen.clear()
 
@@ -325,14 +332,17 @@ def test_a_header_that_promises_hours_is_not_believed_in_this_process(
     assert "10.0 hours" in refuse(flac_that_claims(tmp_path / "b.flac", 36_000 * RATE)).message
 
 
-def test_a_recording_beyond_the_limits_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = save(tmp_path / "a.wav", np.zeros((20_000, 200)))
-    monkeypatch.setattr(sound, "LARGE", 0)
-    monkeypatch.setattr(audio, "LARGE", 0)
-    monkeypatch.setattr(sound, "_MEMORY", 2**20)
-    assert "limits" in refuse(path).message
+def test_a_recording_beyond_the_limits_is_named(tmp_path: Path) -> None:
+    save(tmp_path / "a.wav", np.zeros((20_000, 200)))
     (tmp_path / "b.wav").write_bytes(b"hello, this is text\n" * 10)
-    assert "cannot be read as sound" in refuse(tmp_path / "b.wav").message
+    for name, memory, said in (("a.wav", 2**20, "limits"), ("b.wav", 2**28, "cannot be read as sound")):
+        where = f"m.csv:7 ({name})"
+        with (
+            pytest.raises(InputError, match=said) as caught,
+            opened_sound(tmp_path / name, where, size=2**26, memory=memory) as sound,
+        ):
+            sound.samples(0, 20_000, most=2**28)
+        assert caught.value.where == where
 
 
 @pytest.mark.parametrize("chunks", [900, 300_000])

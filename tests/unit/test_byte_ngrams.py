@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from probes.language_models import byte_ngrams as module
 from probes.language_models.byte_ngrams import baseline_losses, ngram_overlap, overlap_matrix
 
 CORPORA = st.lists(st.binary(max_size=12), max_size=8)
@@ -39,17 +38,14 @@ def by_hand(train: list[list[int]], held: list[list[int]], masked: list[list[boo
 
 @pytest.mark.parametrize("as_tensor", [False, True])
 @pytest.mark.parametrize(("vocabulary", "used"), [(2, 2), (7, 4), (7, 7), (65_536, 65_536)])
-def test_the_losses_are_those_of_a_count_one_by_one(
-    monkeypatch: pytest.MonkeyPatch, vocabulary: int, used: int, as_tensor: bool
-) -> None:
-    # Several pieces, whose counts are put together.
-    monkeypatch.setattr(module, "_PIECE", 20)
+def test_the_losses_are_those_of_a_count_one_by_one(vocabulary: int, used: int, as_tensor: bool) -> None:
     rng = np.random.default_rng(vocabulary + used)
     train, held = (rng.choice(used, size=shape).astype(np.int32) for shape in ((9, 8), (5, 6)))
     held[0] = train[0, :6]
     masked = rng.random(held.shape) < 0.5
     given = [torch.from_numpy(array) if as_tensor else array for array in (train, held, masked)]
-    found = baseline_losses(*given, vocabulary)
+    # Several pieces, whose counts are put together.
+    found = baseline_losses(*given, vocabulary, piece=20)
     expected = by_hand(train.tolist(), held.tolist(), masked.tolist(), vocabulary)
     assert found.unigram == pytest.approx(expected[:, 0]) and found.bigram == pytest.approx(expected[:, 1])
     assert (found.unigram != pytest.approx(found.bigram)) == (len(expected) > 0)

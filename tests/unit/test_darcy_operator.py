@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from probes.operators.darcy import darcy_samples
-from probes.operators.darcy_operator import _batches, fresh_operator, li_state, train
+from probes.operators.darcy_operator import fresh_operator, li_state, mirrored_batches, train
 from probes.operators.fno.layers import coordinates
 from probes.operators.fno.li import read_li
 from probes.operators.fno.reading import load_operator
@@ -110,7 +110,7 @@ def test_batches_hold_every_sample_once_mirrored_with_its_target() -> None:
     dealt, mirrored, sizes = [], set(), []
     stream = torch.Generator().manual_seed(0)
     for _ in range(20):
-        for x, y in _batches(grids, grids, 2, stream):
+        for x, y in mirrored_batches(grids, grids, 2, stream):
             assert torch.equal(x, y)
             sizes.append(len(x))
             if x.shape[-1] == 3:

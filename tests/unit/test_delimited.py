@@ -5,13 +5,13 @@ import io
 import json
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.core.errors import InputError
-from probes.files import delimited, tables
 from probes.files.delimited import Delimited, find_dialect
 from probes.files.tables import read_table
 
@@ -22,7 +22,7 @@ def write(folder: Path, content: str | bytes, name: str = "t.csv") -> Path:
     return path
 
 
-def rows(path: Path, **options: bool) -> list[tuple[int, list[str]]]:
+def rows(path: Path, **options: Any) -> list[tuple[int, list[str]]]:
     table = Delimited(path, **options)
     return [(table.header_line, table.header), *table.rows()]
 
@@ -81,9 +81,7 @@ def test_what_is_written_is_read_in_any_blocks(tmp_path_factory, cells, separato
     writer = csv.writer(stream, delimiter=separator, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     writer.writerows([["a", "b", "c"], *cells])
     path = write(tmp_path_factory.mktemp("t"), stream.getvalue())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delimited, "_BLOCK", size)
-        found = rows(path)
+    found = rows(path, most=size)
     assert [row for _, row in found[1:]] == cells
     # The line of a row, by counting the ends of lines of what stands before it.
     text, at = stream.getvalue(), 0
@@ -212,15 +210,13 @@ def test_faults_below_a_line_that_names_the_separator_have_their_lines(tmp_path:
     ],
 )
 def test_a_table_that_takes_too_much_memory_is_refused_while_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str
+    tmp_path: Path, name: str, content: str
 ) -> None:
-    monkeypatch.setattr(tables, "MOST_ROWS", 10_000)
-    monkeypatch.setattr(tables, "MOST_CELLS", 20_000)
     path = write(tmp_path, content, name)
     del content
     tracemalloc.start()
     with pytest.raises(InputError, match="There are more than 10,000 rows") as refused:
-        read_table(path)
+        read_table(path, most_rows=10_000, most_cells=20_000)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert refused.value.hint and peak < 12e6

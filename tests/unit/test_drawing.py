@@ -10,7 +10,7 @@ import vl_convert
 from audits.core.records import Report
 from audits.report.charts.theme import CONFIG
 from audits.report.pages import drawing
-from audits.report.pages.figures import _drawable, draw, sized
+from audits.report.pages.figures import draw, drawable, sized
 
 _COUNTED = re.compile(r"(gradient|clip)_?\d+")
 SPEC: dict[str, Any] = {
@@ -22,7 +22,7 @@ SPEC: dict[str, Any] = {
 
 def test_a_child_draws_byte_for_byte_what_the_library_draws_here(sample_report: Report) -> None:
     for figure in sample_report.figures:
-        spec = _drawable(sized(figure.spec))
+        spec = drawable(sized(figure.spec))
         svg, png = drawing.picture(spec, CONFIG)
         drawn = vl_convert.vegalite_to_svg(spec, config=CONFIG, allowed_base_urls=[])
         # The library counts what it has drawn, and gives gradients and clips these numbers.

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from audits.precision_recall.embedding_clusters import _reduced, bucket_count, cluster_labels
+from audits.precision_recall.embedding_clusters import bucket_count, cluster_labels, principal_components
 
 
 def blobs(
@@ -68,7 +68,7 @@ def test_labels_hang_on_the_seed_and_on_nothing_else() -> None:
 @pytest.mark.parametrize("explained", [0.3, 0.9, 0.999])
 def test_rows_are_reduced_to_the_components_of_scikit_learn(count: int, width: int, explained: float) -> None:
     rows = np.random.default_rng(0).normal(size=(count, width)) * np.linspace(3, 0.1, width) + 0.2
-    found = _reduced(rows.copy(), explained)
+    found = principal_components(rows.copy(), explained)
     oracle = PCA().fit(normalize(rows))
     kept = int(np.argmax(np.cumsum(oracle.explained_variance_ratio_) >= explained)) + 1
     assert found.shape == (count, kept)

@@ -3,7 +3,6 @@
 import re
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -56,16 +55,16 @@ def test_the_same_row_twice_loses_neither() -> None:
 def test_only_a_store_of_this_machine_is_used_without_a_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    assert mlflow._address(None) == (tmp_path / "mlruns").as_uri()
-    assert mlflow._address("runs of mlflow") == (tmp_path / "runs of mlflow").as_uri()
+    assert mlflow.store_address(None) == (tmp_path / "mlruns").as_uri()
+    assert mlflow.store_address("runs of mlflow") == (tmp_path / "runs of mlflow").as_uri()
     for given_by_word in ("http://localhost:5000", "databricks"):
-        assert mlflow._address(given_by_word) == given_by_word
+        assert mlflow.store_address(given_by_word) == given_by_word
     monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "other"))
-    assert mlflow._address(None) == (tmp_path / "other").as_uri()
+    assert mlflow.store_address(None) == (tmp_path / "other").as_uri()
     for elsewhere in ("https://example.org", "databricks", "databricks://me", "postgresql://host/db"):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", elsewhere)
         with pytest.raises(InputError, match="elsewhere"):
-            mlflow._address(None)
+            mlflow.store_address(None)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,5 @@ def test_only_a_store_of_this_machine_is_used_without_a_word(monkeypatch: pytest
     ],
 )
 def test_files_stay_in_a_store_of_this_machine(tmp_path: Path, address: str, files: str, is_refused: bool) -> None:
-    told = SimpleNamespace(artifact_location=files.format(store=tmp_path))
-    client = SimpleNamespace(get_experiment=lambda _: told)
     with pytest.raises(InputError) if is_refused else nullcontext():
-        mlflow._check_files(client, address.format(store=tmp_path), "5")
+        mlflow.check_files(lambda: files.format(store=tmp_path), address.format(store=tmp_path), "5")

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from audits.statistics import faas
 from audits.statistics.faas import Undefined, fairness_adjusted_score
 
 Floats = NDArray[np.float64]
@@ -95,10 +94,9 @@ def test_speakers_that_do_not_differ_are_no_failure(seed: int) -> None:
     assert np.isfinite(fairness_adjusted_score(*without_speaker_effect(seed)).score)
 
 
-def test_a_fit_that_did_not_converge_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faas, "METHODS", faas.METHODS[:1])
+def test_a_fit_that_did_not_converge_is_not_reported() -> None:
     with pytest.raises(Undefined, match="did not converge"):
-        fairness_adjusted_score(*without_speaker_effect(1))
+        fairness_adjusted_score(*without_speaker_effect(1), methods=["bfgs"])
 
 
 @pytest.mark.parametrize(

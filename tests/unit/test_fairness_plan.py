@@ -4,7 +4,6 @@ import csv
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,11 @@ import pytest
 from audits.asr_fairness import AUDIT, Options
 from audits.asr_fairness.data_warnings import few_clips_for_folds, silent_clips
 from audits.asr_fairness.preview import coordinates_of
+from audits.asr_fairness.recordings import Recording
 from audits.core import gates, runner
 from audits.core.context import Cache, Context, Draft, Plan
 from probes.core.errors import InputError
+from probes.speech.manifests import Clip
 
 SPEAKERS = 24
 TEXTS = ("no go up so we do at it", "up at no do so we go in", "we do so at up go no on")
@@ -196,9 +197,15 @@ def test_more_folds_than_clips_of_a_speaker_are_noted_and_warned_of(ask: Ask) ->
 
 
 def test_folds_are_counted_over_enrolled_speakers_only() -> None:
-    clips = [SimpleNamespace(speaker=name) for name in "aabbbcccccc"]
+    clips = [
+        Recording(
+            clip=Clip(path=Path("a"), name="a", line=2, source=Path("m"), speaker=name),
+            sha256=f"{number:064x}", samples=1, text="", rate=16_000, channels=1,
+        )
+        for number, name in enumerate("aabbbcccccc")
+    ]  # fmt: skip
     options = Options(model="m", manifest=Path("f"), by=("x",), folds=4)
-    told = few_clips_for_folds(clips, options)  # type: ignore[arg-type]
+    told = few_clips_for_folds(clips, options)
     assert told == "1 of 2 speakers have fewer clips than the 4 folds of --folds: 1 can be tested in 3."
 
 

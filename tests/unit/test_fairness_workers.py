@@ -1,11 +1,10 @@
 """Are probes the same that workers fitted, and does the audit fit only what is missing?"""
 
 import csv
-import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,11 @@ import torch
 
 from audits.asr_fairness import Options, asr, sid
 from audits.asr_fairness.inputs import check
-from audits.asr_fairness.layer_sets import LayerSet
+from audits.asr_fairness.layer_sets import baseline_layers
 from audits.asr_fairness.measure import Counts, measure
 from audits.core.context import Cache, Context
 from probes.core.errors import IncompleteError, InputError
-from probes.core.executor import Workers, run_jobs
+from probes.core.progress import Advance
 from probes.speech.embeddings import POOLED
 
 TEXTS = ("no go up so we", "up at no do so", "we do so at up", "go in at we do")
@@ -56,13 +55,28 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Options:
     )  # fmt: skip
 
 
+class Listener:
+    """Notes the fits that each phase gives to workers, and, below zero, passes over the clips in this process."""
+
+    def __init__(self, begin: Callable[[], None] = lambda: None) -> None:
+        self.fits: list[int] = []
+        self.begin = begin
+
+    @contextmanager
+    def phase(self, name: str, total: int, unit: str) -> Iterator[Advance]:
+        if unit in ("fits", "passes over the clips"):
+            self.fits.append(total if unit == "fits" else -total)
+            self.begin()
+        yield lambda steps: None
+
+
 Made = Callable[..., Counts]
 
 
 @pytest.fixture
 def made(options: Options) -> Made:
-    def measured(cache: Path, **changes: Any) -> Counts:
-        asked, context = replace(options, **changes), Context(cache=Cache(cache))
+    def measured(cache: Path, *, listener: Listener | None = None, **changes: Any) -> Counts:
+        asked, context = replace(options, **changes), Context(cache=Cache(cache), progress=listener or Listener())
         return measure(asked, check(asked, context).inputs, context)
 
     return measured
@@ -78,10 +92,6 @@ def small_turns(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(asr, "MEMORY", 1.0)
 
 
-def forbidden(*_: Any) -> Any:
-    raise AssertionError("fitted here")
-
-
 def same(one: Counts, other: Counts) -> bool:
     return one.hypotheses == other.hypotheses and all(
         here.where == there.where
@@ -92,59 +102,44 @@ def same(one: Counts, other: Counts) -> bool:
     )
 
 
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Count the jobs that are sent to workers, and do them here, where all has been imported; but fit nothing else."""
-    counts: list[int] = []
-
-    def counted(function: Any, jobs: Any, workers: Workers, *, done: Any) -> dict[int, str]:
-        counts.append(len(jobs))
-        # As they arrive.
-        return run_jobs(function, pickle.loads(pickle.dumps(jobs)), Workers(count=1), done=done)
-
-    for module in (sid, asr):
-        monkeypatch.setattr(module, "run_jobs", counted)
-    return counts
-
-
 @pytest.mark.slow
-def test_workers_change_no_bit(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = made(tmp_path / "1", controls=False)
-    for module in (sid, asr):
-        monkeypatch.setattr(module, "_fit", forbidden)
-    assert same(one, made(tmp_path / "2", controls=False, workers=2))
+def test_workers_change_no_bit(made: Made, tmp_path: Path) -> None:
+    one, listener = made(tmp_path / "1", controls=False), Listener()
+    assert same(one, made(tmp_path / "2", controls=False, workers=2, listener=listener))
+    # All by workers: the speakers of two layer sets in three folds of two deals, and the words of both.
+    assert listener.fits == [12, 2]
     # Speakers on log-mel and on the encoder in two deals each, and words on both.
     assert len(probes(tmp_path / "1")) == 6 and probes(tmp_path / "1") == probes(tmp_path / "2")
 
 
 @pytest.mark.slow
 def test_layers_and_controls_are_fitted_side_by_side(
-    made: Made, sent: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_turns(monkeypatch)
-    one = made(tmp_path / "1")
-    assert sent == [] and same(one, made(tmp_path / "2", workers=2))
+    one, listener = made(tmp_path / "1"), Listener()
+    assert same(one, made(tmp_path / "2", workers=2, listener=listener))
     # Of log-mel and four layers the speakers in three folds of two deals, and the words; shuffled too; and of the
     # untrained twin.
-    assert sent == [30, 5, 30, 5, 24, 4]
+    assert listener.fits == [30, 5, 30, 5, 24, 4]
     assert probes(tmp_path / "1") == probes(tmp_path / "2")
 
 
-def test_only_what_is_missing_is_fitted(made: Made, sent: list[int], tmp_path: Path) -> None:
-    first = made(tmp_path, controls=False)
+def test_only_what_is_missing_is_fitted(made: Made, tmp_path: Path) -> None:
+    first, listener = made(tmp_path, controls=False), Listener()
     kept = probes(tmp_path)
-    made(tmp_path, controls=False, workers=2)
-    assert sent == [0, 0]
+    made(tmp_path, controls=False, workers=2, listener=listener)
+    assert listener.fits == [0, 0]
     sorted(tmp_path.glob(f"{sid.KIND}/*/*.safetensors"))[0].unlink()
-    assert same(first, made(tmp_path, controls=False, workers=2)) and probes(tmp_path) == kept
+    assert same(first, made(tmp_path, controls=False, workers=2, listener=listener)) and probes(tmp_path) == kept
     # The folds of one layer set, or the words of one.
-    assert sent[2:] in ([0, 1], [3, 0])
+    assert listener.fits[2:] in ([0, 1], [3, 0])
 
 
-def test_another_deal_fits_only_that_and_leaves_the_others(made: Made, sent: list[int], tmp_path: Path) -> None:
-    two = made(tmp_path, controls=False, tasks=("sid",))
-    three = made(tmp_path, controls=False, tasks=("sid",), repeats=3, workers=2)
-    assert sent == [6]
+def test_another_deal_fits_only_that_and_leaves_the_others(made: Made, tmp_path: Path) -> None:
+    two, listener = made(tmp_path, controls=False, tasks=("sid",)), Listener()
+    three = made(tmp_path, controls=False, tasks=("sid",), repeats=3, workers=2, listener=listener)
+    assert listener.fits == [6]
     dealt, more = (found.tasks[0].deals for found in (two, three))
     assert dealt is not None and more is not None and np.array_equal(more[:2], dealt)
     assert len({split.fold.tobytes() for split in three.sid}) == 3
@@ -156,29 +151,23 @@ def test_labels_are_shuffled_anew_in_every_deal(options: Options, tmp_path: Path
     context = Context(cache=Cache(tmp_path))
     inputs = check(options, context).inputs
     one = sid.split_sid(inputs.recordings, options, context)[0]
-    two = replace(one, number=1)
-    labels = [
-        np.concatenate([fold.labels for fold in sid._folds(split, context, sid.SHUFFLED)]) for split in (one, two)
-    ]
-    assert not np.array_equal(*labels)
-    layer_set = SimpleNamespace(key="k", positions=(0,))
-    assert sid._key(layer_set, one, context, sid.SHUFFLED) != sid._key(layer_set, two, context, sid.SHUFFLED)  # type: ignore[arg-type]
+    deals, layer_set = (one, replace(one, number=1)), baseline_layers(inputs, options, context)
+    wrong = sid.measure_sid([layer_set], deals, options, context, control=sid.SHUFFLED).deals
+    assert wrong is not None and not np.array_equal(*wrong) and len(probes(tmp_path)) == 2
+    # Probes of true labels are the same.
+    wrong = sid.measure_sid([layer_set], deals, options, context).deals
+    assert wrong is not None and np.array_equal(*wrong) and len(probes(tmp_path)) == 3
 
 
-def test_a_worker_that_has_not_the_embeddings_says_so(
-    made: Made, sent: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shipped = LayerSet.shipped
-
-    def cleared(layer_set: LayerSet) -> LayerSet:
+def test_a_worker_that_has_not_the_embeddings_says_so(made: Made, tmp_path: Path) -> None:
+    def clear() -> None:
         for entry in tmp_path.glob(f"{POOLED}/*/*.safetensors"):
             entry.unlink()
-        return shipped(layer_set)
 
-    monkeypatch.setattr(LayerSet, "shipped", cleared)
+    listener = Listener(clear)
     with pytest.raises(IncompleteError, match="cannot read the embeddings"):
-        made(tmp_path, controls=False, tasks=("sid",), workers=2)
-    assert sent == [12] and not probes(tmp_path)
+        made(tmp_path, controls=False, tasks=("sid",), workers=2, listener=listener)
+    assert listener.fits == [12] and not probes(tmp_path)
 
 
 def test_fits_that_are_lost_are_told(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

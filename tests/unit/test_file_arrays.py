@@ -7,6 +7,7 @@ import pickle
 import time
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,12 @@ import h5py
 import numpy as np
 import pytest
 import scipy.io
+from promised_arrays import promise
 
-from probes.contained import LimitError, Session
+from probes.contained import LimitError
 from probes.core.errors import InputError
-from probes.files import arrays as module
-from probes.files import contents
-from probes.files.arrays import StoredArray, open_archive
-from probes.files.contents import open_contents
+from probes.files.arrays import StoredArray, listed_array, open_archive
+from probes.files.contents import ContainedContents, open_contents
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(7, 5, 6)).astype(np.float32)
@@ -84,10 +84,9 @@ def test_every_form_gives_what_was_stored_in_any_order(tmp_path: Path, writer: C
     np.testing.assert_array_equal(array.whole(), X)
 
 
-def test_all_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PIECE", 3 * X[0].nbytes)
+def test_all_is_read_in_pieces(tmp_path: Path) -> None:
     for writer in WRITERS:
-        np.testing.assert_array_equal(only(writer(tmp_path / "a", x=X)).whole(), X)
+        np.testing.assert_array_equal(only(writer(tmp_path / "a", x=X)).whole(piece=3 * X[0].nbytes), X)
     assert only(plain(tmp_path / "a", x=np.float64(3))).whole() == 3
     assert only(packed(tmp_path / "a", x=X[:0])).whole().shape == (0, 5, 6)
 
@@ -161,14 +160,10 @@ def test_an_array_can_be_sent_to_another_process(tmp_path: Path, writer: Callabl
     np.testing.assert_array_equal(array.rows(2, 5), X[2:5])
 
 
-def test_a_reader_that_wants_too_much_memory_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = hdf5(tmp_path / "a.h5", x=np.zeros((2, 2**23)))
-    monkeypatch.setattr(module, "_EXPANSION", 0)
-    monkeypatch.setattr(module, "_UNPACKED", 2**20)
-    monkeypatch.setattr(contents, "_BASE_MEMORY", 2**24)
-    assert refuse(path) == "Reading the file takes more than 18 MiB of memory, the limit for one of its size."
-    monkeypatch.setattr(contents, "_BASE_MEMORY", 2**29)
-    assert open_archive(path).arrays["x"].rows(0, 2).nbytes == 2**27
+def test_a_reader_that_wants_too_much_memory_is_stopped(tmp_path: Path) -> None:
+    said = "Reading the file takes more than 1,024 MiB of memory, the limit for one of its size."
+    assert refuse(promise(tmp_path / "a.npz", x=(1, 2**31))) == said
+    assert only(hdf5(tmp_path / "a.h5", x=np.zeros((2, 2**23)))).rows(0, 2).nbytes == 2**27
 
 
 @pytest.mark.parametrize(("size", "memory", "seconds"), [(0, 2**30, 14), (2**23, 2**29 + 200 * 2**23, 22)])
@@ -185,19 +180,10 @@ def test_limits_grow_with_the_file_as_the_docs_say(tmp_path: Path, size: int, me
 @pytest.mark.parametrize(
     ("what", "said"), [("time", "takes more than 10 seconds, the limit"), ("died", "cannot be read: it did")]
 )
-def test_a_reader_that_meets_a_limit_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, said: str
-) -> None:
-    def ask(self: Session, method: str, *args: object) -> object:
-        raise LimitError(what, "it did")
-
+def test_a_reader_that_meets_a_limit_is_told(tmp_path: Path, what: str, said: str) -> None:
     path = packed(tmp_path / "a.npz", x=X)
-    monkeypatch.setattr(module, "_UNPACKED", 2**20)
-    array = only(path)
-    monkeypatch.setattr(Session, "ask", ask)
-    with pytest.raises(InputError, match=said) as caught:
-        array.rows(0, 1)
-    assert caught.value.where == str(path) and caught.value.hint
+    refusal = ContainedContents(path, "NPZ", 2**20).refusal(LimitError(what, "it did"))
+    assert said in refusal.message and refusal.where == str(path) and refusal.hint
 
 
 def test_an_archive_of_very_many_members_is_refused_at_once(tmp_path: Path) -> None:
@@ -252,30 +238,22 @@ def test_a_zip_of_torch_is_told_by_its_entries(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("numbers", [(-1, 200, 0, 80), (0, 10**12, 0, 80), (0, 0, 0, 0)])
-def test_a_child_that_lies_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: tuple[int, ...]
-) -> None:
-    path = packed(tmp_path / "a.npz", x=X)
-    array = only(path)
-    monkeypatch.setattr(Session, "ask", lambda self, method, *args: np.zeros((2, 5, 6)))
+def test_a_child_that_lies_is_not_believed(tmp_path: Path, numbers: tuple[int, ...]) -> None:
+    array = only(packed(tmp_path / "a.npz", x=X))
     with pytest.raises(InputError, match="another shape than it promised"):
-        array.rows(0, 1)
-    listed: object = ("NPZ", [("x", (5, 6), "<f4", False, numbers)], [])
-    monkeypatch.setattr(Session, "ask", lambda self, method, *args: listed)
+        replace(array, shape=(7, 5, 7)).rows(0, 1)
     with pytest.raises(InputError, match="contradict each other"):
-        open_archive(path)
+        listed_array(array.path, array.source, array.opened, "x", (5, 6), "<f4", False, numbers)
 
 
-def test_arrays_that_unpack_to_too_much_together_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_UNPACKED", 2**20)
-    archive = open_archive(packed(tmp_path / "a.npz", x=np.zeros((100, 1000)), y=np.zeros((2, 50_000)), z=X))
+def test_arrays_that_unpack_to_too_much_together_are_refused(tmp_path: Path) -> None:
+    archive = open_archive(promise(tmp_path / "a.npz", x=(200, 10**6), y=(2, 10**8), z=(3,), far=(2, 2**28)))
     archive.check_expansion(("x", "z", "w"))
     archive.check_expansion(("y",))
-    with pytest.raises(InputError, match="The file unpacks to 1600000 bytes, over 100 times its size"):
+    with pytest.raises(InputError, match="The file unpacks to 400000000 bytes, over 100 times its size"):
         archive.check_expansion(("x", "y"))
-    with pytest.raises(InputError, match="The array 'x' unpacks to 800000 bytes"):
-        monkeypatch.setattr(module, "_UNPACKED", 2**19)
-        open_archive(tmp_path / "a.npz").check_expansion(("x",))
+    with pytest.raises(InputError, match="The array 'far' unpacks to 536870912 bytes"):
+        archive.check_expansion(("far",))
 
 
 @pytest.mark.parametrize("how", ["replaced", "written", "cut off", "gone"])

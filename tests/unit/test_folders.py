@@ -1,3 +1,4 @@
+import fcntl
 import json
 import os
 import re
@@ -187,30 +188,30 @@ def test_a_lock_that_was_removed_before_it_was_held_keeps_nobody_out(
     folder = tmp_path / "run"
     first = folders.working(folder, MARK)
     first.__enter__()
-    hold = folders._hold
+    hold = fcntl.flock
 
-    def slowly(lock: int, place: Path) -> None:
+    def slowly(lock: int, how: int) -> None:
         # The first run ends between the opening of the lock and its being held.
         first.__exit__(None, None, None)
-        hold(lock, place)
+        hold(lock, how)
 
-    monkeypatch.setattr(folders, "_hold", slowly)
+    monkeypatch.setattr(fcntl, "flock", slowly)
     with pytest.raises(InputError, match="just finished"), folders.working(folder, MARK):
         raise AssertionError
-    monkeypatch.setattr(folders, "_hold", hold)
+    monkeypatch.undo()
     with folders.working(folder, MARK):
         assert left(folder) == ["state", "state/lock", "state/settings.json"]
 
 
 def test_a_lock_that_another_run_made_anew_keeps_this_one_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hold = folders._hold
+    hold = fcntl.flock
 
-    def slowly(lock: int, place: Path) -> None:
-        (place / "state" / "lock").unlink()
-        (place / "state" / "lock").touch()
-        hold(lock, place)
+    def slowly(lock: int, how: int) -> None:
+        (tmp_path / "run" / "state" / "lock").unlink()
+        (tmp_path / "run" / "state" / "lock").touch()
+        hold(lock, how)
 
-    monkeypatch.setattr(folders, "_hold", slowly)
+    monkeypatch.setattr(fcntl, "flock", slowly)
     with pytest.raises(InputError, match="Another run"), folders.working(tmp_path / "run", MARK):
         raise AssertionError
 

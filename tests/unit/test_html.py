@@ -322,7 +322,7 @@ def test_a_chart_from_elsewhere_fetches_nothing(sample_report) -> None:
 
 
 def test_characters_that_no_picture_can_hold_do_not_end_the_process() -> None:
-    from audits.report.pages.figures import _picture
+    from audits.report.pages.figures import picture_of
 
     odd = "".join(map(chr, [*range(32), 0x7F, 0x9F, 0xFFFE, 0xFFFF])) + "\\u001b end"
     spec = {
@@ -331,7 +331,7 @@ def test_characters_that_no_picture_can_hold_do_not_end_the_process() -> None:
         "encoding": {"x": {"field": "size", "type": "quantitative"}, "y": {"field": "name", "type": "nominal"}},
         "title": odd,
     }
-    assert "end" in _picture(spec, "odd").svg
+    assert "end" in picture_of(spec, "odd").svg
 
 
 def _listed(sample_report, table, stem="listed") -> Report:

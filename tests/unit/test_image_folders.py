@@ -4,6 +4,7 @@ import io
 import itertools
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import pytest
 from PIL import Image
 
 from probes.classifiers.images import load_images
-from probes.contained import Session
+from probes.contained import Limits, Session
 from probes.core.errors import InputError
-from probes.files import image_folders, images
+from probes.files import images
 from probes.files.image_folders import ImageFile, ImageFolder, ImageRun
 from probes.files.images import FORMATS, Decoder
 
@@ -44,14 +45,13 @@ def files(folder: Path, count: int, *, size: tuple[int, int] = (5, 4)) -> list[I
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr"])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_strips_give_the_pixels_of_the_whole(mode: str, channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strips_give_the_pixels_of_the_whole(mode: str, channels: int) -> None:
     target = "L" if channels == 1 else "RGB"
     for size, wanted in itertools.product([(7, 23), (40, 3)], [None, (7, 5), (90, 23), (3, 40), (16, 16)]):
         image = picture(size, mode)
         width, height = wanted or size
         for strip in (1, 50, 10_000):
-            monkeypatch.setattr(images, "_STRIP", strip)
-            found = images.pixels(image, (channels, height, width))
+            found = images.pixels(image, (channels, height, width), strip=strip)
             plain = image.convert(target)
             plain = plain if wanted is None else plain.resize(wanted, Image.Resampling.BILINEAR)
             expected = np.asarray(plain, dtype=np.uint8).reshape(height, width, channels).transpose(2, 0, 1)
@@ -94,16 +94,11 @@ def test_images_as_large_as_is_stated_are_decoded_within_the_limits(tmp_path: Pa
     assert (found == 9).all()
 
 
-def test_an_image_that_takes_too_much_is_named_and_costs_no_other_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_that_takes_too_much_is_named_and_costs_no_other_one(tmp_path: Path) -> None:
     listed = files(tmp_path, 9)
-    monkeypatch.setattr(image_folders, "_LIMITS", image_folders.Limits(memory=2**25, seconds=5))
-    image_folders._reader.cache_clear()
     Image.new("RGB", (6000, 6000)).save(listed[6].path)
-    folder = ImageFolder(tmp_path, ("PNG",))
+    folder = ImageFolder(tmp_path, ("PNG",), limits=Limits(memory=2**25, seconds=5))
     answers = folder.answers(listed, (1, 4, 5), resize=True)
-    image_folders._reader.cache_clear()
     assert [index for index, answer in enumerate(answers) if isinstance(answer, InputError)] == [6]
     assert isinstance(answers[6], InputError)
     assert (answers[6].where, "limits" in answers[6].message) == ("line 6", True)
@@ -124,18 +119,17 @@ def test_refusals_come_in_the_order_of_the_files(tmp_path: Path) -> None:
         list(folder.headers(listed[4:]))
 
 
-def test_images_are_read_ahead_in_their_order_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_read_ahead_in_their_order_only(tmp_path: Path) -> None:
     listed = files(tmp_path, 40)
     listed[30].path.write_bytes(b"no image")
     asked: list[int] = []
-    ask = ImageFolder._ask
 
-    def counting(self: Any, method: str, chosen: Any, *args: Any) -> Any:
-        asked.append(len(chosen))
-        return ask(self, method, chosen, *args)
+    class Counting(ImageFolder):
+        def answers(self, files: Sequence[ImageFile], shape: Any, resize: bool) -> list[Any]:
+            asked.append(len(files))
+            return super().answers(files, shape, resize)
 
-    monkeypatch.setattr(ImageFolder, "_ask", counting)
-    run = ImageRun(ImageFolder(tmp_path, ("PNG",)), listed, (1, 4, 5), False, range(0, 40, 2))
+    run = ImageRun(Counting(tmp_path, ("PNG",)), listed, (1, 4, 5), False, range(0, 40, 2))
     order = [0, 0, 2, 4, 6, 8, 10, 12, 14, 16, 3, 38, 20, 22, 22]
     assert [int(run.read(index)[0, 0, 0]) for index in order] == order
     assert asked == [1, 1, 2, 4, 8, 1, 1, 1, 2, 1]

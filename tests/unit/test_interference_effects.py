@@ -1,13 +1,13 @@
 """Are rank correlations over cells, their intervals and p-values those of their definitions?"""
 
-from types import SimpleNamespace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
 from audits.interference.effects import correlation_interval, p_interval, rank_correlation, without_interval
+from audits.statistics.qap import QapTest
 
 
 def square(seed: int, count: int = 7) -> np.ndarray:
@@ -61,11 +61,10 @@ def test_a_perfect_or_small_correlation_has_a_warning_instead_of_an_interval(cou
 
 
 def test_a_p_value_is_exact_or_has_the_interval_of_its_draws() -> None:
-    exact: Any = SimpleNamespace(p=1 / 15, arrangements=15, exact=True)
+    exact = QapTest(value=0.1, p=1 / 15, arrangements=15, exact=True, smallest_p=1 / 15, cells=30, languages=6)
     made = p_interval(exact, 0.95)
     assert (made.value, made.low, made.method, made.n) == (1 / 15, None, "exact", 15)
-    drawn: Any = SimpleNamespace(p=51 / 1001, arrangements=1001, exact=False)
-    made = p_interval(drawn, 0.95)
+    made = p_interval(replace(exact, p=51 / 1001, arrangements=1001, exact=False), 0.95)
     assert made.low is not None and made.high is not None
     # About 50 hits in 1000 draws.
     assert 0.037 < made.low < made.value < made.high < 0.067

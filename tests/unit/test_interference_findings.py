@@ -4,6 +4,7 @@ from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from audits.core.context import Draft
@@ -12,7 +13,9 @@ from audits.core.records import Finding
 from audits.interference.effects import Association
 from audits.interference.estimates import add_effects
 from audits.interference.findings import as_far_words, findings, ways_words
+from audits.interference.losses import Cell, Losses
 from audits.interference.mixtures import Mixtures
+from audits.interference.settings import Part
 from audits.statistics.qap import QapTest
 
 
@@ -48,7 +51,7 @@ class World:
     def cell(self, target: str, source: str, value: float, verdict: str, alone: float = 2.0) -> None:
         self.row("interference", value, target=target, source=source)
         self.cells[target, source] = self.judged(value, verdict)
-        self.losses[(target,), 0, target] = SimpleNamespace(loss=alone)
+        self.losses[(target,), 0, target] = Cell(sums=np.array([alone]), weights=np.ones(1), factor=1.0)
 
     def asymmetry(self, a: str, b: str, value: float, verdict: str) -> None:
         self.row("asymmetry", value, a=a, b=b)
@@ -58,7 +61,7 @@ class World:
         self, name: str, value: float, p: float, adjusted: float, smallest: float = 0.001, kind: str = "class",
         contrast: float | None = 0.01,
     ) -> None:  # fmt: skip
-        test: Any = SimpleNamespace(p=p, smallest_p=smallest, exact=True, arrangements=35, value=value)
+        test = QapTest(value=value, p=p, smallest_p=smallest, exact=True, arrangements=35, cells=6 * 5, languages=6)
         numbers = [Interval(value=number, low=number - 0.05, high=number + 0.05, method="t", n=3, unit="seeds")
                    for number in (value, p)]  # fmt: skip
         self.tests.append(
@@ -87,7 +90,7 @@ class World:
                 cells=self.cells,
                 asymmetries=self.asymmetries,
                 pairs=pairs,
-                losses=SimpleNamespace(cells=self.losses, seeds=lambda chosen, code: {0}),
+                losses=Losses(languages=("a", "b", "c"), cells=self.losses, curves={}, diverged=frozenset()),
                 failed=self.failed,
                 reasons=lambda target, source: {},
             ),
@@ -159,8 +162,7 @@ def test_without_verdicts_and_without_cells_that_is_all_that_is_said() -> None:
 
 
 def test_a_part_says_how_much_of_the_work_it_was() -> None:
-    part = SimpleNamespace(number=2, of=3, has=lambda place: place % 3 == 1)
-    found = World(part=part).found()
+    found = World(part=Part(number=2, of=3)).found()
     assert set(found) == {"part"} and "Part 2 of 3 is done: 2 models of 6" in found["part"].statement
 
 

@@ -3,16 +3,16 @@
 import shlex
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from audits.core.context import Cache, Context
 from audits.interference import Options
 from audits.interference.settings import Part
 from audits.interference.slurm import script
 
-CONTEXT: Any = SimpleNamespace(seed=7, level=0.95, device="cpu", dtype="float32")
+CONTEXT = Context(seed=7, cache=Cache(Path("kept")))
 HOSTILE = 'it\'s $(touch broken); `touch broken` "x" * & | > broken'
 
 

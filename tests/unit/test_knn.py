@@ -71,14 +71,10 @@ CASES: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
     "two heaps": (heaps(60, seed=0), heaps(50, seed=1)),
 }
 ROUNDED = 2.0**-24
-BLOCKS = {"as shipped": (knn.ROWS, knn.COLUMNS), "rows below columns": (7, 16), "columns below rows": (16, 5)}
+BLOCKS = {"as shipped": knn.BLOCK, "rows below columns": (7, 16), "columns below rows": (16, 5)}
 
 
-@pytest.fixture(params=BLOCKS)
-def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, columns = BLOCKS[request.param]
-    monkeypatch.setattr(knn, "ROWS", rows)
-    monkeypatch.setattr(knn, "COLUMNS", columns)
+in_any_blocks = pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 
 
 def everyone(x: NDArray[Any], y: NDArray[Any]) -> Floats:
@@ -92,30 +88,19 @@ def others(x: NDArray[Any]) -> Floats:
 
 
 def bounded(x: knn.Points, y: knn.Points) -> Floats:
-    return knn._bounds(x, y, slice(0, len(x)), slice(0, len(y))).double().numpy()
-
-
-class Counting:
-    """Counts the pairs whose distances are computed exactly."""
-
-    def __init__(self, plain: Any) -> None:
-        self.plain, self.rows = plain, 0
-
-    def __call__(self, x: knn.Points, y: knn.Points, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
-        self.rows += len(rows)
-        return self.plain(x, y, rows, columns)
+    return knn.bounds(x, y, slice(0, len(x)), slice(0, len(y))).double().numpy()
 
 
 def same(found: Floats, expected: Floats) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=0)
 
 
-@pytest.mark.usefixtures("blocks")
+@in_any_blocks
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("count", [1, 4])
-def test_neighbours_are_the_nearest_of_all(name: str, count: int) -> None:
+def test_neighbours_are_the_nearest_of_all(name: str, count: int, block: tuple[int, int]) -> None:
     x = CASES[name][0]
-    found, truth = knn.neighbours(knn.points(x), count), others(x)
+    found, truth = knn.neighbours(knn.points(x), count, block=block), others(x)
     assert found.squared.shape == found.index.shape == (len(x), count)
     same(found.squared, np.sort(truth, axis=1)[:, :count])
     # Who they are may be told apart in ties no better than by their distance.
@@ -123,10 +108,10 @@ def test_neighbours_are_the_nearest_of_all(name: str, count: int) -> None:
     assert all(len(set(row)) == count for row in found.index.tolist())
 
 
-@pytest.mark.usefixtures("blocks")
-def test_all_others_are_listed_where_as_many_are_asked_for() -> None:
+@in_any_blocks
+def test_all_others_are_listed_where_as_many_are_asked_for(block: tuple[int, int]) -> None:
     x = normal(30, 3)
-    found = knn.neighbours(knn.points(x), 29)
+    found = knn.neighbours(knn.points(x), 29, block=block)
     same(found.squared, np.sort(others(x), axis=1)[:, :29])
     assert {tuple(sorted({row, *near})) for row, near in enumerate(found.index.tolist())} == {tuple(range(30))}
 
@@ -136,9 +121,9 @@ def within(found: knn.Pairs, reach_x: Floats, reach_y: Floats) -> set[tuple[int,
     return set(zip(found.x[near].tolist(), found.y[near].tolist(), strict=True))
 
 
-@pytest.mark.usefixtures("blocks")
+@in_any_blocks
 @pytest.mark.parametrize("name", CASES)
-def test_pairs_within_either_reach_are_those_of_all(name: str) -> None:
+def test_pairs_within_either_reach_are_those_of_all(name: str, block: tuple[int, int]) -> None:
     x, y = CASES[name]
     truth = everyone(x, y)
     reach_x, reach_y = (np.sort(others(side), axis=1)[:, 2] for side in (x, y))
@@ -148,7 +133,7 @@ def test_pairs_within_either_reach_are_those_of_all(name: str) -> None:
     reach_y[::5] = knn.exact(one, two, np.ones(len(y), dtype=int), np.arange(len(y)))[::5]
     every = knn.exact(one, two, *(at.ravel() for at in np.indices(truth.shape))).reshape(truth.shape)
     same(every, truth)
-    found = knn.pairs(one, two, reach_x, reach_y)
+    found = knn.pairs(one, two, reach_x, reach_y, block=block)
     near = every <= np.maximum(reach_x[:, None], reach_y[None, :])
     assert within(found, reach_x, reach_y) == set(zip(*(at.tolist() for at in near.nonzero()), strict=True))
     assert len(set(zip(found.x.tolist(), found.y.tolist(), strict=True))) == len(found.x)
@@ -163,12 +148,13 @@ def test_distances_of_pairs_are_not_rounded_to_float32(name: str) -> None:
     same(found.squared, everyone(x, y)[found.x, found.y])
 
 
-@pytest.mark.usefixtures("blocks")
+@in_any_blocks
 @pytest.mark.parametrize("name", CASES)
-def test_the_nearest_of_every_point_is_nearest_to_within_rounding(name: str) -> None:
+def test_the_nearest_of_every_point_is_nearest_to_within_rounding(name: str, block: tuple[int, int]) -> None:
     x, y = CASES[name]
     one, two = (knn.points(side, x.mean(0)) for side in (x, y))
-    found, truth = knn.pairs(one, two, np.zeros(len(x)), np.zeros(len(y))), everyone(x, y)
+    found = knn.pairs(one, two, np.zeros(len(x)), np.zeros(len(y)), block=block)
+    truth = everyone(x, y)
     same(found.to_y, truth[np.arange(len(x)), found.nearest_y])
     same(found.to_x, truth[found.nearest_x, np.arange(len(y))])
     # Whoever is taken for nearest has a lower bound that is no higher than that of the nearest.
@@ -200,7 +186,7 @@ def test_how_far_points_lie_from_the_origin_costs_no_digits() -> None:
     np.testing.assert_allclose(given, (near**2).sum(1), rtol=1e-3)
 
 
-def test_an_outlier_makes_no_other_pair_doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outlier_makes_no_other_pair_doubtful() -> None:
     x = normal(200, 4)
     far = np.concatenate([x, np.full((1, 4), 1e6)])
     reach = np.sort(others(x), axis=1)[:, 4]
@@ -208,34 +194,24 @@ def test_an_outlier_makes_no_other_pair_doubtful(monkeypatch: pytest.MonkeyPatch
     found = knn.pairs(one, two, reach, np.append(reach, 0.0))
     # Itself, its five nearest, and whose nearest it is: as many as there were without the outlier.
     assert len(found.x) == len(knn.pairs(one, one, reach, reach).x) < 200 * 12
-    monkeypatch.setattr(knn, "exact", counting := Counting(knn.exact))
-    same(knn.neighbours(two, 5).squared[:-1], np.sort(others(far), axis=1)[:-1, :5])
+    found = knn.neighbours(two, 5)
+    same(found.squared[:-1], np.sort(others(far), axis=1)[:-1, :5])
     # Lists are mended row by row, each against all: none but the outlier's own may have to be.
-    assert counting.rows <= 201 * (5 + knn.SPARE) + 201
+    assert found.recomputed <= 1
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(10, 40), (10, 10), (40, 10), (100, 100)])
-def test_every_distance_within_a_sample_is_computed_once(
-    rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(knn, "ROWS", rows)
-    monkeypatch.setattr(knn, "COLUMNS", columns)
-    seen, whole = np.zeros((100, 100), dtype=int), knn._bounds
-
-    def counted(x: knn.Points, y: knn.Points, down: slice, across: slice) -> torch.Tensor:
-        seen[down, across] += 1
-        return whole(x, y, down, across)
-
-    monkeypatch.setattr(knn, "_bounds", counted)
-    one = knn.points(normal(100, 3))
-    knn.neighbours(one, 3)
+def test_every_distance_within_a_sample_is_computed_once(rows: int, columns: int) -> None:
+    half, full = np.zeros((100, 100), dtype=int), np.zeros((100, 100), dtype=int)
+    for seen in (half, full):
+        for down, across in knn.blocks_of(100, 100, (rows, columns), symmetric=seen is half):
+            assert down.stop - down.start <= rows and across.stop - across.start <= columns
+            seen[down, across] += 1
     upper = np.triu_indices(100, 1)
-    assert (seen[upper] == 1).all() and seen.max() == 1
+    assert (half[upper] == 1).all() and half.max() == 1
     # Below the diagonal there is only what shares a strip of rows with it.
-    assert np.tril(seen, -1).sum() <= 100 * rows / 2
-    seen[:] = 0
-    knn.pairs(one, one, np.zeros(100), np.zeros(100))
-    assert (seen == 1).all()
+    assert np.tril(half, -1).sum() <= 100 * rows / 2
+    assert (full == 1).all()
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e17, 1e20, 1e38, 1e200])
@@ -255,16 +231,14 @@ def test_points_whose_squares_float32_just_holds_are_compared(scale: float) -> N
     same(knn.neighbours(knn.points(x), 3).squared, np.sort(others(x), axis=1)[:, :3])
 
 
-def test_too_many_pairs_end_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_pairs_end_the_work() -> None:
     x = knn.points(normal(40, 2))
-    monkeypatch.setattr(knn, "MOST_PAIRS", 1600)
-    assert len(knn.pairs(x, x, np.full(40, 1e9), np.zeros(40)).x) == 1600
-    monkeypatch.setattr(knn, "MOST_PAIRS", 1599)
+    assert len(knn.pairs(x, x, np.full(40, 1e9), np.zeros(40), most=1600).x) == 1600
     with pytest.raises(IncompleteError, match="1,599 pairs"):
-        knn.pairs(x, x, np.full(40, 1e9), np.zeros(40))
+        knn.pairs(x, x, np.full(40, 1e9), np.zeros(40), most=1599)
 
 
-def test_a_device_without_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_without_memory_is_told() -> None:
     x = knn.points(normal(10, 2))
 
     class Full:
@@ -273,7 +247,7 @@ def test_a_device_without_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
 
     full = knn.Points(x.given, Full(), x.floors)  # type: ignore[arg-type]
     with pytest.raises(IncompleteError, match="ran out of memory"):
-        knn._bounds(full, x, slice(0, 10), slice(0, 10))
+        knn.bounds(full, x, slice(0, 10), slice(0, 10))
 
 
 @pytest.mark.parametrize("count", [-1, 0, 10, 11])
@@ -291,11 +265,9 @@ def test_what_is_given_is_left_as_it_was() -> None:
     assert (x == before).all()
 
 
-def test_steps_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_are_announced() -> None:
     from contextlib import contextmanager
 
-    monkeypatch.setattr(knn, "ROWS", 10)
-    monkeypatch.setattr(knn, "COLUMNS", 20)
     told: list[tuple[str, int, int]] = []
 
     class Listener:
@@ -306,7 +278,9 @@ def test_steps_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
             told.append((name, total, sum(steps)))
 
     x = knn.points(normal(45, 2))
-    knn.neighbours(x, 2, progress=Listener(), label="own")
-    knn.pairs(x, x, np.ones(45), np.ones(45), progress=Listener(), label="both")
+    knn.neighbours(x, 2, progress=Listener(), label="own", block=(10, 20))
+    knn.pairs(x, x, np.ones(45), np.ones(45), progress=Listener(), label="both", block=(10, 20))
     assert [name for name, _, _ in told] == ["own", "both"]
     assert all(total == done > 1 for _, total, done in told)
+    tables = [len([*knn.blocks_of(45, 45, (10, 20), symmetric=symmetric)]) for symmetric in (True, False)]
+    assert [total for _, total, _ in told] == tables

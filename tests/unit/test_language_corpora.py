@@ -13,12 +13,11 @@ import pytest
 from scipy.stats import chi2
 
 from probes.core.errors import InputError
-from probes.files import text_lines
-from probes.language_models import language_corpora as module
 from probes.language_models.language_corpora import (
     ALSO_HELD,
     BLANK,
     NOT_DRAWN,
+    Attributes,
     LanguageText,
     check_codes,
     read_attributes,
@@ -41,8 +40,10 @@ def numbered(count: int, start: int = 0) -> str:
     return "".join(f"sentence {number:06}\n" for number in range(start, start + count))
 
 
-def read(folder: Path, code: str = "en", *, seed: int = 0, train: int = 1000, held: int = 100) -> LanguageText:
-    return read_language(folder, code, seed=seed, train_bytes=train, held_bytes=held)
+def read(
+    folder: Path, code: str = "en", *, seed: int = 0, train: int = 1000, held: int = 100, **limits: int
+) -> LanguageText:
+    return read_language(folder, code, seed=seed, train_bytes=train, held_bytes=held, **limits)
 
 
 def refuse(folder: Path, code: str = "en", **options) -> str:
@@ -98,15 +99,11 @@ def mixed(seed: int, lines: int) -> str:
 @pytest.mark.parametrize(
     ("lines", "train", "held"), [(40, 10**6, 200), (300, 10**6, 10**6), (2000, 1500, 700), (2000, 400, 2500)]
 )
-def test_the_sample_is_the_one_of_the_rule(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, lines: int, train: int, held: int
-) -> None:
-    monkeypatch.setattr(text_lines, "_BLOCK", block)
-    # The pool is small, so that most sentences are put into it and taken out again.
-    monkeypatch.setattr(module, "LONGEST_LINE", 300)
+def test_the_sample_is_the_one_of_the_rule(tmp_path: Path, block: int, lines: int, train: int, held: int) -> None:
     for seed in range(3):
         text = mixed(seed, lines) + "\n" * (seed % 2)
-        found = read(write(tmp_path, text), seed=seed, train=train, held=held)
+        # The pool is small, so that most sentences are put into it and taken out again.
+        found = read(write(tmp_path, text), seed=seed, train=train, held=held, longest=300, block=block)
         kept, learnt, skipped = by_hand(text, seed, train, held)
         assert [sentence.decode() for sentence in found.held] == kept
         assert [sentence.decode() for sentence in found.train] == learnt
@@ -169,23 +166,21 @@ def test_seeds_and_lines_alone_decide(tmp_path: Path) -> None:
     assert read(tmp_path, seed=-1).held != read(tmp_path, seed=2**80).held
 
 
-def test_memory_does_not_grow_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_lines, "_BLOCK", 2**18)
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     peaks = []
     for lines in (40_000, 160_000):
         write(tmp_path, "".join(f"{number:0150}\n" for number in range(lines)))
         tracemalloc.start()
-        read(tmp_path, train=10_000, held=1000)
+        read(tmp_path, train=10_000, held=1000, block=2**18)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0] and peaks[1] < 8e6
 
 
-def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_lines, "_BLOCK", 2**18)
+def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     write(tmp_path, numbered(30).encode() + b"x" * 2**24)
     tracemalloc.start()
-    told = refuse(tmp_path)
+    told = refuse(tmp_path, block=2**18)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert "longer than 1,048,576 bytes. | DIR/en.txt:31" in told and peak < 6e6
@@ -242,11 +237,8 @@ FILES = [
 
 @pytest.mark.parametrize("block", [2**18, 2**22])
 @pytest.mark.parametrize(("content", "told"), FILES)
-def test_a_file_that_is_no_text_of_sentences_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, content: bytes, told: str
-) -> None:
-    monkeypatch.setattr(text_lines, "_BLOCK", block)
-    assert told in refuse(write(tmp_path, content), train=10**6)
+def test_a_file_that_is_no_text_of_sentences_is_refused(tmp_path: Path, block: int, content: bytes, told: str) -> None:
+    assert told in refuse(write(tmp_path, content), train=10**6, block=block)
 
 
 def test_the_longest_line_and_the_fewest_sentences_are_taken(tmp_path: Path) -> None:
@@ -318,7 +310,7 @@ def test_languages_that_share_text_are_found(tmp_path: Path) -> None:
     assert shared["en", "more"] == len(held & train) > 10
 
 
-def attributes(folder: Path, content: str, codes: tuple[str, ...] = ("en", "ar")) -> module.Attributes:
+def attributes(folder: Path, content: str, codes: tuple[str, ...] = ("en", "ar")) -> Attributes:
     return read_attributes(write(folder, content, "langs.csv"), codes)
 
 
@@ -360,12 +352,11 @@ def test_a_table_that_says_two_things_is_refused(tmp_path: Path, content: str, t
     assert told in caught.value.message and caught.value.where.endswith(f"langs.csv{line}") and caught.value.hint
 
 
-def test_a_table_that_is_no_ordinary_file_or_too_large_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LARGEST_TABLE", 20)
-    with pytest.raises(InputError, match="larger than 20"):
-        attributes(tmp_path, "code,script\nen,Latn\nar,Arab\n")
+def test_a_table_that_is_no_ordinary_file_or_too_large_is_refused(tmp_path: Path) -> None:
+    attributes(tmp_path, "code,script\nen,Latn\nar,Arab\n")
+    os.truncate(tmp_path / "langs.csv", 2**24 + 1)
+    with pytest.raises(InputError, match="larger than 16,777,216"):
+        read_attributes(tmp_path, ["en"])
     (tmp_path / "langs.csv").unlink()
     (tmp_path / "langs.csv").symlink_to("nowhere")
     with pytest.raises(InputError, match="link to nothing"):

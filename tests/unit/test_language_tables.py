@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.interference import language_tables as module
 from audits.interference.language_tables import dyads, read_downstream, read_similarity
 from probes.core.errors import InputError
 
@@ -163,15 +162,16 @@ def test_what_is_wrong_with_scores_is_told_with_its_line(tmp_path: Path, text: s
     assert error.value.hint
 
 
-def test_a_huge_table_and_a_pipe_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_table_and_a_pipe_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match="ordinary"):
         read_similarity(tmp_path / "pipe.csv", CODES)
     with pytest.raises(InputError, match="no such file"):
         read_downstream(tmp_path / "none.csv", CODES)
-    monkeypatch.setattr(module, "MOST_BYTES", 5)
-    with pytest.raises(InputError, match="bytes"):
-        read_downstream(save(tmp_path, "code,x\nen,1\n"), CODES)
+    huge = save(tmp_path, "code,x\nen,1\n")
+    os.truncate(huge, 2**25 + 1)
+    with pytest.raises(InputError, match="33554433 bytes; 33554432 can be read"):
+        read_downstream(huge, CODES)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy.stats import norm, rankdata
 
 from probes.core.errors import InputError
-from probes.generators.attacks import likelihood_ratios
 from probes.generators.attacks.likelihood_ratios import complements, count_gap, left_out, lira, rmia
 
 pytestmark = pytest.mark.numerical
@@ -84,13 +83,15 @@ def test_scores_are_those_of_a_loop(mode: Any, variance: Any, models: int, queri
         assert flat.scores.tolist() == found.scores.tolist()
 
 
-def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    shadows, keep = planted(8, 50, 2, 1.0, seed=0)
-    whole = lira(shadows[0], shadows[2:], keep[2:], mode="online", variance="per-point").scores
-    monkeypatch.setattr(likelihood_ratios, "_BLOCK", 8 * 2 * 7)
-    assert (
-        lira(shadows[0], shadows[2:], keep[2:], mode="online", variance="per-point").scores.tolist() == whole.tolist()
-    )
+def test_points_beyond_what_is_sorted_at_once_change_nothing() -> None:
+    shadows, keep = planted(8, 250_000, 2, 1.0, seed=0)
+    assert shadows[2:].size > 2**21
+
+    def scored(points: slice) -> list[float]:
+        part, chosen = shadows[:, points], keep[:, points]
+        return lira(part[0], part[2:], chosen[2:], mode="online", variance="per-point").scores.tolist()
+
+    assert scored(slice(None)) == scored(slice(100_000)) + scored(slice(100_000, None))
 
 
 def test_far_points_are_told_apart_by_the_one_sided_score() -> None:

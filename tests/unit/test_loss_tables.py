@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audits.interference import loss_rows as module
+from audits.interference.loss_rows import SCHEMA
 from audits.interference.loss_tables import (
     NO_MONOLINGUAL,
     NO_WEIGHT,
@@ -21,7 +21,7 @@ from audits.interference.loss_tables import (
 )
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
-from probes.files import delimited, tables
+from probes.files.schemas import SchemaReader
 
 PAIR = "lang,with,loss\nen,en,1.5\nfr,fr,1.25\nen,fr,1.75\nfr,en,1.5\n"
 
@@ -275,18 +275,14 @@ def test_the_weights_of_a_sentence_may_differ_between_seeds(tmp_path: Path) -> N
     assert table.rows[("en", "fr"), 1, "en"].weights.tolist() == [4.0]
 
 
-def test_too_much_is_refused_before_memory_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SCHEMA", dataclasses.replace(module.SCHEMA, most_rows=3))
+def test_too_much_is_refused_before_memory_is_taken(tmp_path: Path) -> None:
+    few = dataclasses.replace(SCHEMA, most_rows=3)
     with pytest.raises(InputError, match="more than 3 rows"):
-        read(tmp_path, PAIR)
-    monkeypatch.setattr(tables, "LARGEST_JSON", 5)
+        list(SchemaReader(save(tmp_path, PAIR), few).blocks())
+    huge = save(tmp_path, '[{"lang": "en"}', "a.json")
+    os.truncate(huge, 2**27 + 1)
     with pytest.raises(InputError, match="bytes"):
-        read_losses(save(tmp_path, '[{"lang": "en"}]', "a.json"))
-    monkeypatch.setattr(tables, "LARGEST_JSON", 10**6)
-    monkeypatch.setattr(tables, "MOST_ROWS", 1)
-    for name, text in (("a.jsonl", '{"lang": "en"}\n' * 2), ("a.json", '[{"lang": "en"}, {}, {}]')):
-        with pytest.raises(InputError, match="more than 1 rows"):
-            read_losses(save(tmp_path, text, name))
+        read_losses(huge)
 
 
 def test_what_is_no_ordinary_file_is_not_waited_for(tmp_path: Path) -> None:
@@ -296,8 +292,7 @@ def test_what_is_no_ordinary_file_is_not_waited_for(tmp_path: Path) -> None:
             read_losses(tmp_path / name)
 
 
-def test_rows_of_several_blocks_keep_their_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "_BLOCK", 3)
+def test_rows_of_several_blocks_keep_their_lines(tmp_path: Path) -> None:
     rows = [f"en,{other},s{k},{k}" for other in ("en", "fr") for k in range(10)]
     head = "lang,with,sentence,loss"
     table = read(tmp_path, "\n".join([head, *rows]))

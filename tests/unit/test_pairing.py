@@ -18,7 +18,6 @@ from audits.report.report_file import read_report
 from audits.statistics.roc import area
 from audits.statistics.unit_moves import Side, freedom, variance
 from probes.core.errors import InputError
-from probes.files import delimited
 
 # How each audit with records in the small world names its estimates that records make.
 MADE = {
@@ -339,12 +338,12 @@ def test_cells_are_counted_before_they_are_made(tmp_path: Path, monkeypatch: pyt
     assert "150 cells" in str(read_table(tmp_path))
 
 
-def test_rows_of_several_blocks_are_read_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "_BLOCK", 3)
-    (tmp_path / "records.csv").write_text("a,b\n" + "".join(f"{at},x\n" for at in range(8)))
+def test_rows_of_several_blocks_are_read_in_order(tmp_path: Path) -> None:
+    # The first block has 16 rows.
+    (tmp_path / "records.csv").write_text("a,b\n" + "".join(f"{at},x\n" for at in range(40)))
     found = read_table(tmp_path)
-    assert isinstance(found, Table) and found.numbers["a"].tolist() == list(range(8)) and found.rows == 8
-    (tmp_path / "records.csv").write_text("a,b\n" + "1,2\n" * 7 + "1\n")
+    assert isinstance(found, Table) and found.numbers["a"].tolist() == list(range(40)) and found.rows == 40
+    (tmp_path / "records.csv").write_text("a,b\n" + "1,2\n" * 40 + "1\n")
     with pytest.raises(InputError, match="The row has 1 fields, the header 2"):
         read_table(tmp_path)
 

@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -92,11 +92,11 @@ def log(report: Report, file: Path, *, store: str | None, experiment: str, force
             raise InputError(
                 f"MLflow is not installed ({error}).", where="--to mlflow", hint="pip install 'miles-audit[mlflow]'"
             ) from error
-        address = _address(store)
+        address = store_address(store)
         try:
             client = MlflowClient(tracking_uri=address)
             experiment_id = _experiment(client, experiment)
-            _check_files(client, address, experiment_id)
+            check_files(lambda: str(client.get_experiment(experiment_id).artifact_location), address, experiment_id)
             return _log(client, report, experiment_id, _Files(file, records), force)
         except (mlflow.exceptions.MlflowException, ImportError) as error:
             raise InputError(
@@ -122,8 +122,14 @@ def _environment() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _address(given: str | None) -> str:
-    """Return the address of the store; one on another machine only where it was given explicitly."""
+def store_address(given: str | None) -> str:
+    """Return the address of the store; one on another machine only where it was given explicitly.
+
+    Raises
+    ------
+    InputError
+        Where the environment names one elsewhere.
+    """
     usual = os.environ.get("MLFLOW_TRACKING_URI") or STORE
     address = given or usual
     scheme = address.partition(":")[0] if ":" in address else ""
@@ -185,17 +191,25 @@ def _experiment(client: Any, name: str) -> str:
     return str(found.experiment_id)
 
 
-def _check_files(client: Any, address: str, experiment: str) -> None:
+def check_files(locate: Callable[[], str], address: str, experiment: str) -> None:
     """Refuse an experiment that would send its files out of a store on this machine.
 
-    The store itself says where they go, and it may have come with a folder that somebody else made.
+    Parameters
+    ----------
+    locate
+        Asks the store where they go; it may have come with a folder that somebody else made.
+
+    Raises
+    ------
+    InputError
+        Where they leave it.
     """
     from mlflow.utils.file_utils import get_local_path_or_none, local_file_uri_to_path
 
     scheme = urlsplit(address).scheme
     if scheme != "file" and not scheme.startswith("sqlite"):
         return
-    location = str(client.get_experiment(experiment).artifact_location)
+    location = locate()
     files = get_local_path_or_none(location)
     inside = files is not None
     if scheme == "file" and files is not None:

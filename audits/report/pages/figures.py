@@ -50,7 +50,7 @@ def draw(report: Report) -> dict[str, Picture]:
     InputError
         Where a chart cannot be drawn, such as one that wants data from outside.
     """
-    return {figure.file: _picture(figure.spec, figure.id) for figure in report.figures}
+    return {figure.file: picture_of(figure.spec, figure.id) for figure in report.figures}
 
 
 def sized(spec: Json, width: int = WIDTH) -> Json:
@@ -73,10 +73,17 @@ def for_page(svg: str) -> str:
     return _NUMBER.sub(lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), bare)
 
 
-def _picture(spec: Json, name: str) -> Picture:
+def picture_of(spec: Json, name: str) -> Picture:
+    """Draw one chart.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be drawn.
+    """
     _check_size(spec, name)
     # Sorted, as in report.json: legends and scales depend on the order of keys, which a fresh report has otherwise.
-    ordered = json.loads(json.dumps(_drawable(sized(spec)), sort_keys=True))
+    ordered = json.loads(json.dumps(drawable(sized(spec)), sort_keys=True))
     try:
         svg, png = picture(ordered, CONFIG)
     except ValueError as error:
@@ -126,12 +133,13 @@ def _steps(sequence: Json) -> int:
         return MOST_VALUES + 1
 
 
-def _drawable(value: Any) -> Any:
+def drawable(value: Any) -> Any:
+    """Return a specification without characters that no picture can hold."""
     if isinstance(value, str):
         return _UNDRAWABLE.sub("\ufffd", value)
     if isinstance(value, dict):
-        return {_drawable(key): _drawable(item) for key, item in value.items()}
-    return [_drawable(item) for item in value] if isinstance(value, list | tuple) else value
+        return {drawable(key): drawable(item) for key, item in value.items()}
+    return [drawable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _renamed(svg: str, name: str) -> str:
