@@ -1,6 +1,5 @@
 """Does every wrong input of `miles audit-groups` end in one panel that says what is wrong, before anything runs?"""
 
-import csv
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from changed_rows import drop, every, put, write
 from refusals import HTML, POINTER, Table, Words, nothing_runs
 
 Row = dict[str, Any]
@@ -51,14 +51,6 @@ class Small:
         return ["audit-groups", manifest or self.folder / "clips.csv", "--by", by, *told, *more]
 
 
-def write(path: Path, rows: list[Row]) -> Path:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-    return path
-
-
 def simple(name: str, says: Any, *words: Any, **more: Any) -> None:
     """Register wrong words of an otherwise right command."""
     CASES.add(name, says, lambda small, _: small.command(*words, **more))
@@ -98,18 +90,6 @@ def misheard(name: str, says: Any, content: Any, file: str = "wrong.tsv") -> Non
 
 def lines(pairs: Any) -> str:
     return "path\tprediction\n" + "".join(f"{name}\t{text}\n" for name, text in pairs)
-
-
-def drop(*columns: str) -> Callable[[list[Row]], list[Row]]:
-    return lambda rows: [{key: value for key, value in row.items() if key not in columns} for row in rows]
-
-
-def put(at: int, **values: Any) -> Callable[[list[Row]], None]:
-    return lambda rows: rows[at].update(values)
-
-
-def every(**values: Any) -> Callable[[list[Row]], list[Row]]:
-    return lambda rows: [{**row, **values} for row in rows]
 
 
 # The manifest.

@@ -1,6 +1,5 @@
 """Does every wrong input of `miles audit-phonemes` end in one panel that says what is wrong, before anything runs?"""
 
-import csv
 import json
 import os
 import shutil
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from changed_rows import drop, every, put, write
 from refusals import HTML, POINTER, Table, Words, nothing_runs
 
 Row = dict[str, Any]
@@ -79,14 +79,6 @@ class Small:
         return write(folder / "wrong.csv", rows)
 
 
-def write(path: Path, rows: Rows) -> Path:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-    return path
-
-
 def tokens(name: str, says: Any, *words: Any, **more: Any) -> None:
     """Register wrong words of an otherwise right command for tokens."""
     CASES.add(name, says, lambda small, _: small.tokens(*words, **more))
@@ -153,18 +145,6 @@ def aligned(name: str, says: Any, content: Any, *more: Any, file: str = "s03-0.c
         return small.speech(*more, alignments=folder / "wrong")
 
     CASES.add(name, says, make)
-
-
-def drop(*columns: str) -> Callable[[Rows], Rows]:
-    return lambda rows: [{key: value for key, value in row.items() if key not in columns} for row in rows]
-
-
-def put(at: int, **values: Any) -> Callable[[Rows], None]:
-    return lambda rows: rows[at].update(values)
-
-
-def every(**values: Any) -> Callable[[Rows], Rows]:
-    return lambda rows: [{**row, **values} for row in rows]
 
 
 # What is asked for.
