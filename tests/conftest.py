@@ -40,7 +40,7 @@ settings.load_profile("miles")
 collect_ignore = ["benchmarks"]
 
 # What several files of tests share stands in support/.
-pytest_plugins = ("pages", "small_world", "listed_skips")
+pytest_plugins = ("pages", "small_world", "listed_skips", "process_state")
 LONG = ("planted", "calibration", "oracle", "faults", "real")
 """Folders of tests that simulate, wait or read much, in the order in which they are run."""
 

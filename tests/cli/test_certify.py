@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from refusals import Table, Words, one_panel
-from run_folders import files, read, records, stripped
+from run_folders import estimates, files, read, records, stripped
 
 # Runs in processes of their own make their pages.
 pytestmark = pytest.mark.usefixtures("no_pages")
@@ -98,10 +98,6 @@ def counts_of(folder: Path) -> dict[str, Any]:
     return {
         name: value.tolist() for name, value in load_file(folder / "counts.safetensors").items() if name != "seconds"
     }
-
-
-def estimates(folder: Path, name: str) -> list[dict[str, Any]]:
-    return [row for row in read(folder)["estimates"] if row["name"] == name]
 
 
 def overall(folder: Path, name: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Does `miles audit-groups` leave what the contract says, and read every form of its inputs as the same data?"""
 
-import csv
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from changed_rows import write
 from run_folders import estimates, files, read, records, stripped
 
 # Runs in processes of their own make their pages.
@@ -40,15 +40,6 @@ class Corpus:
     def command(self, *more: object, systems: str = "ab", manifest: object = None) -> list[str]:
         files = [word for name in systems for word in ("--predictions", f"{name}={self.folder / name}.tsv")]
         return ["audit-groups", str(manifest or self.manifest), *QUICK, *files, *(str(word) for word in more)]
-
-
-def write(path: Path, rows: Any, delimiter: str = ",") -> Path:
-    rows = list(rows)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, list(rows[0]), delimiter=delimiter, lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from run_folders import estimates, read, records, stripped
+from run_folders import estimate, estimates, read, records, stripped
 from scipy.stats import spearmanr
 from scipy.stats import t as student
 from tokenizers import Tokenizer
@@ -138,11 +138,6 @@ def sound(folder: Path) -> None:
         assert all(0 <= place < len(report["estimates"]) for place in finding["evidence"])
         assert "nan" not in finding["statement"].lower().split()
     assert not {"nan", "inf", "-inf"} & {cell for row in records(folder) for cell in row.values()}
-
-
-def estimate(folder: Path, name: str, **where: object) -> Row:
-    (row,) = estimates(folder, name, **where)
-    return row
 
 
 def said(folder: Path, id: str) -> str:

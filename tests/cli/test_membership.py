@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from run_folders import estimates, files, read, records, stripped
+from run_folders import estimate, estimates, files, found, read, records, stripped, warned
 from scipy.stats import norm
 
 # Runs in processes of their own make their pages.
@@ -186,22 +186,6 @@ def quick(quick: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Callab
     monkeypatch.setattr(separability, "TREES", 25)
     monkeypatch.setattr(discriminators, "STEPS", 50)
     return quick
-
-
-def estimate(folder: Path, name: str, **where: object) -> Row:
-    (row,) = estimates(folder, name, **where)
-    return row
-
-
-def found(folder: Path) -> dict[str, list[Row]]:
-    kinds: dict[str, list[Row]] = {}
-    for finding in read(folder)["findings"]:
-        kinds.setdefault(finding["id"], []).append(finding)
-    return kinds
-
-
-def warned(folder: Path) -> dict[str, str]:
-    return {warning["id"]: warning["message"] for warning in read(folder)["warnings"]}
 
 
 def attacks(folder: Path) -> set[str]:

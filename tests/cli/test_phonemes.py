@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from run_folders import files, read, records, stripped
+from changed_rows import write
+from run_folders import estimates, files, read, records, stripped, value, warned
 
 # Runs in processes of their own make their pages.
 pytestmark = pytest.mark.usefixtures("no_pages")
@@ -155,15 +156,6 @@ def save_head(model: Path, folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
 
 
-def write(path: Path, rows: Any, delimiter: str = ",") -> Path:
-    rows = list(rows)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, list(rows[0]), delimiter=delimiter, lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-    return path
-
-
 # Runs.
 @pytest.fixture(scope="module")
 def done(planted: Planted, finish_run: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -214,19 +206,6 @@ def matching(rows: Iterable[Row], name: str, **where: object) -> list[Row]:
         for row in rows
         if row["name"] == name and all(row["where"].get(key) == value for key, value in where.items())
     ]  # fmt: skip
-
-
-def estimates(folder: Path, name: str, **where: object) -> list[Row]:
-    return matching(read(folder)["estimates"], name, **where)
-
-
-def value(folder: Path, name: str, **where: object) -> float:
-    (row,) = estimates(folder, name, **where)
-    return float(row["value"])
-
-
-def warned(folder: Path) -> dict[str, str]:
-    return {warning["id"]: warning["message"] for warning in read(folder)["warnings"]}
 
 
 def flat(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from run_folders import estimates, read, records, stripped
+from run_folders import estimates, found, read, records, stripped, value, warned
 
 # Runs in processes of their own make their pages.
 pytestmark = pytest.mark.usefixtures("no_pages")
@@ -116,22 +116,6 @@ def old_objects(model: Path) -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
-
-
-def value(folder: Path, name: str, **where: object) -> float:
-    (row,) = estimates(folder, name, **where)
-    return float(row["value"])
-
-
-def found(folder: Path) -> dict[str, list[Row]]:
-    kinds: dict[str, list[Row]] = {}
-    for finding in read(folder)["findings"]:
-        kinds.setdefault(finding["id"], []).append(finding)
-    return kinds
-
-
-def warned(folder: Path) -> dict[str, str]:
-    return {warning["id"]: warning["message"] for warning in read(folder)["warnings"]}
 
 
 def of(folder: Path, name: str) -> list[Row]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from run_folders import files, read, records, stripped
+from run_folders import estimates, files, read, records, stripped, value
 
 Call = Callable[..., Any]
 Words = list[str]
@@ -141,15 +141,6 @@ def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(measure, "count_chunk", refuse)
     monkeypatch.setattr(measure, "count_aliasing", refuse)
-
-
-def estimates(folder: Path, name: str, **where: object) -> list[dict[str, Any]]:
-    return [row for row in read(folder)["estimates"] if row["name"] == name and where.items() <= row["where"].items()]
-
-
-def value(folder: Path, name: str, **where: object) -> float:
-    (row,) = estimates(folder, name, **where)
-    return float(row["value"])
 
 
 def warned(folder: Path) -> set[str]:

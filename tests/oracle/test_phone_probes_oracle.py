@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 from phone_tokens import Planted, draw_tokens
 from sklearn.linear_model import LogisticRegression
@@ -13,21 +12,13 @@ from probes.speech import phone_probes
 from probes.speech.phone_probes import Design, Hits, fit_and_count, make_design
 from probes.speech.token_moments import standardisation
 
-pytestmark = pytest.mark.numerical
+pytestmark = [pytest.mark.numerical, pytest.mark.usefixtures("one_thread")]
 
 Vectors = NDArray[np.float32]
 Labels = NDArray[np.int64]
 Shares = NDArray[np.float64]
 Fit = Callable[[Vectors, Labels, Shares], Callable[[Vectors], Labels]]
 GROUPS = {"near": Planted(speakers=9), "mid": Planted(speakers=6, inflation=1.5), "far": Planted(speakers=6, shift=1.2)}
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

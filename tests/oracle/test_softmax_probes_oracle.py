@@ -1,7 +1,5 @@
 """Is the softmax probe scikit-learn's logistic regression, layer by layer?"""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -10,15 +8,7 @@ from torch import Tensor
 
 from probes.speech.softmax_probes import softmax_probe, standardise
 
-pytestmark = pytest.mark.numerical
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = [pytest.mark.numerical, pytest.mark.usefixtures("one_thread")]
 
 
 def problem(layers: int, items: int, width: int, classes: int, seed: int = 0) -> tuple[Tensor, Tensor]:

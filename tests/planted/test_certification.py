@@ -5,7 +5,6 @@ probabilities; every claim is held against it.
 """
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,15 +42,9 @@ from audits.statistics.binomial import lower_limit
 from probes.classifiers.noise import Noise
 from probes.classifiers.smoothing import ImageCounts, Sampler, VoteCounts
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 Floats = NDArray[np.float64]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def ruled(geometry: Geometry, n: int, **other: Any) -> Rule:

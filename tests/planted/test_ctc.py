@@ -1,6 +1,6 @@
 """Does the CTC probe read letters that were planted in the frames, and none where there are none?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -8,16 +8,10 @@ import torch
 from probes.speech.ctc import Alphabet, Utterances, fit_ctc
 from probes.speech.word_errors import count_characters
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 FOLDS, SPEAKERS, CLIPS, WIDTH = 3, 15, 90, 24
 LETTERS = "abcdefgh"
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Planted:

@@ -3,12 +3,11 @@
 The text is ASCII of an artificial language; every other language is made of it. Models are small, and few.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 from ciphers import permuted_letters, shuffled_bytes
 
 from audits.core.context import Cache, Context, Draft
@@ -21,6 +20,8 @@ from audits.interference.matrix import Judged, Matrix
 from audits.interference.measure import baselines_of
 from audits.interference.synthetic_languages import make_language
 from probes.language_models.mixture_models import fit
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 SMALL = {"hidden": 64, "window": 48, "batch": 24, "steps": 160, "seeds": 2, "held_out": 10_000, "workers": 1}
 PLAIN = "plain"
@@ -38,14 +39,6 @@ class Cells:
 
     def verdict(self, source: str) -> str:
         return self.judged[source].verdict(LEVEL)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True)

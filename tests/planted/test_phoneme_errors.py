@@ -4,7 +4,6 @@ Centroids are the same in every replication, and the tokens around them are draw
 shifts follows from the plan; that about a systematic error, which depends on the probe, is its mean.
 """
 
-import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,18 +25,11 @@ from audits.phoneme_errors.layers import measure_layers
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.tokens import Tokens
 
+pytestmark = pytest.mark.usefixtures("frozen")
+
 Floats = NDArray[np.float64]
 PHONES, EACH, GEOMETRY = 8, 3, 99
 ERRORS = ("phonemes.systematic", "phonemes.random", "phonemes.both")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def frozen() -> Iterator[None]:
-    """Keep what is loaded out of the garbage collections that statsmodels asks for at every correction."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @dataclass(frozen=True, slots=True)

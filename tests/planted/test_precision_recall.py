@@ -3,9 +3,8 @@
 Texts are points around centres far apart, as many around each, so that it is known who can lie near whom.
 """
 
-import gc
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,20 +20,13 @@ from audits.core.testing import drafted
 from audits.precision_recall import AUDIT, Options
 from probes.core.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("frozen")
+
 Floats = NDArray[np.float64]
 KINDS, WIDTH, REFERENCE, CANDIDATE = 8, 6, 800, 400
 CENTRES = 100 * np.eye(KINDS, WIDTH + KINDS)[:, :WIDTH] + 30 * np.arange(KINDS)[:, None]
 FAR = np.full(WIDTH, 5000.0)
 SHOWN = ("precision", "recall", "density", "coverage")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def frozen() -> Iterator[None]:
-    """Keep what is loaded out of the garbage collections that statsmodels asks for at every correction."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def texts(rng: np.random.Generator, count: int, *, kinds: int = KINDS, spread: float = 1.0) -> Floats:

@@ -27,17 +27,11 @@ from probes.operators.fno.network import Block, BlockShape, FourierOperator, Lay
 from probes.operators.fno.reading import Loaded
 from probes.operators.resampling import upsample
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 Floats = NDArray[np.float64]
 COARSE, FINE, MODES, WIDTH = 16, 32, 4, 6
 ROUNDING = 1e-5
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def identity(x: Tensor) -> Tensor:

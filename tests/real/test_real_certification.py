@@ -1,7 +1,6 @@
 """Do the certificates of published networks come out as known, and does no attack break one?"""
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +21,7 @@ DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parent
 FOLDER = DATA / "classifiers"
 SIGMA = 0.25
 pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
     pytest.mark.real,
     pytest.mark.slow,
     pytest.mark.skipif(not FOLDER.is_dir(), reason=f"{FOLDER} is absent; MILES_TEST_DATA names another place"),
@@ -56,14 +56,6 @@ def certify(cache: Path, arch: str, sigma: float, *, n0: int, n: int, radii: tup
     planned = runner.check(AUDIT, options, context)
     assert isinstance(planned.inputs, Inputs)
     return Done(planned.inputs, runner.carry_out(AUDIT, options, planned, context))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Does the audit find in real recordings what is known of them, and no more than they can show?"""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from audits.core.testing import drafted
 from probes.core.guarded_imports import transformers
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("one_thread")]
 
 
 def manifest(corpus: str) -> Path:
@@ -26,15 +25,6 @@ def manifest(corpus: str) -> Path:
     if not path.is_file():
         pytest.skip(f"{path} is absent: set MILES_TEST_DATA to the folder of the recordings")
     return path
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    # Threads only get in each other's way in a model as small as this one.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -47,3 +47,27 @@ def records(folder: Path) -> list[dict[str, str]]:
 def files(folder: Path) -> set[str]:
     """Return the names of all files."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def estimate(folder: Path, name: str, **where: object) -> Row:
+    """Return the one estimate of a name that has these coordinates."""
+    (row,) = estimates(folder, name, **where)
+    return row
+
+
+def value(folder: Path, name: str, **where: object) -> float:
+    """Return the value of the one estimate of a name that has these coordinates."""
+    return float(estimate(folder, name, **where)["value"])
+
+
+def found(folder: Path) -> dict[str, list[Row]]:
+    """Return the findings by their ids."""
+    kinds: dict[str, list[Row]] = {}
+    for finding in read(folder)["findings"]:
+        kinds.setdefault(finding["id"], []).append(finding)
+    return kinds
+
+
+def warned(folder: Path) -> dict[str, str]:
+    """Return the messages of the warnings by their ids."""
+    return {warning["id"]: warning["message"] for warning in read(folder)["warnings"]}

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from probes.models.checkpoints import ModelFolder, find_model
 from probes.speech.activations import LogMel, SpeechEncoder, batching_of, encoder_key
 from probes.speech.embeddings import Item, plan_batches
 from probes.speech.frames import head_centres
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 LENGTHS = (3200, 3200, 3300, 4000, 4001, 4700, 8000, 8000, 8000, 9999, 16000, 16001)
 SHAPE: dict[str, Any] = {
@@ -88,15 +90,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return done[name]
 
     return get
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    # Threads only get in each other's way in models as small as these.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def opened(folder: Path, *, random_seed: int | None = None, dtype: str = "float32") -> SpeechEncoder:

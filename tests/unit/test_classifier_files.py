@@ -7,7 +7,7 @@ import sys
 import warnings
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +22,10 @@ from probes.classifiers.classifier_networks import LeNet, ResNet, Stage, small_c
 from probes.core.errors import InputError
 from probes.core.guarded_imports import transformers
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 State = dict[str, Tensor]
 CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Touch:

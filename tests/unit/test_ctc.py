@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,17 +17,9 @@ from probes.speech.ctc.forward_backward import even_alignment, forward_backward,
 from probes.speech.ctc.utterances import chunks
 from probes.speech.ctc.whitening import whiten
 
-pytestmark = pytest.mark.numerical
+pytestmark = [pytest.mark.numerical, pytest.mark.usefixtures("one_thread")]
 
 FOLDS, LAYERS, WIDTH, SYMBOLS = 3, 2, 6, 5
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def rng(seed: int = 0) -> torch.Generator:

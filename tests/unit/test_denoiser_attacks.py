@@ -1,7 +1,6 @@
 """Do attacks find the members of a model that has learnt its data by heart, and none where there is nothing to find?"""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,16 +21,10 @@ from probes.generators.attacks.noise import point_noise
 from probes.generators.diffusion import Denoiser, linear
 from probes.generators.point_sets import read_points
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 KEPT = torch.from_numpy(linear())
 WEIGHTED = [name for name in DENOISER_ATTACKS if name != "gradnorm"]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Empirical(nn.Module):

@@ -6,7 +6,7 @@ import pickle
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from probes.generators.denoisers import load_denoiser
 from probes.generators.diffusion import PREDICTIONS, cosine, from_betas, linear
 from probes.generators.generative_networks import MlpDenoiser, MlpGenerator, fresh_denoiser
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 pytest.importorskip("diffusers", reason="the extra `privacy` is not installed")
 
 SIZES: dict[str, Any] = {
@@ -38,14 +40,6 @@ SIZES: dict[str, Any] = {
 }
 X = torch.linspace(-1, 1, 128).view(2, 1, 8, 8)
 T = torch.tensor([3, 700])
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -243,7 +243,7 @@ def test_a_child_that_lies_is_not_believed(tmp_path: Path, numbers: tuple[int, .
     with pytest.raises(InputError, match="another shape than it promised"):
         replace(array, shape=(7, 5, 7)).rows(0, 1)
     with pytest.raises(InputError, match="contradict each other"):
-        listed_array(array.path, array.source, array.opened, "x", (5, 6), "<f4", False, numbers)
+        listed_array(array.path, array.source, array.stamp, "x", (5, 6), "<f4", False, numbers)
 
 
 def test_arrays_that_unpack_to_too_much_together_are_refused(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Is the best attack chosen on points that do not judge it, and are models compared on the same points?"""
 
-import gc
-from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -14,17 +12,10 @@ from audits.membership.rates import judged_of
 from audits.membership.scoring import Attack
 from audits.statistics.roc import Area, area, area_interval, difference
 
+pytestmark = pytest.mark.usefixtures("frozen")
+
 N = 100
 MEMBER = np.arange(2 * N) < N
-
-
-@pytest.fixture(scope="module", autouse=True)
-def frozen() -> Iterator[None]:
-    """Keep what is loaded out of the garbage collections that statsmodels asks for at every correction."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 LEVEL = 0.95

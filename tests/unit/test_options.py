@@ -1,9 +1,11 @@
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from audits.core import registry
 from audits.core.options import argument, build, check_distinct, flag_of, numbers, option, specs_of
 from probes.core.errors import InputError
 
@@ -107,3 +109,47 @@ def test_nan_lies_in_no_bounds() -> None:
     with pytest.raises(InputError):
         build(Bounded, {"share": float("nan")})
     assert build(Bounded, {"folds": 2, "most": None}) == Bounded()
+
+
+RECORDS = {entry.name: registry.find(entry.name).options for entry in registry.AUDITS}
+
+
+def declared(*, bounded: bool) -> list[Any]:
+    """Return every option of every audit that has bounds, or choices."""
+    return [
+        pytest.param(audit, name, id=f"{audit}-{name}")
+        for audit, record in RECORDS.items()
+        for name, spec in specs_of(record).items()
+        if (spec.bounds if bounded else spec.choices)
+    ]
+
+
+def refused_value(audit: str, name: str, value: Any) -> InputError:
+    """Return the refusal of one value where all that is required is given."""
+    specs = specs_of(RECORDS[audit])
+    needed = {key: (spec.choices or ("x",))[:1] for key, spec in specs.items() if spec.required}
+    with pytest.raises(InputError) as refused:
+        build(RECORDS[audit], {**needed, name: value})
+    assert refused.value.where == flag_of(name, specs[name])
+    return refused.value
+
+
+@pytest.mark.parametrize(("audit", "name"), declared(bounded=True))
+def test_no_number_beyond_the_bounds_of_an_option_is_taken(audit: str, name: str) -> None:
+    """That the bounds are the right ones is shown by the reference, which a test holds to what is declared."""
+    spec = specs_of(RECORDS[audit])[name]
+    low = [spec.least - 1] if spec.least is not None else [spec.above] if spec.above is not None else []
+    high = [spec.most + 1] if spec.most is not None else [spec.under] if spec.under is not None else []
+    for values, word in ((low, "small"), (high, "large")):
+        for value in values:
+            assert refused_value(audit, name, value).message == f"{value} is too {word}."
+    assert "nan is too" in refused_value(audit, name, math.nan).message
+    if high:
+        assert "inf is too large" in refused_value(audit, name, math.inf).message
+
+
+@pytest.mark.parametrize(("audit", "name"), declared(bounded=False))
+def test_nothing_beyond_the_choices_of_an_option_is_taken(audit: str, name: str) -> None:
+    choices = specs_of(RECORDS[audit])[name].choices
+    refused = refused_value(audit, name, "perhaps")
+    assert "'perhaps' is not a choice of" in refused.message and all(choice in refused.hint for choice in choices)

@@ -5,7 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -15,19 +14,11 @@ from probes.speech import phone_probes
 from probes.speech.phone_probes import Design, Hits, affordable, fit_and_count, make_design, mean_hits
 from probes.speech.token_moments import standardisation
 
-pytestmark = pytest.mark.numerical
+pytestmark = [pytest.mark.numerical, pytest.mark.usefixtures("one_thread")]
 
 METHODS = ("discriminant", "logistic")
 KINDS = ("everyone", "matched", "inside", "outside")
 Vectors = NDArray[np.float32]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def by_chunks(vectors: Vectors, size: int) -> Callable[[], Iterator[Vectors]]:

@@ -1,8 +1,6 @@
 """Are copies, lengths and texts of the reference counted as they are, with intervals that hold the truth?"""
 
-import gc
 from collections import defaultdict
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,14 +12,7 @@ from audits.precision_recall.diversity import quantile_ends
 from audits.precision_recall.estimates import estimates
 from audits.precision_recall.sequences import count_sequences
 
-
-@pytest.fixture(scope="module", autouse=True)
-def frozen() -> Iterator[None]:
-    """Keep what is loaded out of the garbage collections that statsmodels asks for at every correction."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
+pytestmark = pytest.mark.usefixtures("frozen")
 
 
 def made(kinds, draws, *, name="one", texts=None, words=None) -> Texts:

@@ -1,7 +1,6 @@
 """Do counts become estimates with intervals, differences and corrected p-values, and is what is unknown left out?"""
 
-import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,16 +17,9 @@ from audits.precision_recall.sequences import Sequences
 from audits.statistics.halves import Halved
 from probes.vectors.support_metrics import METRICS, coverage_ceiling
 
+pytestmark = pytest.mark.usefixtures("frozen")
+
 SIZE, SPLITS = 200, 20
-
-
-@pytest.fixture(scope="module", autouse=True)
-def frozen() -> Iterator[None]:
-    """Keep what is loaded out of the garbage collections that statsmodels asks for at every correction."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def parts(value: float, gap: float, draws: int = 2) -> np.ndarray:

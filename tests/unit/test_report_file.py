@@ -1,6 +1,7 @@
 import csv
 import dataclasses
 import json
+import math
 import os
 import threading
 from importlib.resources import files
@@ -116,6 +117,11 @@ PLACES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "figure empty": (("figures", 0, "file"), ""),
     "huge": (("estimates", 0, "value"), 10**400),
     "truth": (("estimates", 0, "value"), True),
+    "value of text": (("estimates", 0, "value"), "0.1"),
+    "infinite": (("estimates", 0, "high"), math.inf),
+    "ends reversed": (("estimates", 0, "low"), 9.0),
+    "no lower end": (("estimates", 0, "low"), None),
+    "no estimates": (("estimates",), None),
     "text": (("estimates", 0, "n"), "12"),
     "where": (("estimates", 0, "where"), {"by": ["a"]}),
     "hash": (("subject", "sha256"), "0"),
@@ -140,7 +146,7 @@ def test_what_no_run_wrote_is_refused_with_its_place(sample_report: Report, tmp_
 @pytest.mark.parametrize(
     "content",
     [
-        b"path,text\n", b"", b"{", b"null", b"[]", b"3", b"\xff\xfe", b"[" * 200_000, b"\x00",
+        b"path,text\n", b"", b"{", b"null", b"[]", b"3", b"\xff\xfe", b"[" * 200_000, b"\x00", b"report\0",
         b'{"schema": ' + b"9" * 6000 + b"}",
     ],
 )  # fmt: skip

@@ -1,13 +1,19 @@
 """Tables by declared columns, in every form of file."""
 
+import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bad_cells import bad_cells
 
+from audits.interference import loss_rows
+from audits.membership import score_tables
 from probes.core.errors import InputError
+from probes.files import schemas
 from probes.files.schemas import Column, OneOf, Schema, SchemaReader
 
 SCHEMA = Schema(
@@ -31,7 +37,8 @@ def write(folder: Path, name: str, rows: list[list[str]], names: list[str] = NAM
     path = folder / name
     separator = {".csv": ",", ".tsv": "\t", ".txt": ";"}.get(path.suffix)
     if separator:
-        path.write_text("\n".join(separator.join(row) for row in [names, *rows]))
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, delimiter=separator).writerows([names, *rows])
         return path
     objects = [dict(zip(names, row, strict=True)) for row in rows]
     path.write_text(json.dumps(objects) if path.suffix == ".json" else "\n".join(map(json.dumps, objects)))
@@ -55,6 +62,9 @@ def test_every_form_gives_the_same_columns(tmp_path: Path, name: str) -> None:
 def test_decimal_commas_need_semicolons(tmp_path: Path) -> None:
     (block,) = SchemaReader(write(tmp_path, "t.txt", [["a", "1,5", "2,25", "3", "1"]]), SCHEMA).blocks()
     assert (block.numbers("loss_x")[0], block.numbers("points")[0]) == (1.5, 2.25)
+    with pytest.raises(InputError, match="'2,x' is not a number"):
+        wrong = [["a", "1,5", "2,x", "3", "1"]]
+        [block.numbers("points") for block in SchemaReader(write(tmp_path, "t.txt", wrong), SCHEMA).blocks()]
     (block,) = SchemaReader(write(tmp_path, "t.tsv", [["a", "1,5", "", "3", "1"]]), SCHEMA).blocks()
     with pytest.raises(InputError, match="'1,5' is no loss"):
         block.numbers("loss_x")
@@ -87,21 +97,72 @@ def test_one_comma_that_is_decimal_tells_how_a_column_is_written(tmp_path: Path)
     assert block.numbers("loss_x").tolist() == [1.234, 2, 2.5]
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
 @pytest.mark.parametrize(
-    ("place", "cell", "said"),
-    [(1, "-1", "no loss"), (1, "nan", "no loss"), (1, "", "no loss"), (1, "1_0", "no loss"), (1, "11", "no loss"),
-     (2, "1e", "not a number"), (2, "\u0663", "not a number"), (3, "1.5", "no seed"), (3, "9" * 30, "no seed"),
-     (4, "yes", "neither")],
-)  # fmt: skip
-@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
-def test_a_cell_of_another_type_is_named(tmp_path: Path, name: str, place: int, cell: str, said: str) -> None:
-    rows = [ROWS[0], [*ROWS[1][:place], cell, *ROWS[1][place + 1 :]]]
-    (block,) = SchemaReader(write(tmp_path, name, rows), SCHEMA).blocks()
-    with pytest.raises(InputError, match=said) as refused:
-        [block.texts, block.numbers, block.numbers, block.wholes, block.flags][place](NAMES[place].casefold())
-    line = 3 if name == "t.csv" else 2
-    assert refused.value.where == f"{tmp_path / name}:{line}, {NAMES[place].casefold()}" and refused.value.hint
-    assert repr(cell) in refused.value.message
+    ("column", "cell"),
+    [
+        pytest.param(column, cell, id=f"{column.name}-{cell}")
+        for column in SCHEMA.columns[:-1]
+        for cell in bad_cells(column)
+    ],
+)
+def test_a_cell_of_another_type_is_named(tmp_path: Path, form: str, column: Column, cell: str) -> None:
+    at = SCHEMA.columns.index(column)
+    good = ["a", "1", "1", "3", "1"]
+    path = write(tmp_path, f"t.{form}", [good, [*good[:at], cell, *good[at + 1 :]]])
+    (block,) = SchemaReader(path, SCHEMA).blocks()
+    name = NAMES[at].casefold()
+    with pytest.raises(InputError) as refused:
+        {"number": block.numbers, "whole": block.wholes, "flag": block.flags}[column.kind](name)
+    assert refused.value.message == f"{cell!r} {column.refusal}." and refused.value.hint
+    assert refused.value.where == f"{path}:{3 if form == 'csv' else 2}, {name}"
+
+
+DECLARED = {
+    "losses": (
+        loss_rows.SCHEMA,
+        {"lang": "text", "with": "text", "loss": "0 to 1e+12", "seed": "whole", "sentence": "text",
+         "weight": "0 to 1e+12", "bytes": "0 to 1e+12", "masked": "0 to 1e+12"},
+    ),
+    "scores": (
+        score_tables.SCHEMA,
+        {"score": "number or missing", "loss": "number or missing", "member": "flag", "memberships": "flag",
+         "included": "flag", "id": "text", "group": "text", "include_prob": "number or missing"},
+    ),
+}  # fmt: skip
+"""Every schema of the house, and what each of its columns takes; the cells that a kind refuses are in bad_cells."""
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_columns_are_declared_of_their_kind(name: str) -> None:
+    schema, kinds = DECLARED[name]
+    assert {column.name: kind_of(column) for column in schema.columns} == kinds
+
+
+def kind_of(column: Column) -> str:
+    if column.kind != "number":
+        return column.kind
+    return "number or missing" if column.missing else f"{column.least:g} to {column.most:g}"
+
+
+def test_no_schema_is_left_out() -> None:
+    root = Path(schemas.__file__).parents[2]
+    holding = {
+        path.stem
+        for floor in ("audits", "probes", "miles_cli")
+        for path in (root / floor).rglob("*.py")
+        if re.search(r"^SCHEMA = Schema\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert holding == {"loss_rows", "score_tables"} and len(DECLARED) == len(holding)
+
+
+@pytest.mark.parametrize("cell", ["NaN", "Infinity", "1e999", "true", "null", "[1]", '"x"', "{}"])
+def test_json_has_no_better_numbers(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(f'{{"id": "a", "loss": 1, "in": 1}}\n{{"id": "b", "loss": {cell}, "in": 1}}')
+    with pytest.raises(InputError) as refused:
+        [block.numbers("loss") for block in SchemaReader(path, SCHEMA).blocks()]
+    assert refused.value.where == f"{path}:2, loss" and refused.value.hint
 
 
 def test_what_is_not_asked_for_is_not_read(tmp_path: Path) -> None:

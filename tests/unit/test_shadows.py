@@ -1,7 +1,7 @@
 """Do shadow models know the points that they are said to know, nothing of the audited model, and meet its noise?"""
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,17 +33,11 @@ from probes.generators.shadows import (
     train_and_score,
 )
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 LOSS, SIMA = Request("loss", 20), Request("sima", 20)
 RECIPE = Recipe(steps=12, batch=8, rate=1e-3)
 LEARNT = 7.5
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

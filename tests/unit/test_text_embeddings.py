@@ -20,6 +20,8 @@ from probes.core.progress import Silent
 from probes.texts.text_embeddings import CHUNK, TextEncoder, encode_all
 from probes.texts.text_encoders import TextEncoderSpec, find_text_encoder
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SMALL = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 24}
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 TEXTS = ["a", "the red house", "", "Ünïcode 漢字 \ud800 and more", "one two three four five six seven", "a" * 30]
@@ -68,14 +70,6 @@ def save_model(folder: Path, family: str, **settings: Any) -> Path:
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("models")
     return {family: save_model(root / family, family) for family in ("bert", "roberta", "gpt2", "fnet", "t5")}
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def encoder(folder: Path, *, batch: int = 32, **options: Any) -> TextEncoder:
