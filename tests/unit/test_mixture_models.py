@@ -2,11 +2,11 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import small_models
 import torch
 
 from probes.core.cache import Cache
@@ -308,14 +308,11 @@ def test_a_tokenizer_that_changed_meanwhile_is_refused_and_nothing_is_kept(job: 
     assert told.value.where == str(file) and kept(job) == []
 
 
-def test_an_encoder_that_changed_meanwhile_is_refused_and_nothing_is_kept(
-    job: Job, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = SimpleNamespace(sha256="6" * 64, module=None, tokenizer=BYTES)
-    monkeypatch.setattr(module, "read_masked_model", lambda start: found)
+def test_an_encoder_that_changed_meanwhile_is_refused_and_nothing_is_kept(job: Job, tmp_path: Path) -> None:
+    start = str(small_models.hub("masked")(tmp_path))
     with pytest.raises(InputError, match="changed since the run began") as told:
-        fit(replace(job, sizes=None, start="/an/encoder", start_hash="7" * 64))
-    assert told.value.where == "/an/encoder" and kept(job) == []
+        fit(replace(job, sizes=None, start=start, start_hash="7" * 64))
+    assert told.value.where == start and kept(job) == []
 
 
 # What is kept of a model, and is known without it.
