@@ -119,10 +119,12 @@ def counted_systems(columns: Sequence[str], options: Options) -> dict[str, dict[
     return found
 
 
-def read_counts(clips: Sequence[Clip], columns: Mapping[str, str], options: Options) -> dict[str, NDArray[np.float64]]:
+def read_counts(
+    clips: Sequence[Clip], columns: Mapping[str, str], decimal: str | None
+) -> dict[str, NDArray[np.float64]]:
     """Return the counts of one system by name: errors, words, and substitution, deletion, insertion where given.
 
-    `columns` has the column of each.
+    `columns` has the column of each; `decimal` is the mark that the user names.
 
     Raises
     ------
@@ -132,9 +134,7 @@ def read_counts(clips: Sequence[Clip], columns: Mapping[str, str], options: Opti
     """
     for column in columns.values():
         require_free(clips, column, "a count")
-    rows = {
-        name: np.array([_count(clip, column, options.decimal) for clip in clips]) for name, column in columns.items()
-    }
+    rows = {name: np.array([_count(clip, column, decimal) for clip in clips]) for name, column in columns.items()}
     parts = [name for name in columns if name not in ("errors", "words")]
     if parts:
         wrong = np.flatnonzero(sum(rows[name] for name in parts) != rows["errors"])

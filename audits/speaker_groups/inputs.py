@@ -87,7 +87,7 @@ def check(options: Options, context: Context) -> Plan:
         skipped=(*skipped, *more),
         systems=tuple(counted or texts),
         texts={name: tuple(text or "" for text in rows) for name, rows in texts.items()},
-        counted={name: read_counts(clips, columns, options) for name, columns in counted.items()},
+        counted={name: read_counts(clips, columns, options.decimal) for name, columns in counted.items()},
         speakers=speakers,
         unit=unit,
         controls=controls,

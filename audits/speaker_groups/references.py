@@ -15,7 +15,7 @@ NO_REFERENCE = "no word of reference"
 def has_words(clips: Sequence[Clip], counted: Mapping[str, Mapping[str, str]], options: Options) -> list[bool]:
     """Return a mask of the clips with a reference word, in their normalised text or by their counts."""
     if counted:
-        return [bool(words) for words in read_counts(clips, next(iter(counted.values())), options)["words"]]
+        return [bool(words) for words in read_counts(clips, next(iter(counted.values())), options.decimal)["words"]]
     return [bool(text) for text in normalise_all([clip.text or "" for clip in clips], options.normalise)]
 
 

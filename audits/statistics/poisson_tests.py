@@ -13,7 +13,7 @@ from audits.statistics.poisson_gee import Floats, PoissonFit, without_each
 Ends = tuple[float, float, float]
 CLEAR = 0.1
 """Share of its square by which a log ratio must exceed its t standard errors for a share of it to be reported."""
-_MOST_PRODUCTS = 1500
+MOST_PRODUCTS = 1500
 """Coefficients times columns up to which the terms shared by clusters are computed pair by pair."""
 
 
@@ -35,7 +35,7 @@ def freedom(fit: PoissonFit, contrasts: Floats) -> float:
     return max(1.0, min(freedom_by_design(fit, contrasts), max(seen, float(q))))
 
 
-def freedom_by_design(fit: PoissonFit, contrasts: Floats) -> float:
+def freedom_by_design(fit: PoissonFit, contrasts: Floats, *, most_products: int = MOST_PRODUCTS) -> float:
     """Return the degrees of freedom of the covariance of contrasts by the design alone (see `freedom`)."""
     own, shared = without_each(fit, contrasts)
     expected = own.sum(axis=0) - np.einsum("sak,sbk->ab", shared, shared)
@@ -43,7 +43,7 @@ def freedom_by_design(fit: PoissonFit, contrasts: Floats) -> float:
     half = vectors / np.sqrt(np.maximum(values, 1e-300)) @ vectors.T
     own, shared = half @ own @ half, half @ shared
     outer = shared @ shared.transpose(0, 2, 1)
-    if shared[0].size <= _MOST_PRODUCTS:
+    if shared[0].size <= most_products:
         # sum_ij of (tr G_ij)^2 + tr(G_ij G_ij) for G_ij = [i = j] own_i - shared_i shared_j', multiplied out.
         total = _squares(own) - 2 * _squares(own, outer)
         products = np.einsum("iak,ibl->akbl", shared, shared, optimize=True)

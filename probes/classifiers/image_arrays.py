@@ -16,7 +16,7 @@ from probes.files.arrays import Archive, StoredArray, open_archive
 from probes.files.file_kinds import unexpected_kind
 from probes.files.json_values import json_text
 from probes.files.names import suggest
-from probes.files.number_rows import NumberRows, counts_up, is_plain_number
+from probes.files.number_rows import BLOCK, NumberRows, counts_up, is_plain_number
 
 _KINDS = "USiufb"
 _SAVE = "Save both: numpy.savez_compressed(file, x=images, y=labels)."
@@ -55,7 +55,7 @@ class Arrays:
     locate: Callable[[int, int | None], str]
 
 
-def read_arrays(path: Path, *, layout: str, shape: Shape | None) -> Arrays:
+def read_arrays(path: Path, *, layout: str, shape: Shape | None, size: int = BLOCK) -> Arrays:
     """Read an NPZ with `x` (n, c, h, w) and `y`, or a CSV whose rows are a label and then pixels.
 
     Parameters
@@ -64,13 +64,15 @@ def read_arrays(path: Path, *, layout: str, shape: Shape | None) -> Arrays:
         Order of the pixels in a CSV row of several channels: `hwc` or `chw`.
     shape
         (c, h, w) that the model takes; None: any, and that of a CSV follows from the number of its columns.
+    size
+        Characters of a CSV that are parsed at once.
 
     Raises
     ------
     InputError
         Where the file cannot be read, or does not hold one label and one image of the shape a row.
     """
-    return _read_npz(path, shape) if _is_archive(path) else _read_csv(path, layout, shape)
+    return _read_npz(path, shape) if _is_archive(path) else _read_csv(path, layout, shape, size)
 
 
 def _is_archive(path: Path) -> bool:
@@ -186,8 +188,8 @@ def _texts(column: StoredArray) -> list[str | None]:
     return [item.encode("utf-8", "replace").decode() if isinstance(item, str) else json_text(item) for item in items]
 
 
-def _read_csv(path: Path, layout: str, shape: Shape | None) -> Arrays:
-    file = NumberRows(path, is_header=_is_header, largest=_MAX_NUMBER, row="a label and then pixels")
+def _read_csv(path: Path, layout: str, shape: Shape | None, size: int) -> Arrays:
+    file = NumberRows(path, is_header=_is_header, largest=_MAX_NUMBER, row="a label and then pixels", size=size)
     channels, height, width = found = _row_shape(len(file.first) - 1, shape, f"{path}:{file.line}")
     labels, pixels = [], []
     for block in file.blocks():

@@ -22,7 +22,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DECIMAL = re.compile(
     r"(?:^|[\s;\"+-])0*,\d|\d{4},\d|,(?:\d{1,2}|\d{4,})(?!\d)|,\d+e", re.ASCII | re.IGNORECASE | re.MULTILINE
 )
-_BLOCK = 2**22
+BLOCK = 2**22
+"""Characters of a file that are parsed at once."""
 
 
 def is_plain_number(text: str) -> bool:
@@ -52,6 +53,8 @@ class NumberRows:
         What a row holds, in words.
     dtype
         What all numbers become; None: whole ones stay whole.
+    size
+        Characters of the file that are parsed at once.
 
     Attributes
     ----------
@@ -71,7 +74,9 @@ class NumberRows:
         largest: float,
         row: str,
         dtype: type[np.float64] | None = None,
+        size: int = BLOCK,
     ) -> None:
+        self._size = size
         self.path, self._largest, self._row, self._dtype = path, largest, row, dtype
         file = Delimited(path, numbers=True)
         self.separator, self.semicolons = file.dialect.separator, file.dialect.decimal_comma
@@ -142,7 +147,7 @@ class NumberRows:
     def _texts(self) -> Iterator[str]:
         """Yield blocks of whole lines of rows."""
         skipped = self.line - (not self.header)
-        for text in text_blocks(self.path, size=_BLOCK):
+        for text in text_blocks(self.path, size=self._size):
             lines = io.StringIO(text, newline="")
             while skipped and lines.readline():
                 skipped -= 1

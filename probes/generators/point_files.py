@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from probes.core.errors import InputError
 from probes.files.image_folders import OUTSIDE, ImageFile, ImageFolder
 from probes.files.images import Header
-from probes.files.number_rows import NumberRows, counts_up, is_plain_number
+from probes.files.number_rows import BLOCK, NumberRows, counts_up, is_plain_number
 
 Singles = NDArray[np.float32]
 
@@ -139,8 +139,8 @@ def _decoded(
     return values
 
 
-def read_number_rows(path: Path) -> Source:
-    """Read a CSV or TSV of numbers, a point a row, with or without a header.
+def read_number_rows(path: Path, *, size: int = BLOCK) -> Source:
+    """Read a CSV or TSV of numbers, a point a row, with or without a header, `size` characters at once.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def read_number_rows(path: Path) -> Source:
         Where it is no text, or a field is no number that float32 holds.
     """
     largest = float(np.finfo(np.float32).max)
-    file = NumberRows(path, is_header=_is_header, largest=largest, row="a point", dtype=np.float64)
+    file = NumberRows(path, is_header=_is_header, largest=largest, row="a point", dtype=np.float64, size=size)
     with np.errstate(over="ignore"):
         singles = np.concatenate([block.astype(np.float32) for block in file.blocks()])
     if not np.isfinite(singles).all():

@@ -26,7 +26,8 @@ CURVE = 20
 """Stretches of the training over which the loss is averaged for its curve."""
 DRAWS = 2
 """Sets of hidden tokens at which held-out text is scored."""
-_BATCH = 64
+BATCH = 64
+"""Windows of held-out text that are scored at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +179,15 @@ def _set_rates(optimisers: list[torch.optim.Optimizer], step: int, recipe: Recip
 
 
 def score(
-    network: nn.Module, held: Windows, *, share: float, mask: int, seed: int, code: str, device: str = "cpu"
+    network: nn.Module,
+    held: Windows,
+    *,
+    share: float,
+    mask: int,
+    seed: int,
+    code: str,
+    device: str = "cpu",
+    batch: int = BATCH,
 ) -> tuple[Floats, Floats]:
     """Score held-out text: nats over each sentence's hidden tokens, and their number; (sentences,) each.
 
@@ -190,8 +199,8 @@ def score(
     network.to(device).eval()
     with torch.inference_mode():
         for positions in drawn:
-            for start in range(0, len(held), _BATCH):
-                part = slice(start, start + _BATCH)
+            for start in range(0, len(held), batch):
+                part = slice(start, start + batch)
                 ids, answers = hide_tokens(held.ids[part], positions[part], mask)
                 found = _nats(network, ids.to(device), positions[part].to(device), answers.to(device))
                 owner = held.sentence[part].long().gather(1, positions[part]).flatten().numpy()

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from probes.language_models import masked_training as module
 from probes.language_models.masked_lm import MaskedLM
 from probes.language_models.masked_training import CURVE, Recipe, held_positions, rows_of, score, train
 from probes.language_models.token_windows import Windows, cut_windows
@@ -291,11 +290,10 @@ def test_sums_of_sentences_are_those_of_a_direct_computation() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_sums_are_the_same_however_windows_are_split(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_are_the_same_however_windows_are_split(batch: int) -> None:
     network = small()
     whole = scored(network)
-    monkeypatch.setattr(module, "_BATCH", batch)
-    nats, counts = scored(network)
+    nats, counts = scored(network, batch=batch)
     assert nats == pytest.approx(whole[0], rel=1e-5) and (counts == whole[1]).all()
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from probes.classifiers.image_arrays import read_arrays
 from probes.core.errors import InputError
-from probes.files import number_rows
 from probes.files.number_rows import NumberRows
 from probes.generators.point_files import read_number_rows
 
@@ -29,9 +28,7 @@ def table(values: np.ndarray, separator: str = ",", mark: str = ".") -> str:
 @pytest.mark.parametrize("size", [1, 40, 2**22])
 @pytest.mark.parametrize("header", ["", "\n label,a,b,c,d\n\n"])
 @pytest.mark.parametrize("kind", ["bytes", "wide", "floats", "mixed"])
-def test_pixels_are_those_of_the_whole_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, header: str, kind: str
-) -> None:
+def test_pixels_are_those_of_the_whole_file(tmp_path: Path, size: int, header: str, kind: str) -> None:
     values = np.concatenate([RNG.integers(0, 9, (60, 1)), RNG.integers(0, 256, (60, 4))], axis=1).astype(object)
     if kind == "wide":
         values[50, 2] = 70_000
@@ -41,8 +38,7 @@ def test_pixels_are_those_of_the_whole_file(
     # Read at once, as it was before it came in blocks.
     frame = pd.read_csv(io.StringIO(text), header=None, low_memory=False).to_numpy()
     whole = frame[:, 1:].astype(np.uint8) if kind == "bytes" else frame[:, 1:]
-    monkeypatch.setattr(number_rows, "_BLOCK", size)
-    found = read_arrays(write(tmp_path, header + text), layout="hwc", shape=None)
+    found = read_arrays(write(tmp_path, header + text), layout="hwc", shape=None, size=size)
     assert found.values.dtype == whole.dtype and found.labels.dtype == frame.dtype
     assert found.values.tobytes() == whole.tobytes() and found.labels.tobytes() == frame[:, 0].tobytes()
     line = header.count("\n") + 31
@@ -50,12 +46,11 @@ def test_pixels_are_those_of_the_whole_file(
 
 
 @pytest.mark.parametrize("size", [1, 40, 2**22])
-def test_decimal_commas_of_pixels_need_semicolons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(number_rows, "_BLOCK", size)
+def test_decimal_commas_of_pixels_need_semicolons(tmp_path: Path, size: int) -> None:
     values = np.concatenate([RNG.integers(0, 9, (60, 1)).astype(object), RNG.random((60, 4)).astype(object)], axis=1)
-    plain = read_arrays(write(tmp_path, table(values)), layout="hwc", shape=None)
-    commas = read_arrays(write(tmp_path, table(values, ";", ",")), layout="hwc", shape=None)
-    points = read_arrays(write(tmp_path, table(values, ";")), layout="hwc", shape=None)
+    plain = read_arrays(write(tmp_path, table(values)), layout="hwc", shape=None, size=size)
+    commas = read_arrays(write(tmp_path, table(values, ";", ",")), layout="hwc", shape=None, size=size)
+    points = read_arrays(write(tmp_path, table(values, ";")), layout="hwc", shape=None, size=size)
     for other, layout in ((commas, " between semicolons, with decimal commas"), (points, " between semicolons")):
         assert other.values.tobytes() == plain.values.tobytes() and other.layout == plain.layout + layout
 
@@ -72,19 +67,15 @@ def test_decimal_commas_of_pixels_need_semicolons(tmp_path: Path, monkeypatch: p
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("size", [1, 2**22])
-def test_a_file_has_one_decimal_mark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, said: str, where: str, size: int
-) -> None:
-    monkeypatch.setattr(number_rows, "_BLOCK", size)
+def test_a_file_has_one_decimal_mark(tmp_path: Path, content: str, said: str, where: str, size: int) -> None:
     with pytest.raises(InputError) as caught:
-        read_number_rows(write(tmp_path, content))
+        read_number_rows(write(tmp_path, content), size=size)
     assert said in caught.value.message and f"{tmp_path / 'n.csv'}{where}" in str(caught.value.where)
 
 
 @pytest.mark.parametrize("word", ["true", "True", "TRUE", "false", "False", "FALSE", '"true"'])
 @pytest.mark.parametrize("size", [1, 2**22])
-def test_words_of_truth_are_no_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, size: int) -> None:
-    monkeypatch.setattr(number_rows, "_BLOCK", size)
+def test_words_of_truth_are_no_numbers(tmp_path: Path, word: str, size: int) -> None:
     for content, place in (
         (f"1,{word}\n0,{word}\n", "1, column 2"),
         (f"x,y\n1,2\n0,{word}\n", "3, column 2"),
@@ -92,7 +83,7 @@ def test_words_of_truth_are_no_numbers(tmp_path: Path, monkeypatch: pytest.Monke
     ):
         path = write(tmp_path, content)
         with pytest.raises(InputError) as caught:
-            read_number_rows(path)
+            read_number_rows(path, size=size)
         said = f"{word.strip(chr(34))!r} is not a finite number."
         assert (caught.value.message, caught.value.where) == (said, f"{path}:{place}")
 
@@ -104,12 +95,11 @@ def test_one_comma_that_is_clear_makes_the_others_clear(tmp_path: Path, clear: s
         assert found.rows(0, 1)[0, 0] == np.float32(1.234)
 
 
-def test_what_takes_more_than_a_block_above_the_rows_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(number_rows, "_BLOCK", 1)
-    assert read_number_rows(write(tmp_path, "\n" * 20 + "a,b\n1,2\n")).rows(0, 1).tolist() == [[1, 2]]
-    file = NumberRows(write(tmp_path, "1,2\n\n3,4\n"), is_header=lambda fields, where: False, largest=9, row="a point")
+def test_what_takes_more_than_a_block_above_the_rows_is_passed_over(tmp_path: Path) -> None:
+    assert read_number_rows(write(tmp_path, "\n" * 20 + "a,b\n1,2\n"), size=1).rows(0, 1).tolist() == [[1, 2]]
+    file = NumberRows(
+        write(tmp_path, "1,2\n\n3,4\n"), is_header=lambda fields, where: False, largest=9, row="a point", size=1
+    )
     assert [*file.rows()] == [(1, ["1", "2"]), (3, ["3", "4"])]
 
 
