@@ -211,7 +211,8 @@ def _panel(message: str, where: str, hint: str) -> None:
     body = Text(printable(message))
     for label, text in (("where: ", where), ("mend:  ", hint)):
         if text:
-            body.append(f"\n{label}", style="bold").append(printable(text))
+            # On one line: names of files and columns stand in them, and could fake another part of the panel.
+            body.append(f"\n{label}", style="bold").append(printable(" ".join(text.splitlines())))
     console.print(Panel(body, title="miles cannot go on", title_align="left", border_style="red", expand=False))
 
 

@@ -75,6 +75,9 @@ def read_speech(
         ),
         *value_map_sources(options.values),
     ]
+    if not sounds:
+        _stop(bad, options)
+        raise _unusable(skipped, options)
     try:
         if options.alignments is not None:
             speech, source = _aligned(folder, sounds, skipped, options, options.alignments, bad)
@@ -86,12 +89,16 @@ def read_speech(
         raise
     _stop(bad, options)
     if not speech.recordings:
-        raise InputError(
-            "No clip can be used: " + ", ".join(sorted({reason for _, reason in skipped})) + ".",
-            where=str(options.manifest),
-            hint="Check that --manifest, the alignments and --phone-map belong together.",
-        )
+        raise _unusable(skipped, options)
     return replace(speech, left_out=bad.notes(skipped)), manifest, (*sources, source)
+
+
+def _unusable(skipped: Sequence[tuple[Clip, str]], options: Options) -> InputError:
+    return InputError(
+        "No clip can be used: " + ", ".join(sorted({reason for _, reason in skipped})) + ".",
+        where=str(options.manifest),
+        hint="Check that --manifest, the alignments and --phone-map belong together.",
+    )
 
 
 def _stop(bad: BadClips, options: Options) -> None:

@@ -23,6 +23,7 @@ PARTS = {"substitutions": "substitution", "deletions": "deletion", "insertions":
 PROFILES = "speaker profiles"
 WORDS = "words"
 _MARKS = {".": "point", ",": "comma"}
+_DELIMITED = frozenset({".csv", ".tsv", ".txt"})
 _CORRECT = (
     "Correct the counts of this clip: errors = substitutions + deletions + insertions, and no more substitutions and "
     "deletions than words."
@@ -155,24 +156,23 @@ def read_counts(
 def _count(clip: Clip, column: str, decimal: str | None) -> float:
     text = (clip.extras.get(column) or "").strip()
     where = f"{clip.where}, column {column}"
-    _check_mark(text, decimal, where)
+    # Cells of other files have their types, and --decimal is refused.
+    option = clip.source.suffix.lower() in _DELIMITED
+    _check_mark(text, decimal, where, option)
     try:
         # A data frame writes whole numbers so where the comma is the decimal mark.
         number = float(text.replace(",", ".") if decimal else text.removesuffix(",0"))
     except ValueError:
         number = math.nan
     if not (number >= 0 and number.is_integer() and number < 2**40):
-        # A decimal comma is named where nothing but zeros stands behind it.
-        zeros = text.count(",") + text.count(".") > 1 or with_point(text).rstrip("0").endswith(".")
-        raise InputError(
-            f"{text!r} is no count." if text else "The count is missing.",
-            where=where,
-            hint=(zeros and mark_hint(text, False, decimal, option=True)) or "Counts are whole numbers from 0 up.",
-        )
+        hint = "Counts are whole numbers from 0 up, without marks between thousands."
+        if with_point(text).rstrip("0").endswith("."):
+            hint = mark_hint(text, False, decimal, option=option) or hint
+        raise InputError(f"{text!r} is no count." if text else "The count is missing.", where=where, hint=hint)
     return number
 
 
-def _check_mark(text: str, decimal: str | None, where: str) -> None:
+def _check_mark(text: str, decimal: str | None, where: str, option: bool) -> None:
     """Refuse a count with a decimal or thousands mark that is ambiguous."""
     marks = {mark for mark in _MARKS if mark in text}
     if decimal is not None and marks - {decimal}:
@@ -183,7 +183,8 @@ def _check_mark(text: str, decimal: str | None, where: str) -> None:
         mark = marks.pop()
         digits, fraction = text.replace(mark, ""), f"{float(text.replace(mark, '.')):g}"
         message = f"{text!r} may be {digits} or {fraction}: three digits follow its {_MARKS[mark]}."
-        hint = f"Write counts as whole numbers, such as {digits}, or say --decimal {mark} if that is the decimal mark."
+        hint = f"Write counts as whole numbers, such as {digits}"
+        hint += f", or say --decimal {mark} if that is the decimal mark." if option else "."
         raise InputError(message, where=where, hint=hint)
 
 

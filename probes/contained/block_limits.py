@@ -104,7 +104,9 @@ def _time(seconds: float) -> Iterator[None]:
 
     def ignored(lost: Any) -> None:
         # A finalizer or a collection of garbage was interrupted, where Python goes on: the end is asked for again.
-        if not isinstance(lost.exc_value, _Expired):
+        if isinstance(lost.exc_value, _Expired):
+            signal.setitimer(signal.ITIMER_PROF, _LEAST, _AGAIN)
+        else:
             report(lost)
 
     before = signal.signal(signal.SIGPROF, expire)
@@ -114,6 +116,11 @@ def _time(seconds: float) -> Iterator[None]:
         yield
         if raised:
             raise _Expired
+    except Exception:
+        # What follows from an interruption is none of the block's own errors.
+        if raised:
+            raise _Expired from None
+        raise
     finally:
         running = False
         signal.setitimer(signal.ITIMER_PROF, 0)

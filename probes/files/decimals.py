@@ -14,6 +14,8 @@ _WITH_COMMA = re.compile(r"[+-]?(\d+,\d+|,\d+)(e[+-]?\d+)?", re.ASCII | re.IGNOR
 _IN_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
 # Marks between thousands that cannot be decimal ones: they occur twice, or a decimal mark follows.
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}((\.\d{3}){2,}(,\d+)?|\.\d{3},\d+|(,\d{3}){2,}(\.\d+)?|,\d{3}\.\d+)", re.ASCII)
+_LONGEST = 60
+"""Letters of a number that a hint repeats."""
 _WITH_UNIT = re.compile(r"[+-]?[\d.,']*\d\s*([^\W\d_]{1,12}\.?|%|\u00b0)", re.ASCII | re.IGNORECASE)
 
 
@@ -138,18 +140,25 @@ def mark_hint(text: str, decimal_comma: bool, named: str | None = None, *, optio
 
     Examples
     --------
-    >>> mark_hint("1.234.567", False), mark_hint("2,31", False), mark_hint("2,31", True)
-    ('Its points separate thousands: write 1234567.', 'Its comma may be the decimal mark: write 2.31.', '')
+    >>> mark_hint("1.234.567", False)
+    'Its points separate thousands: write all numbers of the column without such marks, this one as 1234567.'
+    >>> mark_hint("2,31", False), mark_hint("2,31", True)
+    ('Its comma may be the decimal mark: write 2.31.', '')
     >>> mark_hint("1,234", False, option=True)
     'It may be 1234 or 1.234: write the one that is meant, or say --decimal , if commas are decimal marks.'
     """
     number = text.strip()
     decimal = named or ("" if decimal_comma else ".")
+    if len(number) > _LONGEST:
+        return ""
     if _GROUPED.fullmatch(number):
         mark = next(letter for letter in number if letter in ".,")
         plain = number.replace(mark, "")
-        plain = plain.translate(str.maketrans(".,", 2 * decimal)) if decimal else plain
-        return f"Its {'points' if mark == '.' else 'commas'} separate thousands: write {plain}."
+        whole = not {*plain} & {*".,"}
+        # Where the file may have either decimal mark, which one the other numbers have is not known here.
+        example = f", this one as {plain if whole else re.sub('[.,]', decimal, plain)}" if whole or decimal else ""
+        marks = "points" if mark == "." else "commas"
+        return f"Its {marks} separate thousands: write all numbers of the column without such marks{example}."
     if decimal != "." or not _WITH_COMMA.fullmatch(number):
         return ""
     say = ", or say --decimal , if commas are decimal marks" if option and named is None else ""

@@ -131,6 +131,9 @@ def _check_header(image: "Image") -> None:
     # Of a JPEG with several pictures the others are previews. Counting all frames would read the whole file.
     if image.format in ("GIF", "PNG", "WEBP", "TIFF") and getattr(image, "is_animated", False):
         raise InputError("The file holds several frames.", hint="Save the one that is meant.")
+    # Pillow 13 turns such a TIFF itself, and mixes up the rows of one that is not compressed.
+    if image.format == "TIFF" and _is_rotated(image):
+        raise InputError("The TIFF is marked as rotated (EXIF).", hint="Save it upright, without the mark.")
 
 
 def _is_rotated(image: "Image") -> bool:

@@ -35,6 +35,6 @@ def suggest(name: str, names: Sequence[str]) -> str:
 
 
 def bar_hint(names: Sequence[str]) -> str:
-    """Return a hint on a table whose fields seem to be separated by bars, which no header tells; else nothing."""
+    """Return a hint on a table whose only name holds bars, which seem to separate the fields; else nothing."""
     bars = " Bars (|) seem to separate the fields: write sep=| above the header."
-    return bars * any("|" in name.strip("|") for name in names)
+    return bars * (len(names) == 1 and "|" in names[0].strip("|"))

@@ -38,8 +38,7 @@ def check_link(path: Path, folder: Path, *, hint: str = _NOT_FOLLOWED) -> None:
     root, target = os.path.realpath(folder), os.path.realpath(path)
     if f"{target}{os.sep}".startswith(root.rstrip(os.sep) + os.sep):
         return
-    homes = (Path(root), *Path(root).parents)
-    if any(home.name == "snapshots" and Path(target).parent == home.parent / "blobs" for home in homes):
+    if os.path.dirname(target) in _blobs(root):  # noqa: PTH120
         return
     # Name the first link on the way: it is the one to repair.
     links = [step for step in (path, *path.parents) if step.is_symlink() and folder in step.parents]
@@ -49,6 +48,12 @@ def check_link(path: Path, folder: Path, *, hint: str = _NOT_FOLLOWED) -> None:
         where=str(link),
         hint=hint,
     )
+
+
+def _blobs(root: str) -> frozenset[str]:
+    """Return the folders of blobs that a folder in the hub's cache links to; empty for any other folder."""
+    homes = (Path(root), *Path(root).parents)
+    return frozenset(str(home.parent / "blobs") for home in homes if home.name == "snapshots")
 
 
 def is_name_of_file(name: str) -> bool:
@@ -79,6 +84,7 @@ class RootedPaths:
         if not root.is_dir():
             raise InputError("There is no such folder.", where=f"--audio-root {root}", hint="Check the path.")
         self._root = os.path.realpath(root)
+        self._blobs = _blobs(self._root)
         self._folders: dict[str, str] = {}
 
     def resolve(self, name: str, where: str) -> Path:
@@ -99,6 +105,7 @@ class RootedPaths:
         if base in ("", ".", "..") or os.path.islink(target):  # noqa: PTH114
             target = os.path.realpath(target)
         inside = target.startswith(self._root.rstrip(os.sep) + os.sep)
+        inside = inside or (bool(self._blobs) and os.path.dirname(target) in self._blobs)  # noqa: PTH120
         if not inside and not os.path.isabs(name):  # noqa: PTH117
             raise OutsideError(
                 f"The path leads out of its folder, to {target}.",

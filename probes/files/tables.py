@@ -126,7 +126,7 @@ def read_table(
         check_decimal(path, decimal)
         rows = _limited(path, _json_rows(path, most_rows), most_rows, most_cells)
         if len(rows) == 1:
-            _check_wrapped(path, first=True)
+            _check_wrapped(path, rows[0].values)
         columns = tuple(dict.fromkeys(name for row in rows for name in row.values))
     else:
         table, delimited = Delimited(path), True
@@ -199,9 +199,10 @@ def _json_rows(path: Path, most_rows: int) -> Iterator[list[Row]]:
         yield [Row(number, _object(value, f"{path}, entry {number}")) for number, value in values]
         return
     lines = ((line, content) for line, content in numbered_lines(path, hint=HINT) if content.strip())
-    # No row of JSON lines breaks off so.
-    if head.lstrip().split(b"\n")[0].rstrip().endswith((b"{", b"[")):
-        _check_wrapped(path, first=False)
+    # No row of JSON lines ends so; the line is whole where another follows in what was read.
+    first, line_end, _ = head.lstrip().partition(b"\n")
+    if line_end and first.rstrip().endswith((b"{", b"[")) and (key := _WRAPPED.search(head)):
+        raise _wrapped(path, key[1].decode(errors="replace"))
     while block := list(islice(lines, _BLOCK)):
         yield [
             Row(line, _object(parse_json(content, where, once=True), where))
@@ -210,13 +211,17 @@ def _json_rows(path: Path, most_rows: int) -> Iterator[list[Row]]:
         ]
 
 
-def _check_wrapped(path: Path, *, first: bool) -> None:
-    """Refuse an object below a key of which, the `first` one or any, the rows stand as a list."""
-    head = read_head(path, wanted="text", hint=HINT).removeprefix(MARK)
-    key = _WRAPPED.match(head.lstrip(b"{ \t\r\n")) if first else _WRAPPED.search(head)
-    if key:
-        message = f"The file is one object, and the rows are a list below its key {key[1].decode(errors='replace')!r}."
-        raise InputError(message, where=str(path), hint="Save that list alone, without the object around it.")
+def _check_wrapped(path: Path, row: Mapping[str, str | None]) -> None:
+    """Refuse the only row of a file where all it holds is a list of objects: these are the rows that are meant."""
+    if len(row) == 1:
+        ((key, value),) = row.items()
+        if (value or "").startswith("[{"):
+            raise _wrapped(path, key)
+
+
+def _wrapped(path: Path, key: str) -> InputError:
+    message = f"The file is one object, and the rows are a list below its key {key!r}."
+    return InputError(message, where=str(path), hint="Save that list alone, without the object around it.")
 
 
 def _listed(path: Path, most_rows: int) -> list[object]:

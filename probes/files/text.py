@@ -146,7 +146,9 @@ def _check_head(path: Path, hint: str) -> None:
     found = binary_kind(head)
     if found:
         message = f"This is {found.what}, not text."
-        raise InputError(message, where=str(path), hint=f"{found.hint} {hint}".lstrip())
+        # Where it has the suffix that the hint names, this reader takes no such file.
+        advice = "" if path.suffix and path.suffix.lower() in found.hint else found.hint
+        raise InputError(message, where=str(path), hint=f"{advice} {hint}".strip())
     wide = wide_encoding(head)
     if wide:
         raise InputError(f"The text is in {wide}.", where=f"{path}:1", hint=f"Save it as UTF-8. {IN_EXCEL}.")

@@ -331,6 +331,12 @@ def test_a_block_whose_time_ends_where_python_loses_errors_is_refused(
     assert capfd.readouterr() == ("", "")
 
 
+def test_what_follows_from_a_lost_end_is_no_error_of_the_block() -> None:
+    with pytest.raises(LimitError, match=r"more than 0\.2 seconds"), within(Limits(memory=2**28, seconds=0.2)):
+        delete()
+        raise ValueError
+
+
 def test_other_errors_that_python_loses_in_a_block_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", told.append)

@@ -433,6 +433,15 @@ def test_a_link_that_the_user_names_and_one_into_the_cache_of_the_hub_are_follow
     assert only(read("common-voice", tmp_path / "mine.tsv")).text == "Plain."
     (tmp_path / "corpus").symlink_to(folder)
     assert only(read("common-voice", tmp_path / "corpus")).text == "Plain."
+    sound = write(tmp_path / "cache" / "blobs" / "def", "sound")
+    (folder / "clips").mkdir()
+    (folder / "clips" / "a.mp3").symlink_to(sound)
+    clip = only(read("common-voice", folder))
+    assert clip.fault is None and clip.path == sound.resolve()
+    (folder / "clips" / "a.mp3").unlink()
+    (folder / "clips" / "a.mp3").symlink_to(write(tmp_path / "cache" / "elsewhere", "sound"))
+    fault = only(read("common-voice", folder)).fault
+    assert fault is not None and "leads out" in fault.message
 
 
 def test_where_recordings_are_not_opened_their_folder_may_be_a_link(tmp_path: Path) -> None:

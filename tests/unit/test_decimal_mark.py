@@ -148,19 +148,24 @@ def test_a_file_whose_numbers_have_types_has_no_decimal_commas(tmp_path: Path) -
         read_tokens(tmp_path / "t.npz", by=(), decimal=",")
 
 
+ALONE = "separate thousands: write all numbers of the column without such marks"
+
+
 @pytest.mark.parametrize(
     ("text", "comma", "named", "said"),
     [
         ("2,31", False, None, "Its comma may be the decimal mark: write 2.31, or say --decimal , if"),
         ("1,234", False, None, "It may be 1234 or 1.234: write the one that is meant, or say --decimal , if"),
-        ("1.234.567", False, None, "Its points separate thousands: write 1234567."),
-        ("-1,234,567", False, None, "Its commas separate thousands: write -1234567."),
-        ("1.234,5", False, None, "Its points separate thousands: write 1234.5."),
-        ("1,234.5", False, None, "Its commas separate thousands: write 1234.5."),
+        ("1.234.567", False, None, f"Its points {ALONE}, this one as 1234567."),
+        ("-1,234,567", False, None, f"Its commas {ALONE}, this one as -1234567."),
+        ("1.234,5", False, None, f"Its points {ALONE}, this one as 1234.5."),
+        ("1,234.5", False, None, f"Its commas {ALONE}, this one as 1234.5."),
         # Between semicolons either mark may be the decimal one.
-        ("1.234,5", True, None, "Its points separate thousands: write 1234,5."),
-        ("1,234.5", True, None, "Its commas separate thousands: write 1234.5."),
-        ("1,234.5", True, ",", "Its commas separate thousands: write 1234,5."),
+        ("1.234,5", True, None, f"Its points {ALONE}."),
+        ("1,234.5", True, None, f"Its commas {ALONE}."),
+        ("1,234.5", True, ",", f"Its commas {ALONE}, this one as 1234,5."),
+        ("1.234.567", True, None, f"Its points {ALONE}, this one as 1234567."),
+        ("2" * 60 + ",5", False, None, ""),
         ("2,31", True, None, ""),
         ("2,31", False, ".", "Its comma may be the decimal mark: write 2.31."),
         ("1.234", False, None, ""),

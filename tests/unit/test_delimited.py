@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from probes.core.errors import InputError
 from probes.files.delimited import Delimited, find_dialect
+from probes.files.names import suggest
 from probes.files.tables import read_table
+from probes.files.text import numbered_lines
 
 
 def write(folder: Path, content: str | bytes, name: str = "t.csv") -> Path:
@@ -226,12 +228,19 @@ def test_bars_between_fields_are_named_with_the_mend(tmp_path: Path) -> None:
     bars = "Bars (|) seem to separate the fields: write sep=| above the header."
     assert bars in refuse(write(tmp_path, "path|text\na.wav|so, then\n")).hint
     assert bars not in refuse(write(tmp_path, "path,text|\na.wav|so, then, on\n")).hint
+    assert bars not in refuse(write(tmp_path, "path,a|b\na.wav,so, then\n")).hint
+    assert suggest("gendre", ["gender", "age|group"]).startswith("Did you mean 'gender'?")
     assert rows(write(tmp_path, "sep=|\npath|text\na.wav|so, then\n"))[1] == (3, ["a.wav", "so, then"])
 
 
 @pytest.mark.parametrize(("head", "suffix"), [(b"PAR1\x15\x04", ".parquet"), (b"ARROW1\0\0", ".arrow")])
 def test_a_table_of_another_kind_is_told_its_suffix(tmp_path: Path, head: bytes, suffix: str) -> None:
-    assert f"Where it is a table, name it {suffix}." in refuse(write(tmp_path, head)).hint
+    advice = f"Where it is a table, name it {suffix}."
+    assert advice in refuse(write(tmp_path, head)).hint
+    # A reader of text alone takes it under no name.
+    with pytest.raises(InputError, match="not text") as caught:
+        list(numbered_lines(write(tmp_path, head, f"t{suffix}"), hint="Give text."))
+    assert caught.value.hint == "Give text."
 
 
 @pytest.mark.parametrize("indent", [None, 1, 4])
@@ -255,6 +264,12 @@ def test_a_row_may_hold_a_list_of_objects(tmp_path: Path) -> None:
     assert len(read_table(write(tmp_path, json.dumps(words), "t.json")).rows) == 1
     both = json.dumps({"words": [{"word": "so"}], "path": "a.wav"}) + "\n"
     assert len(read_table(write(tmp_path, both + both.replace("a.wav", "b.wav"), "t.jsonl")).rows) == 2
+    assert len(read_table(write(tmp_path, both, "t.jsonl")).rows) == 1
+    for sign in "{[":
+        # Of a long first row no more than its beginning is looked at, and it may end with such a sign.
+        start = '{"words": [{"word": "so"}], "text": "'
+        long = start + "x" * (511 - len(start)) + sign + '"}\n'
+        assert long[511] == sign and len(read_table(write(tmp_path, 2 * long, "t.jsonl")).rows) == 2
 
 
 @pytest.mark.parametrize(("width", "sizes"), [(1024, [16, 32, 49, 49]), (100_000, [16, 2, 2, 2])])

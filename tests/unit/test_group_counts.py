@@ -1,5 +1,6 @@
 """Counts of errors and words in a manifest: which cells are taken, and which are refused."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,22 @@ def test_what_is_no_count_is_named_with_its_column(column: str, cell: str) -> No
         read_counts(clips(good, {**good, column: cell}), COLUMNS, None)
     assert refused.value.message == (f"{cell!r} is no count." if cell else "The count is missing.")
     assert refused.value.where == f"m.csv:3 (1.wav), column {column}" and "whole numbers" in refused.value.hint
+
+
+@pytest.mark.parametrize("cell", ["3,00", "1,234"])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_the_option_of_the_decimal_mark_is_named_for_tables_of_text_only(suffix: str, cell: str) -> None:
+    (clip,) = clips({"errors": "0", "words": cell})
+    with pytest.raises(InputError) as refused:
+        read_counts([replace(clip, source=Path(f"m.{suffix}"))], COLUMNS, None)
+    assert ("--decimal ," in refused.value.hint) == (suffix == "csv")
+
+
+@pytest.mark.parametrize("cell", ["1.234,56", "-1,234,567"])
+def test_no_hint_gives_another_number_that_is_no_count(cell: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_counts(clips({"errors": "0", "words": cell}), COLUMNS, None)
+    assert refused.value.hint == "Counts are whole numbers from 0 up, without marks between thousands."
 
 
 @pytest.mark.parametrize("cell", ["5", "5.0", " 5 ", "5,0"])

@@ -698,6 +698,17 @@ def test_a_marked_rotation_is_ignored_and_told(tmp_path: Path) -> None:
     assert said(images, "2 images were marked as rotated")
 
 
+def test_a_tiff_that_is_marked_as_rotated_is_refused(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    for orientation in (1, 6):
+        exif[0x0112] = orientation
+        picture(tmp_path / "cat" / f"{orientation}.tiff", exif=exif)
+    error = refuse(tmp_path)
+    assert "marked as rotated" in error.message and error.where.endswith("6.tiff") and "upright" in error.hint
+    (tmp_path / "cat" / "6.tiff").unlink()
+    assert load_images(tmp_path).shape == (3, 4, 5)
+
+
 @pytest.mark.parametrize(("suffix", "kind"), [("gif", "GIF"), ("png", "PNG"), ("webp", "WEBP"), ("tiff", "TIFF")])
 def test_several_frames_are_refused(tmp_path: Path, suffix: str, kind: str) -> None:
     (tmp_path / "cat").mkdir()
