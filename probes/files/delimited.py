@@ -122,7 +122,7 @@ class Delimited:
         most: int = MOST_AT_ONCE,
     ) -> None:
         self.path, self._keep_empty, self._longest, self._most = path, keep_empty, longest, most
-        self._taken = self._line = self._pieces = 0
+        self._taken = self._line = self._pieces = self._count = 0
         lines = chain.from_iterable(map(self._piece, text_blocks(path, hint=HINT)))
         above = self._above(lines)
         if named := _NAMED.fullmatch(above[-1]):
@@ -167,20 +167,19 @@ class Delimited:
             Where a row cannot be read or has not as many fields as the first one.
         """
         # Few rows at first, as they may be very long; then as many as have `_BYTES` by the mean so far.
-        size, count = min(16, self._most), 1
+        size = min(16, self._most)
         while True:
             block, error = self._read(size)
             if block is None:
                 return
             self._check_widths(block)
-            count += len(block.rows)
             if block.rows:
                 yield block
             # Two blocks at once would take twice the memory.
             del block
             if error is not None:
                 raise error
-            size = max(1, min(2 * size, self._most, _BYTES * count // (self._pieces * _PIECE)))
+            size = max(1, min(2 * size, self._most, _BYTES * self._count // (self._pieces * _PIECE)))
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the fields of each row below the first one."""
@@ -224,6 +223,8 @@ class Delimited:
                 wrong = error
         if not rows and wrong is None:
             return None, None
+        # Blank lines count: a block of them alone would else be followed by ever smaller ones.
+        self._count += len(rows)
         first, taken = self._line + 1, self._reader.line_num - self._taken
         self._taken = self._reader.line_num
         lines: range | list[int] = range(first, first + len(rows))

@@ -141,8 +141,8 @@ def audited(case: Case, drawn: Drawn, given: Sequence[Any], seed: int) -> Draft:
     estimates(draft, counts[0])
     findings(draft, counts[0])
     for other in counts[1:]:
-        add_relations(draft, other.downstream)
-        for relation in other.downstream.columns:
+        add_relations(draft, other.downstream_outcomes)
+        for relation in other.downstream:
             find_relation(draft, relation)
     return draft
 

@@ -7,6 +7,7 @@ own, the least of several goes; what readers give to contained children is done 
 import gc
 import io
 import json
+import math
 import os
 import resource
 import struct
@@ -15,6 +16,7 @@ import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -362,6 +364,10 @@ def _round(case: Case, path: Path) -> list[dict[str, Any]]:
     return found
 
 
+def _seconds(measured: dict[str, Any]) -> float:
+    return math.inf if measured["seconds"] is None else float(measured["seconds"])
+
+
 def too_much(found: list[dict[str, Any]]) -> str:
     """Return what grows faster than the file, or nothing."""
     first, last = found[0], found[-1]
@@ -389,8 +395,8 @@ def main(names: list[str]) -> None:
             for _ in range(ROUNDS - 1):
                 if not too_much(found):
                     break
-                pairs = zip(found, _round(case, path), strict=False)
-                found = [a if b["seconds"] is None or a["seconds"] < b["seconds"] else b for a, b in pairs]
+                # A round without an end is shorter: what the other has beyond it stays.
+                found = [min(filter(None, pair), key=_seconds) for pair in zip_longest(found, _round(case, path))]
             print(json.dumps({"case": case.name, "mends": case.mends, "found": found}), flush=True)
 
 
