@@ -176,7 +176,9 @@ def _table(path: Path) -> Table:
     if size > MOST_BYTES:
         message = f"The table has {size} bytes; {MOST_BYTES} can be read."
         raise InputError(message, where=str(path), hint="Keep the rows of the languages that are audited.")
-    return read_table(path)
+    table = read_table(path)
+    table.check_flat()
+    return table
 
 
 def _cell(row: Row, column: str) -> str:

@@ -296,15 +296,19 @@ def _phones_column(options: Options, manifest: Manifest) -> str | None:
             where=f"{manifest.path}, --phones-col",
             hint=suggest(options.phones_col, manifest.columns),
         )
-    if options.phones_col is None and options.text_col is None and PHONES_COLUMN in manifest.columns:
-        return PHONES_COLUMN
-    if options.phones_col is None and all(clip.text is None for clip in manifest.clips):
+    column = options.phones_col
+    if column is None and options.text_col is None and PHONES_COLUMN in manifest.columns:
+        column = PHONES_COLUMN
+    if column is not None:
+        manifest.check_flat(column)
+        return column
+    if all(clip.text is None for clip in manifest.clips):
         raise InputError(
             "The manifest has neither phones nor text to be placed.",
             where=str(manifest.path),
             hint=f"Name a column with --phones-col or --text-col. {suggest(PHONES_COLUMN, manifest.columns)}",
         )
-    return options.phones_col
+    return None
 
 
 def _targets(clip: Clip, transcript: str, vocabulary: Vocabulary, column: str | None) -> Targets:

@@ -1,8 +1,8 @@
 """Phone tokens from a table, which is held as text and whose features become one array."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from probes.files.arrow import is_arrow
 from probes.files.decimals import mark_hint, with_point
 from probes.files.levels import is_unknown
 from probes.files.opening import reading
-from probes.files.tables import Row, read_table, with_points
+from probes.files.tables import Row, check_flat, read_table, with_points
 from probes.vectors.token_vectors import as_float32, chosen_layers
 
 MAX_CELLS = 30_000_000
@@ -37,7 +37,17 @@ def read_token_table(path: Path, decimal: str | None = None) -> "TokenTable":
         hint = "Save an NPZ: numpy.savez(file, phone=phones, speaker=speakers, features=vectors)."
         raise InputError(message, where=str(path), hint=hint)
     table = read_table(path, decimal)
-    return TokenTable(path, table.columns, table.rows, (), table.notes, table.decimal_comma, decimal, table.delimited)
+    return TokenTable(
+        path,
+        table.columns,
+        table.rows,
+        (),
+        table.notes,
+        table.decimal_comma,
+        decimal,
+        table.delimited,
+        nested=table.nested,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,7 @@ class TokenTable:
     decimal_comma: bool = False
     decimal: str | None = None
     delimited: bool = False
+    nested: Mapping[str, str] = field(default_factory=dict)
 
     def numeric(self, labels: Sequence[str]) -> list[str]:
         """Return the names of columns, without the labels, that hold numbers in the first rows."""
@@ -101,6 +112,7 @@ class TokenTable:
 
     def labels(self, names: Sequence[str]) -> dict[str, list[str | None]]:
         """Return columns as texts, one entry a token."""
+        check_flat(names, self.nested)
         return {name: [row.values.get(name) for row in self.rows] for name in names}
 
     def vectors(

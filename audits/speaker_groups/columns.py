@@ -207,6 +207,7 @@ def speakers_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> 
         for name in chosen:
             if name not in options.by:
                 require_free(clips, name, "part of a profile", option="--cluster-by")
+                manifest.check_flat(name)
         names = [tuple(_written(clip, name) for name in chosen) for clip in clips]
         unit = PROFILES
     number = {name: at for at, name in enumerate(sorted(set(names), key=str))}

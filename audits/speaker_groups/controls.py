@@ -81,6 +81,7 @@ def controls_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> 
                 hint=suggest(name, manifest.columns),
             )
         require_free(clips, name, "a control", option="--control")
+        manifest.check_flat(name)
         found[name], more = _read(name, clips, manifest, options)
         notes += more
     return found, notes

@@ -44,7 +44,7 @@ def warn_about_data(draft: Draft, inputs: Inputs, data: Utterances, options: Opt
             f"{data.systems[system]} has no error in {len(data.speakers):,} clips: are its transcripts the references?",
         )
     _warn_about_references(draft, inputs, options)
-    _warn_about_empty_transcripts(draft, inputs)
+    _warn_about_empty_transcripts(draft, inputs, data, options)
     _warn_about_levels(draft, data, options)
     for name, values in data.controls.items():
         missing = sum(value is None for value in values)
@@ -69,8 +69,17 @@ def _warn_about_references(draft: Draft, inputs: Inputs, options: Options) -> No
         )
 
 
-def _warn_about_empty_transcripts(draft: Draft, inputs: Inputs) -> None:
+def _warn_about_empty_transcripts(draft: Draft, inputs: Inputs, data: Utterances, options: Options) -> None:
     for system, texts in inputs.texts.items():
+        counts, column = data.counts[0], data.systems.index(system)
+        words = counts.hits + counts.parts["substitution"] + counts.parts["insertion"]
+        lost = [text for text, left in zip(texts, words[:, column], strict=True) if text.strip() and not left]
+        if lost:
+            draft.warn(
+                "wordless-transcript",
+                f"--normalise {options.normalise} leaves no word of {len(lost)} of {len(texts)} transcripts of "
+                f"{system}, such as {lost[0][:40]!r}: all their words count as deleted.",
+            )
         empty = sum(not text.strip() for text in texts) - inputs.empty.get(system, 0)
         if empty:
             draft.warn(

@@ -219,6 +219,7 @@ def _texts(
     if not files:
         column = prediction_column(manifest, options)
         require_free(clips, column, "the transcript", option="--prediction-col")
+        manifest.check_flat(column)
         return {ONE_SYSTEM: tuple(clip.extras.get(column) for clip in clips)}, []
     # All clips, used or not: a transcript of an unused clip is not an unused transcript.
     names = [clip.extras.get("utterance") or clip.name for clip in manifest.clips]

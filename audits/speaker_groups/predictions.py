@@ -16,7 +16,7 @@ from probes.files.arrow import is_arrow
 from probes.files.delimited import Delimited
 from probes.files.json_values import parse_json
 from probes.files.names import suggest
-from probes.files.tables import is_json, read_table
+from probes.files.tables import is_json, read_table, wrapped
 from probes.files.text import numbered_lines, read_text
 
 NAME_COLUMNS = (
@@ -184,9 +184,15 @@ def _json(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
         records = [_record(number, f"{path}, entry {number}", item) for number, item in items]
         return "json list", *_selected(path, records)
     record = _record(lines[0][0], f"{path}:{lines[0][0]}", value)
+    if key := next((key for key, item in record.values.items() if _is_rows(item)), None):
+        raise wrapped(path, key)
     if _names_columns(record.values):
         return "jsonl", *_selected(path, [record])
     return "json map", _map(path, text), (f"{path.name} is read as a JSON map: names and predictions.",)
+
+
+def _is_rows(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
 def _is_json(line: str) -> bool:

@@ -194,7 +194,13 @@ def _by_table(folder: ImageFolder, base: Path, path: Path) -> _Listing:
                 where=str(path),
                 hint=f"It needs file_name and label. {suggest(column, table.columns)}",
             )
-    listing = _Listing(f"files of {path.name}", columns={name: [] for name in table.columns if name != "file_name"})
+    table.check_flat(["file_name", "label"])
+    listing = _Listing(
+        f"files of {path.name}",
+        columns={name: [] for name in table.columns if name not in ("file_name", *table.nested)},
+    )
+    if table.nested:
+        listing.notes.append(f"Columns of lists or objects cannot be asked for: {_shorten(list(table.nested))}.")
     names = [posixpath.normpath((row.values.get("file_name") or "").strip()) for row in table.rows]
     splits = {name.partition("/")[0] for name in names}
     chosen = [split for split in _SPLITS if split in splits] if splits <= set(_SPLITS) else []

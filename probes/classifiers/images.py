@@ -296,6 +296,7 @@ def _attributes(
     if file is not None:
         table = read_table(file)
         key = next((name for name in (("file_name",) if files else ()) + ("idx",) if name in table.columns), None)
+        table.check_flat([*filter(None, [key]), *(name for name in by if name in table.columns)])
         rows = _align(table, names, key)
         for name in table.columns:
             columns[name] = [None if row is None else table.rows[row].values.get(name) for row in rows], str(file)

@@ -163,7 +163,8 @@ def _maker(field: Any, labels: list[str] | tuple[()], path: str) -> Callable[[An
         raise InputError(
             f"The column {field.name[:60]!r} holds {held}, not one text or number a row.",
             where=where,
-            hint=f"Leave the column out, such as with table.drop_columns([{field.name[:60]!r}]) of pyarrow.",
+            hint=f"Leave the column out, such as with table.drop_columns([{field.name[:60]!r}]) of pyarrow, or write "
+            "one text or number a row, such as the words of a list joined by spaces.",
         )
     if types.is_string(inner) or types.is_large_string(inner) or str(inner) == "string_view":
         return lambda column, rows: _texts(column.to_pylist(), rows, where)

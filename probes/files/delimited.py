@@ -15,7 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from probes.core.errors import InputError
-from probes.files.names import bar_hint
+from probes.files.names import separator_hint
 from probes.files.text import text_blocks
 
 MOST_COLUMNS = 2**20
@@ -257,7 +257,7 @@ class Delimited:
             where=f"{self.path}:{line}",
             hint="Every row needs as many fields as the header. "
             + hint.get(separator, f"{'Semicolons' if separator == ';' else 'Bars'} separate fields, as in the header.")
-            + bar_hint(self.header),
+            + separator_hint(self.header),
         )
 
     def _refusal(self, error: csv.Error) -> InputError:

@@ -100,6 +100,7 @@ def read_value_map(path: Path) -> dict[str, dict[str, str]]:
     if path.suffix.lower() == ".toml":
         return _toml_map(path)
     table = read_table(path)
+    table.check_flat()
     missing = {"column", "from", "to"} - set(table.columns)
     if missing:
         raise InputError(

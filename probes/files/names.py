@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
+_SEPARATORS = {"|": "Bars", ";": "Semicolons", ",": "Commas"}
+
 
 def nearest_name(path: Path) -> str | None:
     """Return the name beside a missing path that is most similar: the same stem first, then by spelling."""
@@ -25,16 +27,19 @@ def suggest(name: str, names: Sequence[str]) -> str:
     >>> suggest("gendre", ["path", "gender"])
     "Did you mean 'gender'? There are: path, gender."
     >>> suggest("path", ["path|text"])
-    'There are: path|text. Bars (|) seem to separate the fields: write sep=| above the header.'
+    'There are: path|text. Bars (|) seem to separate the fields: write sep=| as the first line.'
     """
     lower = {item.casefold(): item for item in names}
-    bars = bar_hint(names)
-    close = [] if bars else get_close_matches(name.casefold(), list(lower), n=1)
+    marks = separator_hint(names)
+    close = [] if marks else get_close_matches(name.casefold(), list(lower), n=1)
     shown = ", ".join(names[:40]) + (", ..." if len(names) > 40 else "")
-    return (f"Did you mean {lower[close[0]]!r}? " if close else "") + f"There are: {shown or 'none'}." + bars
+    return (f"Did you mean {lower[close[0]]!r}? " if close else "") + f"There are: {shown or 'none'}." + marks
 
 
-def bar_hint(names: Sequence[str]) -> str:
-    """Return a hint on a table whose only name holds bars, which seem to separate the fields; else nothing."""
-    bars = " Bars (|) seem to separate the fields: write sep=| above the header."
-    return bars * (len(names) == 1 and "|" in names[0].strip("|"))
+def separator_hint(names: Sequence[str]) -> str:
+    """Return a hint on a table whose only name holds another separator than the one it was read with, else nothing."""
+    name = names[0].strip("".join(_SEPARATORS)) if len(names) == 1 else ""
+    mark = next((mark for mark in _SEPARATORS if mark in name), None)
+    if mark is None:
+        return ""
+    return f" {_SEPARATORS[mark]} ({mark}) seem to separate the fields: write sep={mark} as the first line."

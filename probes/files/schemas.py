@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -15,7 +15,7 @@ from probes.files.arrow import is_arrow
 from probes.files.decimals import NumberColumn, mark_hint
 from probes.files.delimited import Delimited
 from probes.files.names import suggest
-from probes.files.tables import check_decimal, decimal_notes, is_json, read_table
+from probes.files.tables import check_decimal, check_flat, decimal_notes, is_json, read_table
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -125,12 +125,14 @@ class SchemaReader:
     def __init__(self, path: Path, schema: Schema, decimal: str | None = None) -> None:
         self.path, self._schema, self._decimal = path, schema, decimal
         semicolons = delimited = False
+        nested: Mapping[str, str] = {}
         self._blocks: Iterator[tuple[Sequence[int], list[Cells]]]
         arrow = is_arrow(path)
         if arrow or is_json(path):
             check_decimal(path, decimal)
             table = read_table(path)
             self.form, header, line = "Parquet or Arrow" if arrow else "JSON", table.columns, ""
+            nested = table.nested
             self._blocks = (
                 (
                     [row.line for row in rows],
@@ -150,6 +152,9 @@ class SchemaReader:
         self._where = f"{path}{line}"
         self.names = tuple(name.strip().casefold() for name in header)
         self.columns = self._resolved()
+        # A list is no number and no flag either, as its block says with the column's own words.
+        texts = {name for name, column in self.columns.items() if column.kind == "text"}
+        check_flat([name for name in header if name.strip().casefold() in texts], nested)
 
     def blocks(self) -> Iterator["CellBlock"]:
         """Yield blocks of rows; there is one row at least.

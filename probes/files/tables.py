@@ -7,7 +7,7 @@ that is not what its name says, or whose rows do not fit its header, is refused 
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -53,6 +53,7 @@ class Table:
 
     Cells are as in the file; numbers `with_points` may have decimal commas where `decimal_comma` is true, and have them
     or points where the user names the mark, `decimal`; such a mark may be named where the file is `delimited`.
+    `nested` says where a column of JSON first holds a list or an object, whose cell is the text of that as JSON.
     """
 
     path: Path
@@ -63,6 +64,11 @@ class Table:
     decimal_comma: bool = False
     decimal: str | None = None
     delimited: bool = False
+    nested: Mapping[str, str] = field(default_factory=dict)
+
+    def check_flat(self, names: Iterable[str] | None = None) -> None:
+        """Refuse lists and objects in columns, default all; see `check_flat`."""
+        check_flat(self.columns if names is None else names, self.nested)
 
     def mark_hint(self, texts: Iterable[str], usual: str, *, option: bool) -> str:
         """Return the hint on the marks of cells that should be numbers, the `usual` one where marks are not the matter.
@@ -84,6 +90,21 @@ class Table:
         if not self.decimal_comma and self.decimal is None:
             return self
         return replace(self, rows=with_points(self.rows, names, self.path, self.decimal))
+
+
+def check_flat(names: Iterable[str], nested: Mapping[str, str]) -> None:
+    """Refuse columns that hold a list or an object: its JSON would pass for a text or for the name of a group.
+
+    Raises
+    ------
+    InputError
+        Where one of the names is `nested`.
+    """
+    name = next((name for name in names if name in nested), None)
+    if name is not None:
+        message = f"The column {name!r} holds a list or an object here, not one text or number."
+        hint = "Write one text or number a cell, such as the words of a list joined by spaces."
+        raise InputError(message, where=nested[name], hint=hint)
 
 
 def with_points(rows: tuple[Row, ...], names: Collection[str], path: Path, decimal: str | None) -> tuple[Row, ...]:
@@ -118,13 +139,14 @@ def read_table(
         Where the file cannot be read, is not UTF-8 text, is empty or too large, or a row does not fit.
     """
     semicolons = delimited = False
+    nested: dict[str, str] = {}
     if is_arrow(path):
         check_decimal(path, decimal)
         columns, values = read_arrow(path, most_rows=most_rows, most_cells=most_cells)
         rows = [Row(line, dict(zip(columns, row, strict=True))) for line, row in enumerate(values, start=1)]
     elif is_json(path):
         check_decimal(path, decimal)
-        rows = _limited(path, _json_rows(path, most_rows), most_rows, most_cells)
+        rows = _limited(path, _json_rows(path, most_rows, nested), most_rows, most_cells)
         if len(rows) == 1:
             _check_wrapped(path, rows[0].values)
         columns = tuple(dict.fromkeys(name for row in rows for name in row.values))
@@ -145,6 +167,7 @@ def read_table(
         decimal_comma=semicolons if decimal is None else decimal == ",",
         decimal=decimal,
         delimited=delimited,
+        nested=nested,
     )
 
 
@@ -192,20 +215,20 @@ def _delimited_rows(table: Delimited) -> Iterator[list[Row]]:
         yield [Row(line, dict(zip(table.names, row, strict=True))) for line, row in pairs]
 
 
-def _json_rows(path: Path, most_rows: int) -> Iterator[list[Row]]:
+def _json_rows(path: Path, most_rows: int, nested: dict[str, str]) -> Iterator[list[Row]]:
     head = read_head(path, wanted="text", hint=HINT).removeprefix(MARK)
     if head.lstrip()[:1] == b"[":
         values = enumerate(_listed(path, most_rows), start=1)
-        yield [Row(number, _object(value, f"{path}, entry {number}")) for number, value in values]
+        yield [Row(number, _object(value, f"{path}, entry {number}", nested)) for number, value in values]
         return
     lines = ((line, content) for line, content in numbered_lines(path, hint=HINT) if content.strip())
     # No row of JSON lines ends so; the line is whole where another follows in what was read.
     first, line_end, _ = head.lstrip().partition(b"\n")
     if line_end and first.rstrip().endswith((b"{", b"[")) and (key := _WRAPPED.search(head)):
-        raise _wrapped(path, key[1].decode(errors="replace"))
+        raise wrapped(path, key[1].decode(errors="replace"))
     while block := list(islice(lines, _BLOCK)):
         yield [
-            Row(line, _object(parse_json(content, where, once=True), where))
+            Row(line, _object(parse_json(content, where, once=True), where, nested))
             for line, content in block
             for where in (f"{path}:{line}",)
         ]
@@ -216,10 +239,11 @@ def _check_wrapped(path: Path, row: Mapping[str, str | None]) -> None:
     if len(row) == 1:
         ((key, value),) = row.items()
         if (value or "").startswith("[{"):
-            raise _wrapped(path, key)
+            raise wrapped(path, key)
 
 
-def _wrapped(path: Path, key: str) -> InputError:
+def wrapped(path: Path, key: str) -> InputError:
+    """Return the refusal of an object around the list of rows."""
     message = f"The file is one object, and the rows are a list below its key {key!r}."
     return InputError(message, where=str(path), hint="Save that list alone, without the object around it.")
 
@@ -236,12 +260,15 @@ def _listed(path: Path, most_rows: int) -> list[object]:
     return values
 
 
-def _object(value: object, where: str) -> dict[str, str | None]:
+def _object(value: object, where: str, nested: dict[str, str]) -> dict[str, str | None]:
     if not isinstance(value, dict):
         raise InputError(
             f"The entry is a {type(value).__name__}, not an object.",
             where=where,
             hint='Write {"path": ..., ...}.',
         )
+    for name, item in value.items():
+        if isinstance(item, list | dict):
+            nested.setdefault(name.strip(), where)
     # Names of columns are the same in all rows: each is held once.
     return {sys.intern(name.strip()): json_text(item) for name, item in value.items()}

@@ -248,6 +248,7 @@ def read_attributes(folder: Path, codes: Sequence[str]) -> Attributes:
     table = read_table(path)
     if "code" not in table.columns:
         raise InputError("There is no column 'code'.", where=str(path), hint=suggest("code", table.columns))
+    table.check_flat()
     cells = {name: [(row.values.get(name) or "").strip() for row in table.rows] for name in table.columns}
     table = table.with_points([name for name, texts in cells.items() if all(is_number(text or "0") for text in texts)])
     rows: dict[str, Mapping[str, str | None]] = {}

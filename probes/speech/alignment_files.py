@@ -129,6 +129,7 @@ def read_tables(path: Path, tier: str | None) -> dict[str, list[Tier]]:
         message = f"Several columns may name the clip: {', '.join(named)}."
         raise InputError(message, where=str(path), hint="Keep one of them.")
     tiers = _tier_column(table, lower, tier)
+    table.check_flat([start, end, phone, *named, *filter(None, [tiers])])
     marks: defaultdict[str, defaultdict[str, list[Mark]]] = defaultdict(lambda: defaultdict(list))
     for row in table.rows:
         get = {name: value or "" for name, value in row.values.items()}

@@ -15,7 +15,7 @@ from probes.files.levels import Levels, clean, is_unknown, level_words, read_val
 from probes.files.levels import Note as Note
 from probes.files.names import suggest
 from probes.files.safe_paths import RootedPaths
-from probes.files.tables import Row, Table
+from probes.files.tables import Row, Table, check_flat
 from probes.speech.clip_paths import locate
 from probes.speech.known_layouts import advice_on_table, with_advice
 from probes.speech.manifest_folders import open_manifest
@@ -96,6 +96,8 @@ class Manifest:
         Which preset knows the layout, where one was recognised and not asked for.
     form
         How the table was read where that is unusual, in sentences.
+    nested
+        Where a column first holds a list or an object; see `probes.files.tables.check_flat`.
     """
 
     path: Path
@@ -107,6 +109,11 @@ class Manifest:
     read_as: Mapping[str, str] = field(default_factory=dict)
     advice: str = ""
     form: tuple[str, ...] = ()
+    nested: Mapping[str, str] = field(default_factory=dict)
+
+    def check_flat(self, name: str) -> None:
+        """Refuse a column that holds a list or an object."""
+        check_flat([name], self.nested)
 
     def preview(self, without: Iterable[str] = ()) -> tuple[str, ...]:
         """Return the lines of `--dry-run` on the columns, except those of `without`."""
@@ -202,6 +209,7 @@ def _assemble(
         role: find_column(table, role, getattr(columns, role), usual=usual, needed=role in needs)
         for role, usual in ROLES.items()
     }
+    table.check_flat([*filter(None, chosen.values()), *by])
     segment = _segment_columns(table, columns, chosen["path"])
     if segment:
         table = table.with_points(segment[:2])
@@ -234,6 +242,7 @@ def _assemble(
         notes=tuple(found),
         read_as=_read_as(clips, chosen, segment, levels),
         form=table.notes,
+        nested=table.nested,
     )
 
 

@@ -76,6 +76,7 @@ def phone_names(phone_map: Path | None, *, keep_stress: bool = False) -> PhoneNa
 
 def _read_map(path: Path) -> dict[str, str]:
     table = read_table(path)
+    table.check_flat()
     missing = next((name for name in ("from", "to") if name not in table.columns), None)
     if missing:
         hint = f"Its columns are from and to. {suggest(missing, table.columns)}"

@@ -224,8 +224,17 @@ def test_a_table_that_takes_too_much_memory_is_refused_while_it_is_read(
     assert refused.value.hint and peak < 12e6
 
 
+@pytest.mark.parametrize(("mark", "name"), [("|", "Bars"), (";", "Semicolons"), (",", "Commas")])
+def test_another_separator_than_that_of_tsv_is_named_with_the_mend(tmp_path: Path, mark: str, name: str) -> None:
+    content = mark.join(["path", "text"]) + "\n" + mark.join(["a.wav", "so\tthen"]) + "\n"
+    advice = f"{name} ({mark}) seem to separate the fields: write sep={mark} as the first line."
+    assert advice in refuse(write(tmp_path, content, "t.tsv")).hint
+    assert advice in suggest("gender", [f"path{mark}text"])
+    assert rows(write(tmp_path, f"sep={mark}\n{content}", "t.tsv"))[1] == (3, ["a.wav", "so\tthen"])
+
+
 def test_bars_between_fields_are_named_with_the_mend(tmp_path: Path) -> None:
-    bars = "Bars (|) seem to separate the fields: write sep=| above the header."
+    bars = "Bars (|) seem to separate the fields: write sep=| as the first line."
     assert bars in refuse(write(tmp_path, "path|text\na.wav|so, then\n")).hint
     assert bars not in refuse(write(tmp_path, "path,text|\na.wav|so, then, on\n")).hint
     assert bars not in refuse(write(tmp_path, "path,a|b\na.wav,so, then\n")).hint

@@ -378,6 +378,25 @@ def test_other_columns_are_kept_as_written(tmp_path: Path) -> None:
     assert read(path, needs=frozenset({"path"})).clips[0].extras == {"n": "2", "b": "true", "d": '{"k": [1]}'}
 
 
+@pytest.mark.parametrize("cell", [["so", "then"], {"word": "so"}])
+@pytest.mark.parametrize("column", ["path", "text", "speaker", "gender"])
+def test_a_list_is_no_text_and_no_group(tmp_path: Path, column: str, cell: object) -> None:
+    lines = [json.dumps(row) for row in (ROWS[0], {**ROWS[1], column: cell})]
+    error = refuse(write(tmp_path, "\n".join(lines), "m.jsonl"), by=("gender",))
+    assert f"The column {column!r} holds a list or an object" in error.message
+    assert error.where.endswith("m.jsonl:2") and "joined by spaces" in error.hint
+    listed = refuse(write(tmp_path, f"[{','.join(lines)}]", "m.json"), by=("gender",))
+    assert listed.message == error.message and listed.where.endswith("m.json, entry 2")
+
+
+def test_lists_may_stand_in_columns_that_are_not_used(tmp_path: Path) -> None:
+    lines = [json.dumps({**row, "words": ["so"]}) for row in ROWS]
+    manifest = read(write(tmp_path, "\n".join(lines), "m.jsonl"), by=("gender",))
+    assert len(manifest.clips) == 2
+    with pytest.raises(InputError, match="The column 'words' holds a list"):
+        manifest.check_flat("words")
+
+
 def test_hash_is_that_of_the_file(tmp_path: Path) -> None:
     import hashlib
 
@@ -458,5 +477,5 @@ def test_a_binned_column_between_semicolons_has_points_or_commas(tmp_path: Path)
 
 def test_a_manifest_with_bars_between_its_fields_is_named_as_such(tmp_path: Path) -> None:
     error = refuse(write(tmp_path, "path|text|speaker\na.wav|so|1\n"))
-    assert "no column for the path" in error.message and "write sep=| above the header" in error.hint
+    assert "no column for the path" in error.message and "write sep=| as the first line" in error.hint
     read(write(tmp_path, "sep=|\npath|text|speaker\na.wav|so|1\n"))

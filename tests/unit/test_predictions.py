@@ -418,3 +418,9 @@ def test_moving_all_files_or_changing_the_order_changes_no_text(names: list[str]
     else:
         with pytest.raises(InputError):
             match(names, moved)
+
+
+@pytest.mark.parametrize("beside", ["", '"version": 1, '])
+def test_predictions_below_a_key_are_named_with_it(tmp_path: Path, beside: str) -> None:
+    error = refuse(tmp_path, f'{{{beside}"data": [{{"path": "a.wav", "prediction": "so"}}]}}', "p.json")
+    assert "the rows are a list below its key 'data'" in error.message and "Save that list alone" in error.hint

@@ -36,6 +36,7 @@ FINDINGS = {
 }
 WARNINGS = {
     *("no-speakers", "missing-as-empty", "empty-reference", "joined-words", "empty-transcript", "unused-transcripts"),
+    "wordless-transcript",
     *("varies-within-speaker", "many-levels", "control-missing", "small-group", "no-words", "kinds-unknown"),
     *("no-errors", "no-interval", "too-many-groups", "small-crossings"),
     *("level-out-of-reach", "few-resamples"),
@@ -372,6 +373,31 @@ def test_quotation_marks_of_one_group_are_no_errors(hear: Hear) -> None:
         )
     heard = hear(rows)
     assert {row.value for row in heard.rows("rate")} == {0.0} and not heard.found()
+
+
+@pytest.mark.parametrize(
+    "asked", [{"control": ("place",)}, {"prediction_col": "place"}, {"by": ("gender",), "cluster_by": ("place",)}]
+)
+def test_a_list_is_no_control_transcript_or_part_of_a_profile(tmp_path: Path, asked: dict[str, Any]) -> None:
+    rows = [{**row, "place": ["at", "home"]} for row in written(clips())]
+    if "cluster_by" in asked:
+        rows = [{name: value for name, value in row.items() if name != "speaker"} for row in rows]
+    path = tmp_path / "clips.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    options = Options(manifest=path, **{"by": ("gender", "accent"), **asked})
+    with pytest.raises(InputError, match="The column 'place' holds a list") as refused:
+        runner.check(AUDIT, options, Context(cache=Cache(tmp_path / "cache")))
+    assert refused.value.where == f"{path}:1"
+
+
+def test_transcripts_that_lose_all_words_when_normalised_are_counted(hear: Hear) -> None:
+    rows = written(clips())
+    for row in rows[:TAKES]:
+        row["prediction"] = "[noise]"
+    heard = hear(rows, normalise="whisper-english")
+    assert f"leaves no word of {TAKES} of {len(rows)} transcripts" in heard.said("wordless-transcript")
+    assert "such as '[noise]'" in heard.said("wordless-transcript")
+    assert not any(item.id == "empty-transcript" for item in heard.draft.warnings)
 
 
 def test_an_empty_transcript_is_all_deletions(hear: Hear) -> None:
