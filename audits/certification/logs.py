@@ -12,6 +12,7 @@ import numpy as np
 from audits.certification.bounds import Floats
 from audits.certification.certificates import ABSTAIN, Verdict
 from probes.core.errors import InputError
+from probes.files.decimals import plain_float
 from probes.files.delimited import Delimited
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
@@ -99,7 +100,7 @@ def read_log(path: Path) -> Log:
 def _row(texts: Sequence[str], where: str) -> tuple[Verdict, bool]:
     index, label, predict, correct = (_whole(texts[at], where, COLUMNS[at]) for at in (0, 1, 2, 4))
     try:
-        radius = float(texts[3])
+        radius = plain_float(texts[3])
     except ValueError:
         radius = math.nan
     if not 0 <= radius < math.inf or (predict == ABSTAIN and radius > 0):
@@ -123,6 +124,8 @@ def _row(texts: Sequence[str], where: str) -> tuple[Verdict, bool]:
 
 def _whole(text: str, where: str, column: str) -> int:
     try:
+        if "_" in text or not text.isascii():
+            raise ValueError
         return int(text)
     except ValueError:
         raise InputError(
@@ -138,7 +141,7 @@ def _seconds(text: str, where: str) -> float:
         days, hours, minutes = (int(part or 0) for part in clock.groups()[:3])
         return ((days * 24 + hours) * 60 + minutes) * 60 + float(clock[4])
     try:
-        seconds = float(text)
+        seconds = plain_float(text)
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds < math.inf:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from probes.core.errors import InputError
 from probes.core.progress import Progress
 from probes.files.arrow import is_arrow
-from probes.files.decimals import mark_hint, with_point
+from probes.files.decimals import mark_hint, plain_float, with_point
 from probes.files.levels import is_unknown
 from probes.files.opening import reading
 from probes.files.tables import Row, check_flat, read_table, with_points
@@ -146,7 +146,6 @@ def _number(text: str | None) -> float | None:
     if is_unknown(text):
         return math.nan
     try:
-        # Python alone reads 1_000 as a number.
-        return None if text is None or "_" in text else float(text)
+        return None if text is None else plain_float(text)
     except ValueError:
         return None

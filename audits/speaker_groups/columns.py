@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from audits.speaker_groups import Options
 from probes.core.errors import InputError
-from probes.files.decimals import in_thousands, mark_hint, with_point
+from probes.files.decimals import in_thousands, mark_hint, plain_float, with_point
 from probes.files.levels import clean, parse_bins
 from probes.files.names import suggest
 from probes.files.tables import Table
@@ -161,7 +161,7 @@ def _count(clip: Clip, column: str, decimal: str | None) -> float:
     _check_mark(text, decimal, where, option)
     try:
         # A data frame writes whole numbers so where the comma is the decimal mark.
-        number = float(text.replace(",", ".") if decimal else text.removesuffix(",0"))
+        number = plain_float(text.replace(",", ".") if decimal else text.removesuffix(",0"))
     except ValueError:
         number = math.nan
     if not (number >= 0 and number.is_integer() and number < 2**40):

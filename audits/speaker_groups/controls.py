@@ -15,7 +15,7 @@ from audits.speaker_groups import Options
 from audits.speaker_groups.columns import WORDS, require_free
 from audits.speaker_groups.counts import MANY_LEVELS
 from probes.core.errors import InputError
-from probes.files.decimals import NumberColumn, has_unit, mark_hint, with_decimal_commas, with_point
+from probes.files.decimals import NumberColumn, has_unit, mark_hint, plain_float, with_decimal_commas, with_point
 from probes.files.levels import Note, clean, is_unknown
 from probes.files.names import suggest
 from probes.speech.manifests import Clip, Manifest
@@ -115,7 +115,7 @@ def _read(name: str, clips: Sequence[Clip], manifest: Manifest, options: Options
 
 def _number(text: str) -> float | None:
     try:
-        number = float(text)
+        number = plain_float(text)
     except ValueError:
         return None
     return number if abs(number) < LARGEST else None

@@ -194,6 +194,22 @@ def is_number(text: str) -> bool:
     return any(form.fullmatch(text) for form in (_NUMBER, _WITH_COMMA, _IN_THOUSANDS))
 
 
+def plain_float(text: str) -> float:
+    """Return a number as Python reads it, but refuse 1_000 and digits of other scripts, which only Python takes.
+
+    Raises
+    ------
+    ValueError
+        Where the text is no number.
+
+    >>> plain_float("1e3"), plain_float("nan")
+    (1000.0, nan)
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError(f"{text!r} is no number")
+    return float(text)
+
+
 def has_unit(text: str) -> bool:
     """Tell whether a value is a number with a unit behind it.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file, sha256_folder
+from probes.files.decimals import plain_float
 from probes.files.levels import Levels, clean, is_unknown, level_words, read_value_map
 from probes.files.levels import Note as Note
 from probes.files.names import suggest
@@ -381,7 +382,7 @@ def _segment(row: Row, table: Table, columns: tuple[str, str, bool], where: str)
     if not any(texts):
         return None, None
     try:
-        start, end = (float(text) for text in texts)
+        start, end = (plain_float(text) for text in texts)
     except ValueError:
         message = f"{first} {texts[0]!r} and {second} {texts[1]!r} are not both seconds."
         usual = "Write both like 0.25, or leave both empty for the whole file."
