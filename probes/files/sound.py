@@ -6,9 +6,11 @@ that is large, or whose header promises hours of sound, is read in a contained p
 
 import io
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -34,6 +36,11 @@ _HEADER_BYTES = 64
 _MOST_CHUNKS = 1000
 _UNKNOWN_SIZE = 0x7FFF0000
 """From here on a WAV's size is what writers put there who stream and do not know it."""
+
+
+_SPHERE = re.compile(rb"^(\w+)(?: -\w+ |\n\s*)(\S{1,15})$", re.MULTILINE)
+"""The fields of a header of NIST SPHERE, and its first line with the size of the header below."""
+_SPHERE_SIZES = (b"NIST_1A", b"sample_count", b"channel_count", b"sample_n_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +150,21 @@ def check_sound(path: Path, where: str) -> os.stat_result:
         With `where`, such as a line of a manifest.
     """
     try:
-        head = read_head(path, wanted="a recording", hint="Name a file of sound, or drop the row.", where=where)
+        hint = "Name a file of sound, or drop the row."
+        head = read_head(path, wanted="a recording", hint=hint, size=2**10, where=where)
     except InputError as error:
         # For a path without permission os.path says that it is no folder.
         if os.path.isdir(path.parent):  # noqa: PTH112
             raise
-        missing = f"Its folder {path.parent} is missing too; is --audio-root right?"
-        raise InputError(error.message, where=where, hint=f"{error.hint} {missing}") from None
+        folder = f"Its folder {path.parent} is missing too; is --audio-root right?"
+        raise InputError(error.message, where=where, hint=f"{error.hint} {folder}") from None
     try:
         status = path.stat()
         if head[:4] == b"RIFF":
             with path.open("rb") as file:
                 _check_wave(file, status.st_size, where)
+        elif (missing := _promised(head) - status.st_size) > _HEADER_BYTES:
+            raise _cut_off(missing, where)
     except OSError as error:
         raise unreadable(path, error, where) from error
     return status
@@ -175,17 +185,44 @@ def _check_wave(file: BinaryIO, size: int, where: str) -> None:
             missing = begin + 8 + length - size
             # Many writers count the header as sound, which is no loss.
             if length < _UNKNOWN_SIZE and missing > _HEADER_BYTES:
-                raise InputError(
-                    f"The header promises {missing} bytes of sound more than the file holds.",
-                    where=where,
-                    hint="The file was cut off: fetch or export it again.",
-                )
+                raise _cut_off(missing, where)
             return
         # Chunks of a RIFF file begin at even offsets.
         begin += 8 + length + length % 2
     raise InputError(
         f"The file has more than {_MOST_CHUNKS} chunks before its sound.", where=where, hint="Export it again as WAV."
     )
+
+
+def _cut_off(missing: int, where: str) -> InputError:
+    message = f"The header promises {missing} bytes of sound more than the file holds."
+    return InputError(message, where=where, hint="The file was cut off: fetch or export it again.")
+
+
+def _promised(head: bytes) -> int:
+    """Return the bytes of the whole file that the header of a format without compression promises, 0 where none does.
+
+    libsndfile reads such files short without an error.
+    """
+    if head[:4] == b"FORM" and head[8:12] in (b"AIFF", b"AIFC"):
+        return _known(8, int.from_bytes(head[4:8]))
+    if head[:4] == b".snd":
+        return _known(int.from_bytes(head[4:8]), int.from_bytes(head[8:12]))
+    if head[:4] == b"RF64" and head[12:16] == b"ds64":
+        return _known(8, int.from_bytes(head[20:28], "little"), unknown=UNKNOWN_LENGTH)
+    if head[:4] == b"riff" and head[24:28] == b"wave":
+        return _known(0, int.from_bytes(head[16:24], "little"), unknown=UNKNOWN_LENGTH)
+    if head[:7] == b"NIST_1A":
+        fields = dict(_SPHERE.findall(head))
+        begin, *sizes = (int(fields[name]) if fields.get(name, b"").isdigit() else 0 for name in _SPHERE_SIZES)
+        plain = fields.get(b"sample_coding", b"pcm") in (b"pcm", b"ulaw", b"mu-law", b"alaw")
+        return begin + prod(sizes) if plain else 0
+    return 0
+
+
+def _known(begin: int, length: int, *, unknown: int = _UNKNOWN_SIZE) -> int:
+    """Return the end of sound that begins at a byte; 0 where its length is what writers put who stream."""
+    return begin + length if length < unknown else 0
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import soundfile
 
 from probes.contained import Session
 from probes.core.errors import InputError
-from probes.files.sound import Recording, opened_sound
+from probes.files.sound import Recording, check_sound, opened_sound
 from probes.models.checkpoints import ModelFolder
 from probes.speech import audio
 from probes.speech.audio import inspect_clip, load_clip, read_clip
@@ -214,13 +214,32 @@ def test_wav_header_that_promises_too_much_allocates_nothing(tmp_path: Path) -> 
     assert peak < 20_000_000
 
 
-@pytest.mark.parametrize("form", ["FLAC", "WAV", "MP3"])
+@pytest.mark.parametrize("form", ["FLAC", "WAV", "MP3", "NIST", "AIFF", "AU", "RF64", "W64"])
 def test_a_file_that_was_cut_off_is_refused(tmp_path: Path, form: str) -> None:
     path = save(tmp_path / "a", np.random.default_rng(0).normal(0, 0.1, 3 * RATE), format=form)
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
     error = refuse(path)
     assert "promises" in error.message or "decoded" in error.message
+
+
+@pytest.mark.parametrize(
+    ("form", "at", "sizes"),
+    [
+        ("AIFF", 4, (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\0")),
+        ("AU", 8, (b"\xff\xff\xff\xff",)),
+        ("RF64", 20, (b"\xff" * 8, b"\0" * 8)),
+        ("NIST", 0, (b"NIST_1A\n   1024\nchannel_count -i x\n",)),
+    ],
+)
+def test_a_length_that_its_writer_did_not_know_is_no_loss(
+    tmp_path: Path, form: str, at: int, sizes: tuple[bytes, ...]
+) -> None:
+    path = save(tmp_path / "a", tone(0.05), format=form)
+    data = path.read_bytes()
+    for size in sizes:
+        path.write_bytes(data[:at] + size + data[at + len(size) :])
+        check_sound(path, "m.csv:2")
 
 
 @pytest.mark.parametrize("size", [0xFFFFFFFF, 0x7FFFFFFF, 1644])
