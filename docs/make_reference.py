@@ -1,7 +1,7 @@
 """Write the tables of docs/reference.md from the app's own parameters and the measures that audits declare.
 
-`python docs/make_reference.py` rewrites the marked part of the page; with `--check` nothing is written and
-the exit status says whether the page is up to date.
+`python docs/make_reference.py` rewrites the marked part of the page, and the constants of the code on all pages; with
+`--check` nothing is written and the exit status says whether the pages are up to date.
 """
 
 import sys
@@ -118,11 +118,15 @@ def _cell(text: str) -> str:
 
 
 def main() -> int:
-    """Rewrite the page, or with --check only say whether it is up to date."""
+    """Rewrite the pages, or with --check only say whether they are up to date."""
+    import constants
+
+    check = "--check" in sys.argv[1:]
+    stale = constants.write(check=check)
     old = PAGE.read_text(encoding="utf-8")
     new = page(old)
-    if "--check" in sys.argv[1:]:
-        return int(old != new)
+    if check:
+        return int(old != new or bool(stale))
     PAGE.write_text(new, encoding="utf-8")
     return 0
 

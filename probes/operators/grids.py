@@ -16,8 +16,8 @@ from probes.core.errors import InputError
 from probes.operators.fno.layers import GridKind
 
 KINDS: tuple[GridKind, ...] = get_args(GridKind)
-_EDGE = 0.05
-_STEEP = 0.1
+EDGE = 0.05
+STEEP = 0.1
 _FLAT = 0.25
 _FAINT = 1e-3
 _OFF = 0.05
@@ -166,7 +166,7 @@ def _rms(values: Any) -> float:
 
 
 def _on_boundary(side: float, beside: float) -> bool:
-    return side <= _EDGE and side <= _STEEP * beside
+    return side <= EDGE and side <= STEEP * beside
 
 
 def _kind_along(nodes: NDArray[np.float64]) -> GridKind | None:

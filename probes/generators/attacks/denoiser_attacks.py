@@ -28,7 +28,7 @@ _Item = TypeVar("_Item")
 FLUCTUATIONS = 10
 """Neighbours of a point that PFAMI looks at."""
 _STRENGTHS = (0.95, 0.7)
-_SMALLEST_CROPPED = 16
+SMALLEST_CROPPED = 16
 _JITTER = 0.1
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 """The mean of |e| for standard Gaussian e."""
@@ -228,7 +228,7 @@ def pfami(target: Target, points: Points, steps: Sequence[int]) -> Tensor:
 def _neighbours(points: Points) -> Tensor:
     """Return neighbours of points, (neighbours, b, *shape)."""
     x = points.x
-    if x.ndim != 4 or min(x.shape[2:]) < _SMALLEST_CROPPED:
+    if x.ndim != 4 or min(x.shape[2:]) < SMALLEST_CROPPED:
         return x + _JITTER * points.noise(FLUCTUATIONS, "neighbours")
     crops = []
     for share in np.linspace(*_STRENGTHS, FLUCTUATIONS):
