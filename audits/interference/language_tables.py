@@ -110,7 +110,7 @@ def read_downstream(path: Path, codes: Sequence[str]) -> Downstream:
     if keys is None:
         hint = "Name a column code, for a score of each language, or two columns target and source."
         message = "The columns do not say of which language a score is."
-        raise InputError(message, where=str(path), hint=f"{hint} {suggest('code', table.columns)}")
+        raise InputError(message, where=str(path), hint=f"{hint} {table.suggest('code')}")
     found = _long(table, keys, codes)
     values = np.stack([_fill(column, codes, len(keys)) for column in found.values.values()])
     if np.isnan(values).all():
@@ -177,7 +177,7 @@ def _table(path: Path) -> Table:
         message = f"The table has {size} bytes; {MOST_BYTES} can be read."
         raise InputError(message, where=str(path), hint="Keep the rows of the languages that are audited.")
     table = read_table(path)
-    table.check_flat()
+    table.check_flat({"a", "b", "", *(name for keys in _KEYS for name in keys)})
     return table
 
 

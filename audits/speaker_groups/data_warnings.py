@@ -73,12 +73,13 @@ def _warn_about_empty_transcripts(draft: Draft, inputs: Inputs, data: Utterances
     for system, texts in inputs.texts.items():
         counts, column = data.counts[0], data.systems.index(system)
         words = counts.hits + counts.parts["substitution"] + counts.parts["insertion"]
-        lost = [text for text, left in zip(texts, words[:, column], strict=True) if text.strip() and not left]
+        pairs = zip(texts, words[:, column], counts.sizes, strict=True)
+        lost = [text for text, left, size in pairs if text.strip() and size and not left]
         if lost:
             draft.warn(
                 "wordless-transcript",
                 f"--normalise {options.normalise} leaves no word of {len(lost)} of {len(texts)} transcripts of "
-                f"{system}, such as {lost[0][:40]!r}: all their words count as deleted.",
+                f"{system}, such as {lost[0][:40]!r}: all words of their references count as deleted.",
             )
         empty = sum(not text.strip() for text in texts) - inputs.empty.get(system, 0)
         if empty:

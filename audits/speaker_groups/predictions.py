@@ -15,7 +15,7 @@ from probes.core.hashing import sha256_file
 from probes.files.arrow import is_arrow
 from probes.files.delimited import Delimited
 from probes.files.json_values import parse_json
-from probes.files.names import suggest
+from probes.files.names import suggest_column
 from probes.files.tables import is_json, read_table, wrapped
 from probes.files.text import numbered_lines, read_text
 
@@ -102,7 +102,7 @@ def _read(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
     if is_arrow(path) or suffix in _TABLES or _names_columns(_header(path)):
         table = read_table(path)
         records = [_Record(row.line, f"{path}:{row.line}", row.values) for row in table.rows]
-        entries, read_as = _select(path, table.columns, records)
+        entries, read_as = _select(path, table.columns, records, table.separator)
         return "table", entries, (read_as, *table.notes)
     if suffix in _PLAIN:
         return "kaldi text", _kaldi(path), (f"{path.name} is read as Kaldi's text: a name and its words.",)
@@ -184,15 +184,15 @@ def _json(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
         records = [_record(number, f"{path}, entry {number}", item) for number, item in items]
         return "json list", *_selected(path, records)
     record = _record(lines[0][0], f"{path}:{lines[0][0]}", value)
-    if key := next((key for key, item in record.values.items() if _is_rows(item)), None):
-        raise wrapped(path, key)
     if _names_columns(record.values):
         return "jsonl", *_selected(path, [record])
+    if key := next((key for key, item in record.values.items() if _is_rows(item)), None):
+        raise wrapped(path, key)
     return "json map", _map(path, text), (f"{path.name} is read as a JSON map: names and predictions.",)
 
 
 def _is_rows(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and _names_columns(value[0])
 
 
 def _is_json(line: str) -> bool:
@@ -232,18 +232,20 @@ def _selected(path: Path, records: Sequence[_Record]) -> tuple[Iterable[_Entry],
     return entries, (read_as,)
 
 
-def _select(path: Path, columns: Sequence[str], records: Sequence[_Record]) -> tuple[Iterator[_Entry], str]:
+def _select(
+    path: Path, columns: Sequence[str], records: Sequence[_Record], separator: str = ""
+) -> tuple[Iterator[_Entry], str]:
     """Return the entries of a table, and which columns they were read from."""
     lower = {column.casefold(): column for column in reversed(columns)}
     name = next((lower[usual] for usual in NAME_COLUMNS if usual in lower), None)
     if name is None:
-        raise _no_column(path, "names the recording", NAME_COLUMNS, "path", columns)
-    text = _text_column(path, columns)
+        raise _no_column(path, "names the recording", NAME_COLUMNS, "path", columns, separator)
+    text = _text_column(path, columns, separator)
     entries = (_Entry(record.line, record.where, _field(record, name), _field(record, text)) for record in records)
     return entries, f"Columns of {path.name} are read as: {name}: the recording; {text}: the prediction."
 
 
-def _text_column(path: Path, columns: Sequence[str]) -> str:
+def _text_column(path: Path, columns: Sequence[str], separator: str = "") -> str:
     for usual in TEXT_COLUMNS:
         there = [column for column in columns if column.casefold() in usual]
         if len(there) > 1:
@@ -254,14 +256,16 @@ def _text_column(path: Path, columns: Sequence[str]) -> str:
             )
         if there:
             return there[0]
-    raise _no_column(path, "holds the prediction", sum(TEXT_COLUMNS, ()), "prediction", columns)
+    raise _no_column(path, "holds the prediction", sum(TEXT_COLUMNS, ()), "prediction", columns, separator)
 
 
-def _no_column(path: Path, role: str, usual: Sequence[str], example: str, columns: Sequence[str]) -> InputError:
+def _no_column(
+    path: Path, role: str, usual: Sequence[str], example: str, columns: Sequence[str], separator: str
+) -> InputError:
     return InputError(
         f"No column {role} (usual names: {', '.join(usual)}).",
         where=str(path),
-        hint=f"Name it {example!r}. {suggest(example, columns)}",
+        hint=f"Name it {example!r}. {suggest_column(example, columns, separator)}",
     )
 
 

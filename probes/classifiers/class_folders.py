@@ -19,7 +19,6 @@ from probes.core.errors import InputError
 from probes.core.progress import Progress
 from probes.files.image_folders import ImageFile, ImageFolder, ImageRun, batch_size
 from probes.files.images import FORMATS, Header
-from probes.files.names import suggest
 from probes.files.several_refusals import SHOWN, several
 from probes.files.tables import read_table
 
@@ -192,7 +191,7 @@ def _by_table(folder: ImageFolder, base: Path, path: Path) -> _Listing:
             raise InputError(
                 f"The table has no column {column!r}.",
                 where=str(path),
-                hint=f"It needs file_name and label. {suggest(column, table.columns)}",
+                hint=f"It needs file_name and label. {table.suggest(column)}",
             )
     table.check_flat(["file_name", "label"])
     listing = _Listing(

@@ -29,6 +29,8 @@ _BYTES = 2**16
 """Bytes of a block of rows, about; its cells take up to four times as much, and more where they are short."""
 _PIECE = 2**15
 """Bytes of a piece of text, as `probes.files.text` gives it."""
+_MOST_PIECES, _AT_ONCE = 4, 16
+"""Pieces of text after which a block ends, and rows that are read before these are counted again."""
 _TABS = (".tsv", ".tab")
 # What Excel writes and reads above a header.
 _NAMED = re.compile(r'("?)sep=([,;\t|])\1\s*', re.IGNORECASE)
@@ -217,8 +219,11 @@ class Delimited:
         wrong = None
         with _field_limit(self._longest):
             try:
-                # Rows read before an error stay in the list.
-                rows.extend(islice(self._reader, size))
+                # Rows read before an error stay in the list. A few at a time, as they may be far longer than the mean.
+                begin, count = self._pieces, -1
+                while count < len(rows) < size and self._pieces < begin + _MOST_PIECES:
+                    count = len(rows)
+                    rows.extend(islice(self._reader, min(_AT_ONCE, size - count)))
             except csv.Error as error:
                 wrong = error
         if not rows and wrong is None:
@@ -257,7 +262,7 @@ class Delimited:
             where=f"{self.path}:{line}",
             hint="Every row needs as many fields as the header. "
             + hint.get(separator, f"{'Semicolons' if separator == ';' else 'Bars'} separate fields, as in the header.")
-            + separator_hint(self.header),
+            + separator_hint(self.header, separator),
         )
 
     def _refusal(self, error: csv.Error) -> InputError:

@@ -81,6 +81,20 @@ def _is_text(value: object) -> bool:
     return not isinstance(value, str) or ("\0" not in value and value == value.encode("utf-8", "replace").decode())
 
 
+def cell_text(value: object, where: str) -> str | None:
+    """Return a JSON value as `json_text` does, but refuse a list and an object.
+
+    Raises
+    ------
+    InputError
+        Where it is one.
+    """
+    if isinstance(value, list | dict):
+        what = "a list" if isinstance(value, list) else "an object"
+        raise InputError(f"The value is {what}, not one text or number.", where=where, hint="Write one text or number.")
+    return json_text(value)
+
+
 def json_text(value: object) -> str | None:
     """Return a JSON value as it would stand in a CSV file.
 

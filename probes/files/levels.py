@@ -16,7 +16,6 @@ from pathlib import Path
 
 from probes.core.errors import InputError
 from probes.files.decimals import with_decimal_commas, with_point
-from probes.files.names import suggest
 from probes.files.tables import read_table
 from probes.files.toml_values import read_toml
 
@@ -100,13 +99,13 @@ def read_value_map(path: Path) -> dict[str, dict[str, str]]:
     if path.suffix.lower() == ".toml":
         return _toml_map(path)
     table = read_table(path)
-    table.check_flat()
+    table.check_flat(("column", "from", "to"))
     missing = {"column", "from", "to"} - set(table.columns)
     if missing:
         raise InputError(
             f"The value map has no column {sorted(missing)[0]!r}.",
             where=str(path),
-            hint=f"Its columns are column, from, to. {suggest(sorted(missing)[0], table.columns)}",
+            hint=f"Its columns are column, from, to. {table.suggest(sorted(missing)[0])}",
         )
     found: dict[str, dict[str, str]] = {}
     for row in table.rows:

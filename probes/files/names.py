@@ -26,20 +26,30 @@ def suggest(name: str, names: Sequence[str]) -> str:
 
     >>> suggest("gendre", ["path", "gender"])
     "Did you mean 'gender'? There are: path, gender."
-    >>> suggest("path", ["path|text"])
-    'There are: path|text. Bars (|) seem to separate the fields: write sep=| as the first line.'
     """
     lower = {item.casefold(): item for item in names}
-    marks = separator_hint(names)
-    close = [] if marks else get_close_matches(name.casefold(), list(lower), n=1)
+    close = get_close_matches(name.casefold(), list(lower), n=1)
     shown = ", ".join(names[:40]) + (", ..." if len(names) > 40 else "")
-    return (f"Did you mean {lower[close[0]]!r}? " if close else "") + f"There are: {shown or 'none'}." + marks
+    return (f"Did you mean {lower[close[0]]!r}? " if close else "") + f"There are: {shown or 'none'}."
 
 
-def separator_hint(names: Sequence[str]) -> str:
-    """Return a hint on a table whose only name holds another separator than the one it was read with, else nothing."""
-    name = names[0].strip("".join(_SEPARATORS)) if len(names) == 1 else ""
-    mark = next((mark for mark in _SEPARATORS if mark in name), None)
-    if mark is None:
+def suggest_column(name: str, columns: Sequence[str], separator: str) -> str:
+    """Return the hint of `suggest`, or one on the separator of a delimited file where another one stands in its header.
+
+    >>> suggest_column("path", ["path|text"], ",")
+    'There are: path|text. Bars (|) seem to separate the fields: let the first line be sep=|.'
+    """
+    marks = separator_hint(columns, separator)
+    return f"There are: {columns[0]}.{marks}" if marks else suggest(name, columns)
+
+
+def separator_hint(columns: Sequence[str], separator: str) -> str:
+    """Return a hint where the only column of a delimited file holds another separator in its name, else nothing.
+
+    `separator` is empty where the table is not delimited.
+    """
+    name = columns[0].strip("".join(_SEPARATORS)) if len(columns) == 1 and separator else ""
+    mark = max((mark for mark in _SEPARATORS if mark != separator), key=name.count)
+    if mark not in name:
         return ""
-    return f" {_SEPARATORS[mark]} ({mark}) seem to separate the fields: write sep={mark} as the first line."
+    return f" {_SEPARATORS[mark]} ({mark}) seem to separate the fields: let the first line be sep={mark}."

@@ -14,7 +14,7 @@ from probes.core.errors import InputError
 from probes.files.arrow import is_arrow
 from probes.files.decimals import NumberColumn, mark_hint
 from probes.files.delimited import Delimited
-from probes.files.names import suggest
+from probes.files.names import suggest_column
 from probes.files.tables import check_decimal, check_flat, decimal_notes, is_json, read_table
 
 Flags = NDArray[np.bool_]
@@ -125,6 +125,7 @@ class SchemaReader:
     def __init__(self, path: Path, schema: Schema, decimal: str | None = None) -> None:
         self.path, self._schema, self._decimal = path, schema, decimal
         semicolons = delimited = False
+        self._separator = ""
         nested: Mapping[str, str] = {}
         self._blocks: Iterator[tuple[Sequence[int], list[Cells]]]
         arrow = is_arrow(path)
@@ -144,7 +145,7 @@ class SchemaReader:
         else:
             file, delimited = Delimited(path), True
             self.form, header, line = file.dialect.name, tuple(file.header), f":{file.header_line}"
-            semicolons = file.dialect.decimal_comma
+            semicolons, self._separator = file.dialect.decimal_comma, file.dialect.separator
             self._blocks = ((block.lines, list(zip(*block.rows, strict=True))) for block in file.blocks())
         self.notes = [*decimal_notes(semicolons, decimal)]
         self._decimal_comma = semicolons if decimal is None else decimal == ","
@@ -211,7 +212,9 @@ class SchemaReader:
         return found
 
     def _missing(self, message: str, name: str) -> InputError:
-        return InputError(message, where=self._where, hint=f"{self._schema.hint} {suggest(name, self.names)}")
+        return InputError(
+            message, where=self._where, hint=f"{self._schema.hint} {suggest_column(name, self.names, self._separator)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from probes.core.errors import InputError
 from probes.files.opening import read_head, unreadable
@@ -38,7 +38,7 @@ _UNKNOWN_SIZE = 0x7FFF0000
 """From here on a WAV's size is what writers put there who stream and do not know it."""
 
 
-_SPHERE = re.compile(rb"^(\w+)(?: -\w+ |\n\s*)(\S{1,15})$", re.MULTILINE)
+_SPHERE = re.compile(rb"^(\w+)(?: -\w+ |\n\s*)(\S{1,60})$", re.MULTILINE)
 """The fields of a header of NIST SPHERE, and its first line with the size of the header below."""
 _SPHERE_SIZES = (b"NIST_1A", b"sample_count", b"channel_count", b"sample_n_bytes")
 
@@ -160,9 +160,9 @@ def check_sound(path: Path, where: str) -> os.stat_result:
         raise InputError(error.message, where=where, hint=f"{error.hint} {folder}") from None
     try:
         status = path.stat()
-        if head[:4] == b"RIFF":
+        if chunks := _CHUNKS.get(head[:4]):
             with path.open("rb") as file:
-                _check_wave(file, status.st_size, where)
+                _check_chunks(file, status.st_size, where, chunks)
         elif (missing := _promised(head) - status.st_size) > _HEADER_BYTES:
             raise _cut_off(missing, where)
     except OSError as error:
@@ -170,9 +170,31 @@ def check_sound(path: Path, where: str) -> os.stat_result:
     return status
 
 
-def _check_wave(file: BinaryIO, size: int, where: str) -> None:
-    """Refuse a WAV file with less sound than its header promises, which libsndfile reads without an error."""
-    if file.read(12)[8:] != b"WAVE":
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """A container of chunks: the order of the bytes of a size, its kinds, its chunk of sound, and the largest size.
+
+    What lies above is what writers put there who stream and do not know it; of AIFF, sox rounds it down.
+    """
+
+    order: Literal["little", "big"]
+    kinds: tuple[bytes, ...]
+    sound: bytes
+    most: int = _UNKNOWN_SIZE
+
+
+_CHUNKS = {
+    b"RIFF": _Chunks("little", (b"WAVE",), b"data"),
+    b"RIFX": _Chunks("big", (b"WAVE",), b"data"),
+    b"RF64": _Chunks("little", (b"WAVE",), b"data"),
+    b"FORM": _Chunks("big", (b"AIFF", b"AIFC"), b"SSND", 0x7EFF0000),
+}
+
+
+def _check_chunks(file: BinaryIO, size: int, where: str, chunks: _Chunks) -> None:
+    """Refuse a file with less sound than its chunk promises, which libsndfile reads without an error."""
+    head = file.read(36)
+    if head[8:12] not in chunks.kinds:
         return
     begin = 12
     for _ in range(_MOST_CHUNKS):
@@ -180,14 +202,18 @@ def _check_wave(file: BinaryIO, size: int, where: str) -> None:
             return
         file.seek(begin)
         chunk = file.read(8)
-        length = int.from_bytes(chunk[4:], "little")
-        if chunk[:4] == b"data":
+        length = int.from_bytes(chunk[4:], chunks.order)
+        if chunk[:4] == chunks.sound:
+            known = length < chunks.most
+            if head[:4] == b"RF64" and length == 2**32 - 1 and head[12:16] == b"ds64":
+                length = int.from_bytes(head[28:36], "little")
+                known = length < UNKNOWN_LENGTH
             missing = begin + 8 + length - size
             # Many writers count the header as sound, which is no loss.
-            if length < _UNKNOWN_SIZE and missing > _HEADER_BYTES:
+            if known and missing > _HEADER_BYTES:
                 raise _cut_off(missing, where)
             return
-        # Chunks of a RIFF file begin at even offsets.
+        # Chunks begin at even offsets.
         begin += 8 + length + length % 2
     raise InputError(
         f"The file has more than {_MOST_CHUNKS} chunks before its sound.", where=where, hint="Export it again as WAV."
@@ -200,29 +226,25 @@ def _cut_off(missing: int, where: str) -> InputError:
 
 
 def _promised(head: bytes) -> int:
-    """Return the bytes of the whole file that the header of a format without compression promises, 0 where none does.
+    """Return the bytes of the whole file that a header of AU, W64 or NIST SPHERE promises, 0 where it says nothing.
 
     libsndfile reads such files short without an error.
     """
-    if head[:4] == b"FORM" and head[8:12] in (b"AIFF", b"AIFC"):
-        return _known(8, int.from_bytes(head[4:8]))
-    if head[:4] == b".snd":
-        return _known(int.from_bytes(head[4:8]), int.from_bytes(head[8:12]))
-    if head[:4] == b"RF64" and head[12:16] == b"ds64":
-        return _known(8, int.from_bytes(head[20:28], "little"), unknown=UNKNOWN_LENGTH)
+    if head[:4] in (b".snd", b"dns."):
+        order: Literal["little", "big"] = "big" if head[:4] == b".snd" else "little"
+        begin, length = (int.from_bytes(head[at : at + 4], order) for at in (4, 8))
+        return begin + length if length < _UNKNOWN_SIZE else 0
     if head[:4] == b"riff" and head[24:28] == b"wave":
-        return _known(0, int.from_bytes(head[16:24], "little"), unknown=UNKNOWN_LENGTH)
+        length = int.from_bytes(head[16:24], "little")
+        return length if length < UNKNOWN_LENGTH else 0
     if head[:7] == b"NIST_1A":
-        fields = dict(_SPHERE.findall(head))
-        begin, *sizes = (int(fields[name]) if fields.get(name, b"").isdigit() else 0 for name in _SPHERE_SIZES)
+        fields = dict(_SPHERE.findall(head.replace(b"\r\n", b"\n")))
+        texts = [fields.get(name, b"") for name in _SPHERE_SIZES]
+        begin, *sizes = (int(text) if text.isdigit() and len(text) < 16 else 0 for text in texts)
+        # Where the sound is compressed, its bytes cannot be told from its samples.
         plain = fields.get(b"sample_coding", b"pcm") in (b"pcm", b"ulaw", b"mu-law", b"alaw")
         return begin + prod(sizes) if plain else 0
     return 0
-
-
-def _known(begin: int, length: int, *, unknown: int = _UNKNOWN_SIZE) -> int:
-    """Return the end of sound that begins at a byte; 0 where its length is what writers put who stream."""
-    return begin + length if length < unknown else 0
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from probes.files.arrow import is_arrow, read_arrow
 from probes.files.decimals import NumberColumn, mark_hint, with_point
 from probes.files.delimited import HINT, Delimited
 from probes.files.json_values import json_text, parse_json
+from probes.files.names import suggest_column
 from probes.files.opening import read_head
 from probes.files.text import MARK, check_size, numbered_lines, read_text
 
@@ -54,6 +55,7 @@ class Table:
     Cells are as in the file; numbers `with_points` may have decimal commas where `decimal_comma` is true, and have them
     or points where the user names the mark, `decimal`; such a mark may be named where the file is `delimited`.
     `nested` says where a column of JSON first holds a list or an object, whose cell is the text of that as JSON.
+    `separator` parts the fields of a delimited file; it is empty for others.
     """
 
     path: Path
@@ -65,6 +67,11 @@ class Table:
     decimal: str | None = None
     delimited: bool = False
     nested: Mapping[str, str] = field(default_factory=dict)
+    separator: str = ""
+
+    def suggest(self, name: str) -> str:
+        """Return a hint on a missing column: the names that there are, the most similar one first."""
+        return suggest_column(name, self.columns, self.separator)
 
     def check_flat(self, names: Iterable[str] | None = None) -> None:
         """Refuse lists and objects in columns, default all; see `check_flat`."""
@@ -139,6 +146,7 @@ def read_table(
         Where the file cannot be read, is not UTF-8 text, is empty or too large, or a row does not fit.
     """
     semicolons = delimited = False
+    separator = ""
     nested: dict[str, str] = {}
     if is_arrow(path):
         check_decimal(path, decimal)
@@ -154,7 +162,7 @@ def read_table(
         table, delimited = Delimited(path), True
         columns = table.names
         rows = _limited(path, _delimited_rows(table), most_rows, most_cells)
-        semicolons = table.dialect.decimal_comma
+        semicolons, separator = table.dialect.decimal_comma, table.dialect.separator
     if not rows:
         message = "The file has a header but no rows." if columns else "The file holds no rows."
         raise InputError(message, where=str(path), hint=HINT)
@@ -168,6 +176,7 @@ def read_table(
         decimal=decimal,
         delimited=delimited,
         nested=nested,
+        separator=separator,
     )
 
 

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from probes.core.errors import InputError
 from probes.files.decimals import is_number
-from probes.files.names import suggest
 from probes.files.opening import check_ordinary, read_head
 from probes.files.safe_paths import check_link
 from probes.files.tables import read_table
@@ -247,7 +246,7 @@ def read_attributes(folder: Path, codes: Sequence[str]) -> Attributes:
     check_link(path, folder)
     table = read_table(path)
     if "code" not in table.columns:
-        raise InputError("There is no column 'code'.", where=str(path), hint=suggest("code", table.columns))
+        raise InputError("There is no column 'code'.", where=str(path), hint=table.suggest("code"))
     table.check_flat()
     cells = {name: [(row.values.get(name) or "").strip() for row in table.rows] for name in table.columns}
     table = table.with_points([name for name, texts in cells.items() if all(is_number(text or "0") for text in texts)])

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from probes.core.errors import InputError
-from probes.files.names import suggest
 from probes.files.tables import Table, read_table
 from probes.speech.textgrids import (
     PHONE_TIERS,
@@ -170,7 +169,7 @@ def _column(table: Table, role: str, ranks: Sequence[Sequence[str]]) -> str:
     message = (
         f"There is no column for the {role} (usual names: {', '.join(name for names in ranks for name in names)})."
     )
-    raise InputError(message, where=str(table.path), hint=suggest(role, table.columns))
+    raise InputError(message, where=str(table.path), hint=table.suggest(role))
 
 
 def _fields(path: Path) -> Iterator[tuple[int, list[str]]]:

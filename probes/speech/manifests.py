@@ -14,7 +14,6 @@ from probes.core.hashing import sha256_file, sha256_folder
 from probes.files.decimals import plain_float
 from probes.files.levels import Levels, clean, is_unknown, level_words, read_value_map
 from probes.files.levels import Note as Note
-from probes.files.names import suggest
 from probes.files.safe_paths import RootedPaths
 from probes.files.tables import Row, Table, check_flat
 from probes.speech.clip_paths import locate
@@ -210,7 +209,7 @@ def _assemble(
         role: find_column(table, role, getattr(columns, role), usual=usual, needed=role in needs)
         for role, usual in ROLES.items()
     }
-    table.check_flat([*filter(None, chosen.values()), *by])
+    table.check_flat([*filter(None, chosen.values()), *by, "utterance"])
     segment = _segment_columns(table, columns, chosen["path"])
     if segment:
         table = table.with_points(segment[:2])
@@ -273,7 +272,7 @@ def find_column(table: Table, role: str, name: str | None, *, usual: Sequence[st
     option = f"--{role}-col"
     if name is not None:
         if name not in table.columns:
-            hint = suggest(name, table.columns)
+            hint = table.suggest(name)
             raise InputError(f"There is no column {name!r}.", where=f"{table.path}, {option}", hint=hint)
         return name
     found = [column for column in table.columns if column.casefold() in usual]
@@ -287,7 +286,7 @@ def find_column(table: Table, role: str, name: str | None, *, usual: Sequence[st
         raise InputError(
             f"There is no column for the {role} (usual names: {', '.join(usual)}).",
             where=str(table.path),
-            hint=f"Name it with {option}. {suggest(role, table.columns)}",
+            hint=f"Name it with {option}. {table.suggest(role)}",
         )
     return found[0] if found else None
 
@@ -297,7 +296,7 @@ def _segment_columns(table: Table, columns: ColumnMap, path: str | None) -> tupl
     given = (columns.start, columns.end)
     for name in given:
         if name is not None and name not in table.columns:
-            raise InputError(f"There is no column {name!r}.", where=str(table.path), hint=suggest(name, table.columns))
+            raise InputError(f"There is no column {name!r}.", where=str(table.path), hint=table.suggest(name))
     if columns.start and columns.end:
         return columns.start, columns.end, False
     if any(given):
@@ -323,7 +322,7 @@ def level_rules(
         for name in names:
             if name not in table.columns:
                 raise InputError(
-                    f"There is no column {name!r}.", where=f"{table.path}, {option}", hint=suggest(name, table.columns)
+                    f"There is no column {name!r}.", where=f"{table.path}, {option}", hint=table.suggest(name)
                 )
     stray = next((name for name in bins if name not in by), None)
     if stray is not None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from probes.core.errors import InputError
 from probes.files.levels import clean
-from probes.files.names import suggest
 from probes.files.tables import read_table
 from probes.speech.phones import PhoneInterval
 
@@ -76,10 +75,10 @@ def phone_names(phone_map: Path | None, *, keep_stress: bool = False) -> PhoneNa
 
 def _read_map(path: Path) -> dict[str, str]:
     table = read_table(path)
-    table.check_flat()
+    table.check_flat(("from", "to"))
     missing = next((name for name in ("from", "to") if name not in table.columns), None)
     if missing:
-        hint = f"Its columns are from and to. {suggest(missing, table.columns)}"
+        hint = f"Its columns are from and to. {table.suggest(missing)}"
         raise InputError(f"The phone map has no column {missing!r}.", where=str(path), hint=hint)
     found: dict[str, str] = {}
     for row in table.rows:

@@ -214,9 +214,10 @@ def test_wav_header_that_promises_too_much_allocates_nothing(tmp_path: Path) -> 
     assert peak < 20_000_000
 
 
-@pytest.mark.parametrize("form", ["FLAC", "WAV", "MP3", "NIST", "AIFF", "AU", "RF64", "W64"])
+@pytest.mark.parametrize("form", ["FLAC", "WAV", "MP3", "NIST", "AIFF", "AU", "RF64", "W64", "AU LITTLE", "WAV BIG"])
 def test_a_file_that_was_cut_off_is_refused(tmp_path: Path, form: str) -> None:
-    path = save(tmp_path / "a", np.random.default_rng(0).normal(0, 0.1, 3 * RATE), format=form)
+    values = np.random.default_rng(0).normal(0, 0.1, 3 * RATE)
+    path = save(tmp_path / "a", values, format=form.split()[0], endian=form.partition(" ")[2] or None)
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
     error = refuse(path)
@@ -226,10 +227,12 @@ def test_a_file_that_was_cut_off_is_refused(tmp_path: Path, form: str) -> None:
 @pytest.mark.parametrize(
     ("form", "at", "sizes"),
     [
-        ("AIFF", 4, (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\0")),
+        # The last one is that of sox, which writes to a pipe.
+        ("AIFF", 42, (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\0", b"\x7f\0\0\x08")),
         ("AU", 8, (b"\xff\xff\xff\xff",)),
-        ("RF64", 20, (b"\xff" * 8, b"\0" * 8)),
+        ("RF64", 28, (b"\xff" * 8, b"\0" * 8)),
         ("NIST", 0, (b"NIST_1A\n   1024\nchannel_count -i x\n",)),
+        ("NIST", 0, (b"NIST_1A\n   1024\nsample_count -i 9999\nsample_coding -s26 pcm,embedded-shorten-v2.00\n",)),
     ],
 )
 def test_a_length_that_its_writer_did_not_know_is_no_loss(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from probes.core.errors import InputError
 from probes.files.delimited import Delimited, find_dialect
-from probes.files.names import suggest
+from probes.files.names import suggest_column
 from probes.files.tables import read_table
 from probes.files.text import numbered_lines
 
@@ -227,18 +227,24 @@ def test_a_table_that_takes_too_much_memory_is_refused_while_it_is_read(
 @pytest.mark.parametrize(("mark", "name"), [("|", "Bars"), (";", "Semicolons"), (",", "Commas")])
 def test_another_separator_than_that_of_tsv_is_named_with_the_mend(tmp_path: Path, mark: str, name: str) -> None:
     content = mark.join(["path", "text"]) + "\n" + mark.join(["a.wav", "so\tthen"]) + "\n"
-    advice = f"{name} ({mark}) seem to separate the fields: write sep={mark} as the first line."
-    assert advice in refuse(write(tmp_path, content, "t.tsv")).hint
-    assert advice in suggest("gender", [f"path{mark}text"])
+    advice = f"{name} ({mark}) seem to separate the fields: let the first line be sep={mark}."
+    path = write(tmp_path, content, "t.tsv")
+    assert advice in refuse(path).hint
+    assert advice not in suggest_column("gender", [f"path{mark}text"], mark)
+    path.write_text(content.replace("\t", " "))
+    assert advice in read_table(path).suggest("gender")
+    path = write(tmp_path, json.dumps([{f"path{mark}text": "a"}]), "t.json")
+    assert advice not in read_table(path).suggest("gender")
     assert rows(write(tmp_path, f"sep={mark}\n{content}", "t.tsv"))[1] == (3, ["a.wav", "so\tthen"])
 
 
 def test_bars_between_fields_are_named_with_the_mend(tmp_path: Path) -> None:
-    bars = "Bars (|) seem to separate the fields: write sep=| as the first line."
+    bars = "Bars (|) seem to separate the fields: let the first line be sep=|."
     assert bars in refuse(write(tmp_path, "path|text\na.wav|so, then\n")).hint
     assert bars not in refuse(write(tmp_path, "path,text|\na.wav|so, then, on\n")).hint
     assert bars not in refuse(write(tmp_path, "path,a|b\na.wav,so, then\n")).hint
-    assert suggest("gendre", ["gender", "age|group"]).startswith("Did you mean 'gender'?")
+    assert suggest_column("gendre", ["gender", "age|group"], ",").startswith("Did you mean 'gender'?")
+    assert "Commas (,)" in suggest_column("a", ["path,text,n;m"], "\t")
     assert rows(write(tmp_path, "sep=|\npath|text\na.wav|so, then\n"))[1] == (3, ["a.wav", "so, then"])
 
 
@@ -295,3 +301,9 @@ def test_the_suffix_says_nothing_of_rows_of_numbers(tmp_path: Path) -> None:
 
 def test_a_first_row_of_nothing_is_line_one(tmp_path: Path) -> None:
     assert rows(write(tmp_path, '""\n')) == [(1, [])]
+
+
+@pytest.mark.parametrize("above", ["\n" * 100_000, "1,2\n" * 100_000])
+def test_a_block_of_long_rows_below_short_ones_stays_small(tmp_path: Path, above: str) -> None:
+    path = write(tmp_path, "a,b\n" + above + f"{'x' * 100_000},y\n" * 100)
+    assert max(sum(len(row[0]) for row in block.rows) for block in Delimited(path).blocks()) < 2_000_000

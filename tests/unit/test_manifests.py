@@ -477,5 +477,5 @@ def test_a_binned_column_between_semicolons_has_points_or_commas(tmp_path: Path)
 
 def test_a_manifest_with_bars_between_its_fields_is_named_as_such(tmp_path: Path) -> None:
     error = refuse(write(tmp_path, "path|text|speaker\na.wav|so|1\n"))
-    assert "no column for the path" in error.message and "write sep=| as the first line" in error.hint
+    assert "no column for the path" in error.message and "let the first line be sep=|" in error.hint
     read(write(tmp_path, "sep=|\npath|text|speaker\na.wav|so|1\n"))

@@ -424,3 +424,12 @@ def test_moving_all_files_or_changing_the_order_changes_no_text(names: list[str]
 def test_predictions_below_a_key_are_named_with_it(tmp_path: Path, beside: str) -> None:
     error = refuse(tmp_path, f'{{{beside}"data": [{{"path": "a.wav", "prediction": "so"}}]}}', "p.json")
     assert "the rows are a list below its key 'data'" in error.message and "Save that list alone" in error.hint
+
+
+@pytest.mark.parametrize("name", ["p.json", "p.jsonl"])
+def test_one_prediction_may_have_times_of_words(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text('{"path": "a.wav", "prediction": "so", "words": [{"path": "a", "text": "so", "start": 0}]}')
+    assert read_predictions(path).entries["a.wav"].text == "so"
+    segments = refuse(tmp_path, '{"text": "so", "segments": [{"start": 0, "text": "so"}]}', name)
+    assert "Save that list alone" not in segments.hint

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from probes.core.errors import InputError
-from probes.files.json_values import json_text, parse_json
+from probes.files.json_values import cell_text, parse_json
 from probes.files.levels import Note
 from probes.files.tables import Row, Table
 from probes.speech.corpora.layout import Corpus, Layout, make_table, require_folder, skipped, subfolder, unify
@@ -84,7 +84,7 @@ def _people(content: object, file: Path) -> People:
             hint='Fetch them again, or write {"speaker": {"gender": ...}, ...}.',
         )
     return {
-        str(speaker): {str(name): json_text(value) for name, value in person.items()}
+        str(speaker): {str(name): cell_text(value, f"{file}, {speaker}, {name}") for name, value in person.items()}
         for speaker, person in content.items()
     }
 

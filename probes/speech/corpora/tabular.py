@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from probes.core.errors import InputError
-from probes.files.json_values import json_text, parse_json
+from probes.files.json_values import cell_text, parse_json
 from probes.files.levels import Note
-from probes.files.names import suggest
 from probes.files.tables import Row, Table
 from probes.speech.corpora.layout import Corpus, Layout, change, make_table, one_file, subfolder, unify
 from probes.speech.manifests import ColumnMap
@@ -113,15 +112,16 @@ def _sonos_values(entry: object, where: str) -> dict[str, str | None]:
         case {"speaker": {"user_id": user, **speaker}, "transcript": {"text": text, **transcript}, **rest}:
             content = rest.get("content")
             topic = content if isinstance(content, dict) else {}
-            return {
-                "text": json_text(text),
-                "speaker": json_text(user),
-                **{name: json_text(speaker.get(name)) for name in _SPEAKER_FIELDS},
-                "domain": json_text(topic.get("domain")),
-                "subdomain": json_text(topic.get("subdomain")),
-                "normalized_text": json_text(transcript.get("normalized_text")),
-                "audioLengthMs": json_text(rest.get("audioLengthMs")),
+            values = {
+                "text": text,
+                "speaker": user,
+                **{name: speaker.get(name) for name in _SPEAKER_FIELDS},
+                "domain": topic.get("domain"),
+                "subdomain": topic.get("subdomain"),
+                "normalized_text": transcript.get("normalized_text"),
+                "audioLengthMs": rest.get("audioLengthMs"),
             }
+            return {name: cell_text(value, f"{where}, {name}") for name, value in values.items()}
     raise InputError(
         "The entry lacks speaker.user_id or transcript.text.",
         where=where,
@@ -141,6 +141,6 @@ def _require(table: Table, *names: str) -> Table:
         raise InputError(
             f"There is no column {missing!r}, which this corpus has.",
             where=str(table.path),
-            hint=f"Is the preset right? {suggest(missing, table.columns)}",
+            hint=f"Is the preset right? {table.suggest(missing)}",
         )
     return table
