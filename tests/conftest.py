@@ -43,6 +43,21 @@ collect_ignore = ["benchmarks"]
 pytest_plugins = ("pages", "small_world", "listed_skips", "process_state")
 LONG = ("planted", "calibration", "oracle", "faults", "real")
 """Folders of tests that simulate, wait or read much, in the order in which they are run."""
+LONGEST = (
+    "test_calibration",
+    "test_interrupted",
+    "test_real_texts",
+    "test_interference_kill",
+    "test_interference_backends",
+    "test_real_certification",
+    "test_real_phonemes",
+    "test_interference",
+    "test_fairness_workers",
+    "test_mutated_models",
+    "test_executor_clusters",
+    "test_real_encodings",
+)
+"""Files whose slow tests take a minute and more, the longest first: a whole file goes to one worker."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -50,13 +65,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     The very first is one that needs the small world: one worker makes it while the others have other work to do.
     """
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    slow = {item.path for item in items if any(map(item.get_closest_marker, ("slow", "real")))}
     needing = (item.path for item in items if "prepared" in getattr(item, "fixturenames", ()))
     first = next(needing, None)
     order = {name: index for index, name in enumerate(LONG)}
+    longest = {name: index for index, name in enumerate(LONGEST)}
 
-    def rank(item: pytest.Item) -> tuple[bool, bool, int]:
-        return item.path != first, item.path not in slow, order.get(item.path.parent.name, len(LONG))
+    def rank(item: pytest.Item) -> tuple[bool, bool, int, int]:
+        path = item.path
+        at = longest.get(path.stem, len(LONGEST))
+        return path != first, path not in slow, at, order.get(path.parent.name, len(LONG))
 
     items.sort(key=rank)
 

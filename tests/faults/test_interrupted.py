@@ -9,9 +9,9 @@ from equal_runs import QUICK, same, to
 from forked_runs import Server
 from stopped_states import files, whole, wrong_events
 
-REPEATED = 3
+REPEATED = 1
 """Of the different states in which an audit can be stopped, about so many are gone on from."""
-SHARE = 0.15
+SHARE = 0.05
 """Of all file events of a run; `every_event.py` takes all."""
 
 

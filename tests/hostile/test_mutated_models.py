@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LEAST = {"files": 2000, "folders": 500}
+LEAST = {"files": 770, "folders": 180}
 """Cases of each group that have to run."""
+EVERY = 3
+"""One in so many of all cases is run; `break_models.py` alone takes all."""
 
 
 @pytest.mark.slow
@@ -23,7 +25,11 @@ def test_broken_models_are_opened_or_refused(group: str, tmp_path: Path) -> None
     variables |= {"OMP_NUM_THREADS": "1", "HF_HOME": str(tmp_path / "hub")}
     script = Path(__file__).with_name("break_models.py")
     done = subprocess.run(
-        [sys.executable, script, group, tmp_path], env=variables, capture_output=True, text=True, timeout=600
+        [sys.executable, script, group, tmp_path, str(EVERY)],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     # The last case that began, and where it stood when its time was up.
     assert done.returncode == 0, done.stderr[-4000:]
