@@ -3,6 +3,7 @@
 import math
 import os
 import random
+import sys
 from itertools import combinations, product
 from typing import Any
 
@@ -29,6 +30,10 @@ from audits.report.charts import Axis, bars, forest, heat_map, lines, points
 # Tests run side by side, and so do the commands that they start: threads of each would be in the others' way. Set here,
 # where the workers are started from.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Where Python may not keep what it compiled, each worker compiles three hundred files of tests and each of hundreds of
+# children all of miles, which takes minutes in all.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    sys.dont_write_bytecode = False
 # As the command sets it: sums in one order, whatever the size of a batch.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
