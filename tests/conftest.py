@@ -4,6 +4,7 @@ import math
 import os
 import random
 import sys
+from collections.abc import Iterator
 from itertools import combinations, product
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from measured import measured
 
+from audits.core import registry
 from audits.core.numbers import described
 from audits.core.records import (
     Coverage,
@@ -298,6 +300,26 @@ def build_sample_report() -> Report:
             seconds={"embed": 412.7, "probe": 96.1, "resample": 31.4},
         ),
     )  # fmt: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def packages_read_once() -> Iterator[None]:
+    """Look for the audits of other packages anew only where a folder of the path has changed.
+
+    A call looks several times, through all that is installed.
+    """
+    found: dict[Any, Any] = {}
+    plain = registry.entry_points
+
+    def entry_points(*, group: str) -> Any:
+        key = group, *((path, os.stat(path).st_mtime_ns) for path in sys.path if os.path.exists(path))
+        if key not in found:
+            found[key] = plain(group=group)
+        return found[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "entry_points", entry_points)
+        yield
 
 
 @pytest.fixture(scope="session")
