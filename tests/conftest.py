@@ -6,6 +6,7 @@ import random
 import sys
 from collections.abc import Iterator
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -312,7 +313,8 @@ def packages_read_once() -> Iterator[None]:
     plain = registry.entry_points
 
     def entry_points(*, group: str) -> Any:
-        key = group, *((path, os.stat(path).st_mtime_ns) for path in sys.path if os.path.exists(path))
+        found_at = {path: Path(path).stat() for path in sys.path if Path(path).exists()}
+        key = group, *((path, at.st_ino, at.st_mtime_ns) for path, at in found_at.items())
         if key not in found:
             found[key] = plain(group=group)
         return found[key]
