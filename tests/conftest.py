@@ -3,13 +3,17 @@
 import math
 import os
 import random
+import sys
+from collections.abc import Iterator
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from measured import measured
 
+from audits.core import registry
 from audits.core.numbers import described
 from audits.core.records import (
     Coverage,
@@ -29,6 +33,10 @@ from audits.report.charts import Axis, bars, forest, heat_map, lines, points
 # Tests run side by side, and so do the commands that they start: threads of each would be in the others' way. Set here,
 # where the workers are started from.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Where Python may not keep what it compiled, each worker compiles three hundred files of tests and each of hundreds of
+# children all of miles, which takes minutes in all.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    sys.dont_write_bytecode = False
 # As the command sets it: sums in one order, whatever the size of a batch.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
@@ -311,6 +319,27 @@ def build_sample_report() -> Report:
             seconds={"embed": 412.7, "probe": 96.1, "resample": 31.4},
         ),
     )  # fmt: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def packages_read_once() -> Iterator[None]:
+    """Look for the audits of other packages anew only where a folder of the path has changed.
+
+    A call looks several times, through all that is installed.
+    """
+    found: dict[Any, Any] = {}
+    plain = registry.entry_points
+
+    def entry_points(*, group: str) -> Any:
+        found_at = {path: Path(path).stat() for path in sys.path if Path(path).exists()}
+        key = group, *((path, at.st_ino, at.st_mtime_ns) for path, at in found_at.items())
+        if key not in found:
+            found[key] = plain(group=group)
+        return found[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "entry_points", entry_points)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -748,7 +748,7 @@ def test_estimates_of_spectra_have_the_coordinates_that_the_page_names(prepared:
 
 
 def test_estimates_of_audit_groups_have_the_coordinates_that_the_page_names(prepared: Path, work: Path) -> None:
-    both = [*GROUPS[:-2], "--predictions", "theirs=theirs.jsonl", "--faas", "--out", "runs/both"]
+    both = [*GROUPS[:-2], "--predictions", "theirs=theirs.jsonl", "--faas", "--bootstrap", "200", "--out", "runs/both"]
     worst = [*COUNTS, "--hypothesis", "worst-group", "--out", "runs/worst"]
     for words in (both, [*COUNTS, "--out", "runs/counts"], worst):
         outcome = call(words, work)

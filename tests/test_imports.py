@@ -87,7 +87,8 @@ def noise(tree: ast.AST) -> list[str]:
     found += [
         f"{ast.unparse(node)} on line {node.lineno}"
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in streams
+        if isinstance(node, ast.Attribute) and node.attr.strip("_") in ("stdout", "stderr")
+        if ast.unparse(node) in streams
     ]
     return found
 

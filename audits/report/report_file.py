@@ -32,6 +32,22 @@ def schema() -> Json:
     return loaded
 
 
+@cache
+def _validator() -> Any:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(schema())
+
+
+def _validate(data: Json) -> None:
+    """Raise the error of `jsonschema.validate`, which would check the schema itself anew at every call."""
+    from jsonschema.exceptions import best_match
+
+    error = best_match(_validator().iter_errors(data))
+    if error is not None:
+        raise error
+
+
 def dumps(report: Report) -> str:
     """Return the bytes of report.json: keys sorted, no NaN, a newline at the end."""
     return json.dumps(report.to_json(), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -39,10 +55,8 @@ def dumps(report: Report) -> str:
 
 def write_report(report: Report, folder: Path) -> Path:
     """Check a report against the schema and write it in one step."""
-    import jsonschema
-
     text = dumps(report)
-    jsonschema.validate(json.loads(text), schema())
+    _validate(json.loads(text))
     write_text(folder / NAME, text)
     return folder / NAME
 
@@ -55,7 +69,7 @@ def read_report(path: Path) -> Report:
     InputError
         Where there is none, it is not JSON, or it does not keep to the schema.
     """
-    import jsonschema
+    from jsonschema import ValidationError
 
     file = path / NAME if path.is_dir() else path
     if not file.is_file():
@@ -71,11 +85,11 @@ def read_report(path: Path) -> Report:
         if "\\u" in text:
             # An escape may be a lone surrogate, which cannot be encoded on a page.
             json.dumps(data, ensure_ascii=False).encode("utf-8")
-        jsonschema.validate(data, schema())
+        _validate(data)
         report = Report.from_json(data, registry.measures_of(data["audit"]))
         _check_rows(report)
         return report
-    except jsonschema.ValidationError as error:
+    except ValidationError as error:
         key = "/".join(str(part) for part in error.absolute_path) or "the top"
         raise InputError(
             f"The report does not keep to the schema: {error.message[:200]}",

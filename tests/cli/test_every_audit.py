@@ -13,12 +13,10 @@ import jsonschema
 import pytest
 from equal_runs import QUICK
 from refusals import everything, nothing_runs, one_panel, told
-from run_folders import files, read, strict
+from run_folders import files, pictures_of, read, strict
 from small_world import LANGUAGES, ONE_EACH
 
 from audits.core import registry
-from audits.core.records import Report
-from audits.report.pages.figures import Picture
 
 Call = Callable[..., Any]
 AUDITS = sorted(ONE_EACH)
@@ -29,15 +27,6 @@ MORE = {"certify": {"certify.tsv", "counts.safetensors"}}
 
 def with_out(words: list[str], folder: Path) -> list[str]:
     return [*words[:-1], str(folder)]
-
-
-def rendered(report: Report, folder: Path) -> dict[str, Picture]:
-    """Return the pictures that a run has already: drawing them once more takes most of the time of a page."""
-    places = {figure.file: folder / "figures" / figure.file for figure in report.figures}
-    return {
-        stem: Picture(path.with_suffix(".svg").read_text(encoding="utf-8"), path.with_suffix(".png").read_bytes())
-        for stem, path in places.items()
-    }
 
 
 @pytest.fixture
@@ -62,7 +51,7 @@ def copied(work: Path, tmp_path: Path) -> Callable[[str], Path]:
 def old_pictures(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pages be made of the pictures of the finished runs."""
     monkeypatch.setattr(
-        "audits.report.pages.figures.draw", lambda report: rendered(report, work / QUICK[report.audit][-1])
+        "audits.report.pages.figures.draw", lambda report: pictures_of(report, work / QUICK[report.audit][-1])
     )
 
 

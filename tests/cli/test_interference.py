@@ -1,13 +1,11 @@
 """Does `miles interference` leave what the contract says, and find what was planted in losses and in texts?"""
 
 import csv
-import gc
-import importlib
 import itertools
 import json
 import math
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,16 +98,6 @@ HAND = {("a", "b"): 0.30, ("b", "a"): 0.10, ("a", "c"): 0.20, ("c", "a"): -0.10,
 
 
 # Runs.
-@pytest.fixture(scope="module", autouse=True)
-def old_objects() -> Iterator[None]:
-    """Spare each correction of p-values, which collects all garbage, the objects of what was imported so far."""
-    for name in ("audits.interference.measure", "statsmodels.stats.multitest"):
-        importlib.import_module(name)
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.fixture
 def quick(quick: Run) -> Run:
     """Return a function that carries a run out without figures and pages, and returns its folder."""

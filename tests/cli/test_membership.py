@@ -1,12 +1,10 @@
 """Does `miles membership` leave what the contract says, whatever is released and whenever it is killed?"""
 
 import csv
-import gc
-import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -164,16 +162,6 @@ def whole(small: Small, environment: dict[str, str], tmp_path_factory: pytest.Te
     done = subprocess.run(line, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     return place / "run", set(json.loads((place / "modules.json").read_text(encoding="utf-8")))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def old_objects(small: Small) -> Iterator[None]:
-    """Spare each correction of p-values, which collects all garbage, the objects of what was imported so far."""
-    for name in ("audits.membership.findings", "audits.membership.attacking", "statsmodels.stats.multitest"):
-        importlib.import_module(name)
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture

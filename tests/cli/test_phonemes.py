@@ -1,11 +1,10 @@
 """Does `miles audit-phonemes` leave what the contract says, and read every form of its inputs as the same data?"""
 
 import csv
-import gc
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -166,14 +165,6 @@ def done(planted: Planted, finish_run: Call, tmp_path_factory: pytest.TempPathFa
         patch.setattr(figures, "figures", lambda *_: [])
         folder: Path = finish_run(*planted.command(), out=tmp_path_factory.mktemp("phonemes") / "run")
     return folder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def old_objects(done: Path, spoken: Spoken) -> Iterator[None]:
-    """Spare each correction of p-values, which collects all garbage, the objects of what was imported so far."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,13 @@
 """Does `miles precision-recall` leave what the contract says, whoever else is judged and whenever it is killed?"""
 
 import csv
-import gc
-import importlib
 import json
 import math
 import random
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,16 +104,6 @@ def whole(small: Small, finish_run: Call, tmp_path_factory: pytest.TempPathFacto
     words = small.command(*heat, names="abc", how=FEW)
     folder: Path = finish_run(*words, out=tmp_path_factory.mktemp("precision-recall") / "run")
     return folder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def old_objects(model: Path) -> Iterator[None]:
-    """Spare each correction of p-values, which collects all garbage, the objects of what was imported so far."""
-    for name in ("audits.precision_recall.measure", "scipy.stats", "statsmodels.stats.multitest"):
-        importlib.import_module(name)
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def of(folder: Path, name: str) -> list[Row]:

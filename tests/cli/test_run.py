@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from run_folders import files, stripped
+from run_folders import files, pictures_of, stripped
 
 Finished = tuple[Path, Any]
 Call = Callable[..., Any]
@@ -28,6 +28,12 @@ def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("the encoder was called")
 
     monkeypatch.setattr(activations.SpeechEncoder, "__init__", refuse)
+
+
+@pytest.fixture
+def old_pictures(finished_run: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pages be made of the pictures of the finished run."""
+    monkeypatch.setattr("audits.report.pages.figures.draw", lambda report: pictures_of(report, finished_run[0]))
 
 
 def test_a_run_leaves_what_the_contract_says(finished_run: Finished, world: Any) -> None:
@@ -116,7 +122,7 @@ def test_json_prints_the_report_and_nothing_else(copied_run: Path, world: Any, c
 
 @pytest.mark.parametrize("way", ["--quiet", "--json"])
 def test_a_failed_gate_is_told_in_one_line_where_nothing_else_is(
-    copied_run: Path, world: Any, call_miles: Call, way: str
+    copied_run: Path, world: Any, call_miles: Call, old_pictures: None, way: str
 ) -> None:
     gates = ("best_layer.value > 99", "best_layer.value >= 0", "findings[severity=info] > 0")
     words = [word for gate in gates for word in ("--fail-if", gate)]
@@ -217,7 +223,13 @@ FAILING = {
 
 @pytest.mark.parametrize(("gates", "code"), [(PASSING, 0), (FAILING, 1), (PASSING | FAILING, 1)])
 def test_gates_on_a_finished_run_are_judged_without_a_rerun(
-    copied_run: Path, world: Any, call_miles: Call, no_encoder: None, gates: dict[str, str], code: int
+    copied_run: Path,
+    world: Any,
+    call_miles: Call,
+    no_encoder: None,
+    old_pictures: None,
+    gates: dict[str, str],
+    code: int,
 ) -> None:
     before = json.loads((copied_run / "report.json").read_text(encoding="utf-8"))
     words = [word for expression in gates for word in ("--fail-if", expression)]
@@ -272,7 +284,9 @@ def test_a_gate_on_a_coordinate_that_no_estimate_can_have_is_refused_before_the_
     assert not (tmp_path / "run").exists()
 
 
-def test_one_failed_gate_of_two_fails_the_run(copied_run: Path, world: Any, call_miles: Call) -> None:
+def test_one_failed_gate_of_two_fails_the_run(
+    copied_run: Path, world: Any, call_miles: Call, old_pictures: None
+) -> None:
     gates = ("--fail-if", "best_layer.value > 99", "--fail-if", "best_layer.value >= 0")
     done = call_miles(*world.command("--out", copied_run, *gates, "--json"))
     assert done.code == 1
@@ -356,9 +370,19 @@ def test_runs_that_cannot_be_judged_are_bad_usage(finished_run: Finished, copied
     assert refused.out == ""
 
 
-def test_long_names_are_not_cut_at_80_columns(finished_run: Finished, copied_run: Path, run_miles: Call) -> None:
+def test_long_names_are_not_cut_at_80_columns(
+    finished_run: Finished,
+    copied_run: Path,
+    call_miles: Call,
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     words = ("compare", finished_run[0], copied_run, "--only", "gap[by=accent&gender,kind=absolute]")
-    wide, narrow = (run_miles(*words, variables={"COLUMNS": columns}).out for columns in ("300", "80"))
+    monkeypatch.setitem(environment, "COLUMNS", "300")
+    wide = call_miles(*words).out
+    monkeypatch.setitem(environment, "COLUMNS", "80")
+    narrow = call_miles(*words).out
+    assert max(map(len, wide.splitlines())) > 80
     table = narrow.partition("estimate ")[2]
     assert max(map(len, table.splitlines())) <= 80 and "…" not in table
 

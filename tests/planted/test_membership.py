@@ -1,16 +1,13 @@
 """Does the audit find members where a model learnt its points by heart, and nobody where there is nothing to find?"""
 
-import gc
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from chance import at_most
 from numpy.typing import NDArray
 from safetensors.torch import save_file
@@ -27,25 +24,13 @@ from audits.membership.scoring import Attack, Scored
 from probes.generators.diffusion import linear
 from probes.generators.generative_training import train_denoiser
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 SIDE = 100
 ASKED, FROM_SAMPLES = ("loss", "sima", "pia"), ("nearest", "calibrated", "domias")
 NULL = 0.05
 """Largest share of audits in which something may be told that is not there."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def frozen() -> Iterator[None]:
-    """Keep what is loaded out of the garbage collections that statsmodels asks for at every correction."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    import_module("statsmodels.stats.multitest")
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True)

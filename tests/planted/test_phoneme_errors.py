@@ -25,8 +25,6 @@ from audits.phoneme_errors.layers import measure_layers
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.tokens import Tokens
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 Floats = NDArray[np.float64]
 PHONES, EACH, GEOMETRY = 8, 3, 99
 ERRORS = ("phonemes.systematic", "phonemes.random", "phonemes.both")

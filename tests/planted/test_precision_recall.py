@@ -20,8 +20,6 @@ from audits.core.testing import drafted
 from audits.precision_recall import AUDIT, Options
 from probes.core.errors import InputError
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 Floats = NDArray[np.float64]
 KINDS, WIDTH, REFERENCE, CANDIDATE = 8, 6, 800, 400
 CENTRES = 100 * np.eye(KINDS, WIDTH + KINDS)[:, :WIDTH] + 30 * np.arange(KINDS)[:, None]

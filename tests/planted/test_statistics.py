@@ -231,7 +231,7 @@ def gap_of(groups: tuple[int, ...], rates: Any, rng: np.random.Generator) -> tup
     names, inside = reported_groups(labels, sets)
     weights = cluster_weights(len(member), 400, rng)
     cohort = Cohort(
-        speakers=np.arange(len(member)), weights=weights, names=names, member=inside, min_speakers=5, permutations=200,
+        speakers=np.arange(len(member)), weights=weights, names=names, member=inside, min_speakers=5, permutations=20,
         seed=int(rng.integers(2**31)),
     )  # fmt: skip
     comparison, draft = compare(sets[0], counts, cohort), Draft()

@@ -1,5 +1,6 @@
 """Is a wrong command refused: in one panel that says what is wrong and the mend, and with nothing written?"""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +76,15 @@ def one_panel(outcome: Any, *says: str, code: int = 2) -> None:
         assert (wanted.replace(" ", "").casefold() in text) is (wanted == part), (part, outcome.err)
 
 
-def everything(*folders: Path) -> list[tuple[Path, int]]:
+def everything(*folders: Path) -> list[tuple[str, int]]:
     """Return what lies in folders, and when each was last written."""
-    return sorted((path, path.lstat().st_mtime_ns) for folder in folders for path in folder.rglob("*"))
+    # Thousands of tests ask for it twice: with the paths of pathlib it took a third of their time.
+    found: list[tuple[str, int]] = []
+    left: list[str | Path] = list(folders)
+    while left:
+        with os.scandir(left.pop()) as entries:
+            for entry in entries:
+                found.append((entry.path, entry.stat(follow_symlinks=False).st_mtime_ns))
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+    return sorted(found)

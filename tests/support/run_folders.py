@@ -49,6 +49,17 @@ def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
+def pictures_of(report: Any, folder: Path) -> dict[str, Any]:
+    """Return the pictures that a run has already: drawing them once more takes most of the time of a page."""
+    from audits.report.pages.figures import Picture
+
+    places = {figure.file: folder / "figures" / figure.file for figure in report.figures}
+    return {
+        stem: Picture(path.with_suffix(".svg").read_text(encoding="utf-8"), path.with_suffix(".png").read_bytes())
+        for stem, path in places.items()
+    }
+
+
 def estimate(folder: Path, name: str, **where: object) -> Row:
     """Return the one estimate of a name that has these coordinates."""
     (row,) = estimates(folder, name, **where)

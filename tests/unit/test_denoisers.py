@@ -7,6 +7,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ from probes.generators.generative_networks import MlpDenoiser, MlpGenerator, fre
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-pytest.importorskip("diffusers", reason="the extra `privacy` is not installed")
+# Every worker collects this file, one runs it: the seconds of the import are left to that one.
+if find_spec("diffusers") is None:
+    pytest.skip("the extra `privacy` is not installed", allow_module_level=True)
 
 SIZES: dict[str, Any] = {
     "sample_size": 8,

@@ -37,7 +37,8 @@ def test_the_example_fits_the_audit_and_is_made_once(tmp_path: Path, balanced: b
     assert planned.notes == planned.warnings == ()
 
 
-def test_each_seed_and_kind_has_an_example_of_its_own(tmp_path: Path) -> None:
+def test_each_seed_and_kind_has_an_example_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "SIZE", demo.SIZE // 10)
     folders = [corpus(tmp_path, balanced=balanced, seed=seed) for seed, balanced in ((0, False), (1, False), (0, True))]
     assert len({(folder / "bl.txt").read_bytes() for folder in folders}) == len(set(folders)) == 3
 

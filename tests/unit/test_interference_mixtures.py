@@ -1,8 +1,6 @@
 """Are mixtures of three foretold by the sum of their pairs' effects, and ranked by what is foretold?"""
 
-import gc
-import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -17,15 +15,6 @@ from audits.interference.matrix import Matrix
 from audits.interference.mixtures import SHOWN, Mixtures, mix, where_error
 
 EFFECT = {"a": 0.1, "b": 0.2, "c": -0.3, "d": 0.4, "e": 0.0}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def old_objects() -> Iterator[None]:
-    """Spare each correction of p-values, which collects all garbage, the objects of what was imported so far."""
-    importlib.import_module("statsmodels.stats.multitest")
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def mixed(languages: str, *, triples: tuple[str, ...] = (), extra: float = 0.0, without: tuple[str, ...] = (),

@@ -28,9 +28,10 @@ def test_an_unlisted_skip_fails_the_run(tmp_path: Path, code: str, status: int, 
     (tmp_path / "test_other.py").write_text("def test(): pass")
     command = [sys.executable, "-m", "pytest", "-p", "listed_skips", "-n", workers, "-q", "-c", "/dev/null", "."]
     env = {**os.environ, "PYTHONPATH": str(SUPPORT)}
-    for wanted, expected in (("1", status), ("", 0)):
+    # Where it is not asked for, the gate is not there: one case shows it as well as all.
+    for wanted, expected in (("1", status), ("", 0)) if (status, workers) == (1, "0") else (("1", status),):
         done = subprocess.run(
             command, cwd=tmp_path, env=env | {"MILES_LISTED_SKIPS": wanted}, capture_output=True, text=True
         )
         assert done.returncode == expected, done.stdout
-    assert "skipped (" not in done.stdout
+        assert ("skipped (" in done.stdout) == bool(wanted)

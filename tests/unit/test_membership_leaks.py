@@ -12,8 +12,6 @@ from audits.membership.rates import judged_of
 from audits.membership.scoring import Attack
 from audits.statistics.roc import Area, area, area_interval, difference
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 N = 100
 MEMBER = np.arange(2 * N) < N
 

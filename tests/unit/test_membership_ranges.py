@@ -1,5 +1,6 @@
 """Does every number of an attack, and both ends of its interval, lie where such a number can lie?"""
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from audits.membership.pool import LEAST, pool_of_labels
 from audits.membership.rates import advantage_of
 from audits.membership.reading import Inputs
 from audits.membership.scoring import Attack
+from audits.statistics import joint_beta
 from audits.statistics.roc import Call
 
 RANGES = {
@@ -25,6 +27,14 @@ RANGES = {
     **dict.fromkeys(("epsilon_lower", "epsilon_ceiling", "epsilon_credible", "hit_ratio"), (0, np.inf)),
 }
 """Names of estimates and where they lie."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_nodes() -> Iterator[None]:
+    """Take the mass of rates at fewer places: a credible interval keeps to its range at any number of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joint_beta, "NODES", 500)
+        yield
 
 
 def told(rows: list[np.ndarray], member: np.ndarray, **options: Any) -> Draft:

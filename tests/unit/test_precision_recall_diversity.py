@@ -12,8 +12,6 @@ from audits.precision_recall.diversity import quantile_ends
 from audits.precision_recall.estimates import estimates
 from audits.precision_recall.sequences import count_sequences
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 
 def made(kinds, draws, *, name="one", texts=None, words=None) -> Texts:
     """Return a set whose texts are known by the numbers of their kinds."""

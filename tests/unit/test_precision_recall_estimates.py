@@ -17,8 +17,6 @@ from audits.precision_recall.sequences import Sequences
 from audits.statistics.halves import Halved
 from probes.vectors.support_metrics import METRICS, coverage_ceiling
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 SIZE, SPLITS = 200, 20
 
 

@@ -7,6 +7,8 @@ import pytest
 from audits.core.context import Cache, Context
 from audits.spectra import demo
 from audits.spectra.inputs import check
+from probes.operators import darcy_operator
+from probes.operators.darcy_operator import train
 
 
 @pytest.fixture(autouse=True)
@@ -14,6 +16,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the example small: what is tested is that it fits, not what it shows."""
     for name, value in (("FINE", 61), ("TRAINING", 6), ("TEST", 4), ("WIDTH", 4), ("FREQUENCIES", 3)):
         monkeypatch.setattr(demo, name, value)
+    monkeypatch.setattr(darcy_operator, "train", lambda *given, epochs, **more: train(*given, epochs=1, **more))
 
 
 @pytest.mark.parametrize("balanced", [False, True])

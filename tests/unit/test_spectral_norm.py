@@ -110,7 +110,7 @@ geometry = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(geometry)
 def test_no_geometry_breaks_the_bounds(drawn: dict[str, Any]) -> None:
     outputs, inputs = drawn.pop("channels")
@@ -123,7 +123,7 @@ def test_no_geometry_breaks_the_bounds(drawn: dict[str, Any]) -> None:
         assert not found.tight or (kind == "exact" and found.value == pytest.approx(truth, rel=1e-7))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(geometry)
 def test_operator_and_adjoint_are_the_matrix_and_its_transpose(drawn: dict[str, Any]) -> None:
     outputs, inputs = drawn.pop("channels")
@@ -174,7 +174,7 @@ def test_a_circle_with_fewer_outputs_is_called_a_bound(
     assert not found.tight and found.value > above * norm(dense(conv))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.integers(1, 5), st.integers(2, 8), st.integers(1, 3), st.integers(1, 3), st.integers(0, 8), st.integers(0, 999)
 )

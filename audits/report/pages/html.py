@@ -67,6 +67,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
     frame = {
         "report": report,
         "content": content,
+        "head": content.head(report),
         "numbers": numbers,
         "abridged": abridged,
         "style": Markup(offline.style()),
