@@ -17,6 +17,8 @@ import pytest
 from numpy.typing import NDArray
 from run_folders import estimates, files, read, records, stripped, value
 
+from probes.core.executor import one_thread
+
 Call = Callable[..., Any]
 Words = list[str]
 Floats = NDArray[np.float64]
@@ -104,7 +106,9 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
 @pytest.fixture(scope="session")
 def heard(flow: Flow, finish_run: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a finished run that nobody may change."""
-    folder: Path = finish_run(*flow.command(), out=tmp_path_factory.mktemp("heard") / "run")
+    # Runs in processes of their own have one thread, whatever a test before left in this one.
+    with one_thread():
+        folder: Path = finish_run(*flow.command(), out=tmp_path_factory.mktemp("heard") / "run")
     return folder
 
 
