@@ -106,7 +106,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
 @pytest.fixture(scope="session")
 def heard(flow: Flow, finish_run: Call, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a finished run that nobody may change."""
-    # Runs in processes of their own have one thread, whatever a test before left in this one.
+    # As in runs in processes of their own.
     with one_thread():
         folder: Path = finish_run(*flow.command(), out=tmp_path_factory.mktemp("heard") / "run")
     return folder

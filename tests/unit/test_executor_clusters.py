@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -136,7 +137,12 @@ def test_a_running_dask_cluster_serves(jobs: Any) -> None:
 
     more: dict[str, Any] = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
     several = {"distributed.nanny.pre-spawn-environ": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}}
-    with dask.config.set(several), LocalCluster(n_workers=0, threads_per_worker=2, silence_logs=50, **more) as cluster:
+    # What workers are started with stays in the variables of this process, which those of later tests would inherit.
+    with (
+        patch.dict(os.environ),
+        dask.config.set(several),
+        LocalCluster(n_workers=0, threads_per_worker=2, silence_logs=50, **more) as cluster,
+    ):
         # A busy machine takes its time to start one.
         there = Workers(backend="dask", scheduler=cluster.scheduler_address, patience=60.0)
         with pytest.raises(InputError, match="has no workers"):
