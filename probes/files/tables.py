@@ -65,9 +65,13 @@ class Table:
     notes: tuple[str, ...] = ()
     decimal_comma: bool = False
     decimal: str | None = None
-    delimited: bool = False
     nested: Mapping[str, str] = field(default_factory=dict)
     separator: str = ""
+
+    @property
+    def delimited(self) -> bool:
+        """Whether the file is delimited text, in which numbers may have a decimal comma."""
+        return bool(self.separator)
 
     def suggest(self, name: str) -> str:
         """Return a hint on a missing column: the names that there are, the most similar one first."""
@@ -145,7 +149,7 @@ def read_table(
     InputError
         Where the file cannot be read, is not UTF-8 text, is empty or too large, or a row does not fit.
     """
-    semicolons = delimited = False
+    semicolons = False
     separator = ""
     nested: dict[str, str] = {}
     if is_arrow(path):
@@ -159,7 +163,7 @@ def read_table(
             _check_wrapped(path, rows[0].values)
         columns = tuple(dict.fromkeys(name for row in rows for name in row.values))
     else:
-        table, delimited = Delimited(path), True
+        table = Delimited(path)
         columns = table.names
         rows = _limited(path, _delimited_rows(table), most_rows, most_cells)
         semicolons, separator = table.dialect.decimal_comma, table.dialect.separator
@@ -174,7 +178,6 @@ def read_table(
         notes=decimal_notes(semicolons, decimal),
         decimal_comma=semicolons if decimal is None else decimal == ",",
         decimal=decimal,
-        delimited=delimited,
         nested=nested,
         separator=separator,
     )
