@@ -124,8 +124,7 @@ def _row(texts: Sequence[str], where: str) -> tuple[Verdict, bool]:
 
 def _whole(text: str, where: str, column: str) -> int:
     try:
-        if "_" in text or not text.isascii():
-            raise ValueError
+        plain_float(text)
         return int(text)
     except ValueError:
         raise InputError(
