@@ -19,7 +19,7 @@ from audits.phoneme_errors.token_tables import TokenTable, read_token_table
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 from probes.core.progress import Progress, Silent
-from probes.files.levels import Note, clean, is_unknown, level_words
+from probes.files.levels import Levels, Note, clean, is_unknown, level_words
 from probes.files.names import suggest
 from probes.files.tables import Table, check_decimal
 from probes.speech.manifests import ROLES, find_column, level_rules
@@ -138,10 +138,7 @@ def read_tokens(
     source = _open(path, decimal)
     table = Table(path=path, columns=source.names, rows=(), sources=(path,), decimal=decimal)
     rules = level_rules(table, by, values, bins)
-    names = PHONE_NAMES[:1] if "phone" in map(str.casefold, source.names) else PHONE_NAMES
-    # Where a column is needed and none is found, this raises.
-    phone = find_column(table, "phone", phone_col, usual=names, needed=True) or ""
-    speaker = find_column(table, "speaker", speaker_col, usual=ROLES["speaker"], needed=True) or ""
+    phone, speaker = _label_columns(table, phone_col, speaker_col)
     wanted = _wanted(source, features, (phone, speaker, *rules))
     texts = source.labels(tuple(dict.fromkeys((phone, speaker, *rules))))
     for name, rule in rules.items():
@@ -155,17 +152,15 @@ def read_tokens(
     (phones, phone_names), (speakers, speaker_names) = (
         _numbered(cleaned[row] for row in rows) for cleaned in labels.values()
     )
-    found = {
-        name: _numbered(rule.level(texts[name][row], source.spot(row, name)) for row in rows)
-        for name, rule in rules.items()
-    }
+    found = {name: _levels(rule, name, texts[name], rows, source) for name, rule in rules.items()}
+    names = {"phone": (phone, phone_names), "speaker": (speaker, speaker_names)}
     return Tokens(
         phones=phones,
         phone_names=phone_names,
         speakers=speakers,
         speaker_names=speaker_names,
         levels={name: numbers for name, (numbers, _) in found.items()},
-        level_names={name: names for name, (_, names) in found.items()},
+        level_names={name: levels for name, (_, levels) in found.items()},
         vectors=vectors.keeping(kept),
         features=vectors.features,
         given=len(kept),
@@ -173,14 +168,40 @@ def read_tokens(
         lines=np.array([source.line(row) for row in rows], dtype=np.int64),
         sha256=sha256_file(path),
         notes=tuple(note for rule in rules.values() for note in rule.notes()),
-        read_as={
-            phone: f"the phone, {len(phone_names):,} of them",
-            speaker: f"the speaker, {len(speaker_names):,} of them",
-            **{name: level_words(rule, found[name][1]) for name, rule in rules.items()},
-            _named(wanted): "numbers",
-        },
+        read_as=_read_as(names, rules, {name: levels for name, (_, levels) in found.items()}, wanted),
         form=source.notes,
     )
+
+
+def _label_columns(table: Table, phone: str | None, speaker: str | None) -> tuple[str, str]:
+    """Return the columns of phone and speaker, named or with a usual name."""
+    names = PHONE_NAMES[:1] if "phone" in map(str.casefold, table.columns) else PHONE_NAMES
+    # Where a column is needed and none is found, this raises.
+    return (
+        find_column(table, "phone", phone, usual=names, needed=True) or "",
+        find_column(table, "speaker", speaker, usual=ROLES["speaker"], needed=True) or "",
+    )
+
+
+def _levels(
+    rule: Levels, name: str, texts: Sequence[str | None], rows: Iterable[int], source: "TokenArchive | TokenTable"
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the numbers of the levels of some rows, and the levels' sorted names."""
+    return _numbered(rule.level(texts[row], source.spot(row, name)) for row in rows)
+
+
+def _read_as(
+    labels: Mapping[str, tuple[str, Sequence[str]]],
+    rules: Mapping[str, Levels],
+    levels: Mapping[str, Sequence[str]],
+    features: Sequence[str],
+) -> dict[str, str]:
+    """Describe in words what each column in use was read as; `labels` has by role its column and what it holds."""
+    return {
+        **{column: f"the {role}, {len(names):,} of them" for role, (column, names) in labels.items()},
+        **{name: level_words(rule, levels[name]) for name, rule in rules.items()},
+        _named(features): "numbers",
+    }
 
 
 def _check_choice(option: str, value: str, usual: Sequence[str]) -> None:

@@ -4,14 +4,12 @@ Whatever a user hands over (a table, a folder with one, a corpus in its own layo
 Files are not opened here, but a relative path must stay below its folder: no manifest reaches other files.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file, sha256_folder
-from probes.files.decimals import plain_float
 from probes.files.levels import Levels, clean, is_unknown, level_words, read_value_map
 from probes.files.levels import Note as Note
 from probes.files.safe_paths import RootedPaths
@@ -19,6 +17,7 @@ from probes.files.tables import Row, Table, check_flat
 from probes.speech.clip_paths import locate
 from probes.speech.known_layouts import advice_on_table, with_advice
 from probes.speech.manifest_folders import open_manifest
+from probes.speech.segments import SegmentColumns, find_segment_columns
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "path": ("path", "audio_filepath", "audio", "file_name"),
@@ -210,9 +209,9 @@ def _assemble(
         for role, usual in ROLES.items()
     }
     table.check_flat([*filter(None, chosen.values()), *by, "utterance"])
-    segment = _segment_columns(table, columns, chosen["path"])
+    segment = find_segment_columns(table, columns.start, columns.end, chosen["path"])
     if segment:
-        table = table.with_points(segment[:2])
+        table = table.with_points(segment.names)
     levels = level_rules(table, by, values, bins)
     for name, rule in levels.items():
         rule.look(row.values.get(name) for row in table.rows)
@@ -249,7 +248,7 @@ def _assemble(
 def _read_as(
     clips: Sequence[Clip],
     chosen: Mapping[str, str | None],
-    segment: tuple[str, str, bool] | None,
+    segment: SegmentColumns | None,
     levels: Mapping[str, Levels],
 ) -> dict[str, str]:
     """Describe in words what each column in use was read as."""
@@ -257,7 +256,8 @@ def _read_as(
     words = {"path": "the recording", "text": "the transcript", "speaker": f"the speaker, {len(speakers):,} of them"}
     found = {column: words[role] for role, column in chosen.items() if column is not None}
     if segment:
-        found |= {segment[0]: "the start in seconds", segment[1]: f"the {'length' if segment[2] else 'end'} in seconds"}
+        end = "length" if segment.is_length else "end"
+        found |= {segment.start: "the start in seconds", segment.end: f"the {end} in seconds"}
     return found | {name: level_words(rule, {clip.attributes[name] for clip in clips}) for name, rule in levels.items()}
 
 
@@ -289,21 +289,6 @@ def find_column(table: Table, role: str, name: str | None, *, usual: Sequence[st
             hint=f"Name it with {option}. {table.suggest(role)}",
         )
     return found[0] if found else None
-
-
-def _segment_columns(table: Table, columns: ColumnMap, path: str | None) -> tuple[str, str, bool] | None:
-    """Return the columns of start and end, and whether the second one is a duration."""
-    given = (columns.start, columns.end)
-    for name in given:
-        if name is not None and name not in table.columns:
-            raise InputError(f"There is no column {name!r}.", where=str(table.path), hint=table.suggest(name))
-    if columns.start and columns.end:
-        return columns.start, columns.end, False
-    if any(given):
-        raise InputError("A start needs an end, and an end a start.", where=str(table.path), hint="Name both columns.")
-    if path == "audio_filepath" and {"offset", "duration"} <= set(table.columns):
-        return "offset", "duration", True
-    return None
 
 
 def level_rules(
@@ -343,7 +328,7 @@ def _clip(
     row: Row,
     table: Table,
     chosen: Mapping[str, str | None],
-    segment: tuple[str, str, bool] | None,
+    segment: SegmentColumns | None,
     levels: Mapping[str, Levels],
     places: RootedPaths | None,
     used: set[str],
@@ -357,7 +342,7 @@ def _clip(
         raise InputError("The row has no text.", where=where, hint=f"Fill in {chosen['text']!r}, or drop the row.")
     name = (get(chosen["path"]) or "").strip() if chosen["path"] else f"line {row.line}"
     speaker = clean(get(chosen["speaker"])) if chosen["speaker"] else ""
-    start, end = _segment(row, table, segment, where) if segment else (None, None)
+    start, end = segment.read(row, table, where) if segment else (None, None)
     column = chosen["path"]
     path, fault = locate(name, column, places, where) if column else (table.path.absolute(), None)
     return Clip(
@@ -373,27 +358,6 @@ def _clip(
         end=end,
         fault=fault,
     )
-
-
-def _segment(row: Row, table: Table, columns: tuple[str, str, bool], where: str) -> tuple[float | None, float | None]:
-    first, second, is_duration = columns
-    texts = [(row.values.get(name) or "").strip() for name in (first, second)]
-    if not any(texts):
-        return None, None
-    try:
-        start, end = (plain_float(text) for text in texts)
-    except ValueError:
-        message = f"{first} {texts[0]!r} and {second} {texts[1]!r} are not both seconds."
-        usual = "Write both like 0.25, or leave both empty for the whole file."
-        raise InputError(message, where=where, hint=table.mark_hint(texts, usual, option=True)) from None
-    end += start if is_duration else 0.0
-    if not (math.isfinite(end) and 0 <= start < end):
-        raise InputError(
-            f"The part from {start:g} s to {end:g} s is empty or out of order.",
-            where=where,
-            hint="A part needs 0 <= start < end, in seconds.",
-        )
-    return start, end
 
 
 def _speaker_notes(clips: Sequence[Clip], column: str | None, table: Table, needed: bool) -> list[Note]:
