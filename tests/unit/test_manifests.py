@@ -105,9 +105,6 @@ def test_parts_of_one_recording_by_named_columns(tmp_path: Path) -> None:
     clips = read(path, columns=ColumnMap(start="from", end="to")).clips
     assert [(clip.start, clip.end) for clip in clips] == [(0.0, 1.5), (1.5, 2.0)]
     assert "listed twice" in refuse(path).message
-    for times in ("2,1", "-1,1", "a,1", "nan,1", "0,inf", "1,", "0,1_0", "0,٣"):
-        bad = write(tmp_path, f"path,text,speaker,from,to\na.wav,x,s,{times}\n")
-        assert refuse(bad, columns=ColumnMap(start="from", end="to")).where.endswith(":2")
     assert "needs an end" in refuse(path, columns=ColumnMap(start="from")).message
 
 

@@ -186,8 +186,6 @@ def test_features_are_numbered_named_or_a_range(tmp_path, asked, columns) -> Non
         (HEADER + "a,s,n,1,2\n", {"features": ("x0..x99999999999",)}, ("range",)),
         (HEADER + "a,s,n,1,2\na,s,n,1,two\n", {}, ("'two' is not a number", "t.csv:3, column x1", "full stop")),
         (HEADER + 'a,s,n,1,"2,5"\n', {}, ("'2,5' is not a number", "write 2.5, or say --decimal ,")),
-        (HEADER + "a,s,n,1_0,2\n", {}, ("'1_0' is not a number",)),
-        (HEADER + "a,s,n,0x10,2\n", {}, ("'0x10' is not a number",)),
         (HEADER + "a,s,n,1,2\n,s,n,1,2\n", {}, ("no phone", "t.csv:3, column phone", "--on-bad skip")),
         (HEADER + "NA,s,n,1,2\n", {}, ("no phone",)),
         (HEADER + "a,unknown,n,1,2\n", {}, ("no speaker", "t.csv:2, column speaker")),
