@@ -156,6 +156,7 @@ def _assemble(
         gates=(),
         figures=tuple(draft.figures),
         provenance=provenance(spec.name, context, watch.elapsed()),
+        answer=draft.answer,
     )
     return replace(report, gates=_judged(parsed, report))
 

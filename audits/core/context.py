@@ -12,12 +12,15 @@ from typing import Any, overload
 from audits.core.intervals import Interval, Undefined
 from audits.core.measures import UNDECLARED, Measure
 from audits.core.records import (
+    KEY_NUMBERS,
     SEVERITIES,
+    Answer,
     Coordinate,
     Coverage,
     Estimate,
     Figure,
     Finding,
+    KeyNumber,
     Severity,
     Source,
     Subject,
@@ -103,7 +106,9 @@ class Claim:
 
     id: str
     severity: Severity
+    headline: str
     statement: str
+    how_sure: str
     where: Mapping[str, Coordinate]
     evidence: tuple[Estimate, ...]
 
@@ -151,6 +156,7 @@ class Draft:
     files: Mapping[str, bytes] = field(default_factory=dict)
     subject: Subject | None = None
     title: str | None = None
+    answer: Answer | None = field(default=None, init=False)
     _index: dict[Key, Estimate] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -247,20 +253,73 @@ class Draft:
         statement: str,
         /,
         evidence: Sequence[Estimate | None] = (),
+        *,
+        headline: str = "",
+        how_sure: str = "",
         **where: Coordinate,
     ) -> None:
-        """Append a finding; a None in the evidence (a missing row) is left out."""
-        rows = tuple(row for row in evidence if row is not None)
-        self.findings.append(Claim(id=id, severity=severity, statement=statement, where=where, evidence=rows))
+        """Append a finding; a None in the evidence (a missing row) is left out.
+
+        Parameters
+        ----------
+        statement
+            What the headline rests on; without a headline the whole finding, whose first sentence is its title.
+        evidence
+            The rows that carry it; that of the headline's number first.
+        headline
+            The answer in at most `records.HEADLINE_WORDS` words, the subject first, one number with its interval.
+        how_sure
+            Method and corrections, for who wants to know how sure this is.
+        """
+        self.findings.append(
+            Claim(
+                id=id,
+                severity=severity,
+                headline=headline,
+                statement=statement,
+                how_sure=how_sure,
+                where=where,
+                evidence=tuple(row for row in evidence if row is not None),
+            )
+        )
+
+    def conclude(
+        self,
+        title: str,
+        /,
+        *,
+        numbers: Sequence[tuple[Estimate, str]] = (),
+        may: Sequence[str] = (),
+        may_not: Sequence[str] = (),
+    ) -> None:
+        """Set the answer to the question of the run; without one, the first findings stand for it.
+
+        Parameters
+        ----------
+        title
+            One sentence of at most `records.HEADLINE_WORDS` words that the intervals carry.
+        numbers
+            At most `records.KEY_NUMBERS` rows with what they are, in words.
+        may, may_not
+            What may be reported of this run, and what may not.
+        """
+        index_of = self._indices()
+        keys = tuple(KeyNumber(row=index_of[key_of(row.name, row.where)], words=words) for row, words in numbers)
+        self.answer = Answer(title=title, numbers=keys[:KEY_NUMBERS], may=tuple(may), may_not=tuple(may_not))
+
+    def _indices(self) -> dict[Key, int]:
+        return {key_of(row.name, row.where): index for index, row in enumerate(self.estimates)}
 
     def numbered(self) -> tuple[Finding, ...]:
         """Return the findings, worst first, with the indices of their evidence in the table."""
-        index_of = {key_of(row.name, row.where): index for index, row in enumerate(self.estimates)}
+        index_of = self._indices()
         return tuple(
             Finding(
                 id=claim.id,
                 severity=claim.severity,
+                headline=claim.headline,
                 statement=claim.statement,
+                how_sure=claim.how_sure,
                 where=claim.where,
                 evidence=tuple(index_of[key_of(row.name, row.where)] for row in claim.evidence),
             )

@@ -5,6 +5,7 @@ loss. A number never stands alone: an `Estimate` carries its interval, its metho
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import MappingProxyType
@@ -22,6 +23,11 @@ Severity = Literal["info", "low", "medium", "high"]
 
 SEVERITIES: tuple[Severity, ...] = ("info", "low", "medium", "high")
 """From the mildest to the worst."""
+
+HEADLINE_WORDS = 20
+"""Most words of a headline."""
+KEY_NUMBERS = 3
+"""Most numbers on top of a page."""
 
 UNBOUNDED_METHODS = ("exact", "none")
 """The only methods under which an estimate may have no interval."""
@@ -84,13 +90,71 @@ class Estimate(Ends):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One sentence that the evidence carries; `evidence` holds indices into the report's estimates."""
+    """What the evidence carries, in words.
+
+    Parameters
+    ----------
+    headline
+        The answer in one sentence of at most `HEADLINE_WORDS` words, with one number and its interval.
+    statement
+        What the answer rests on.
+    how_sure
+        Method and corrections; empty where interval and method of the evidence say it all.
+    evidence
+        Indices into the report's estimates; the number of the headline comes first.
+    """
 
     id: str
     severity: Severity
     statement: str
+    headline: str = ""
+    how_sure: str = ""
     where: Mapping[str, Coordinate] = field(default_factory=dict)
     evidence: tuple[int, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The headline; of a finding without one, as in reports of earlier versions, the first sentence."""
+        return self.headline or first_sentence(self.statement)
+
+    @property
+    def rest(self) -> str:
+        """The statement without what the title says already."""
+        return self.statement if self.headline else self.statement.removeprefix(self.title).strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyNumber:
+    """A number that stands on top of a page: the index of its estimate, and what it is, for people."""
+
+    row: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The answer to the question of a run, for who reads nothing else.
+
+    Parameters
+    ----------
+    title
+        One sentence of at most `HEADLINE_WORDS` words that the intervals carry.
+    numbers
+        At most `KEY_NUMBERS` numbers that it rests on.
+    may, may_not
+        What may be reported of this run, and what may not, a sentence each.
+    """
+
+    title: str
+    numbers: tuple[KeyNumber, ...] = ()
+    may: tuple[str, ...] = ()
+    may_not: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Json) -> "Answer":
+        """Build the record again from its JSON."""
+        numbers = tuple(KeyNumber(**number) for number in data["numbers"])
+        return cls(title=data["title"], numbers=numbers, may=tuple(data["may"]), may_not=tuple(data["may_not"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +263,7 @@ class Report:
     gates: tuple[GateResult, ...]
     figures: tuple[Figure, ...]
     provenance: Provenance
+    answer: Answer | None = None
 
     def to_json(self) -> Json:
         """Return plain JSON values; tuples become lists, and the schema's name goes in."""
@@ -237,7 +302,18 @@ class Report:
             gates=tuple(GateResult(**_tupled(row, "rows")) for row in data["gates"]),
             figures=tuple(Figure(**row) for row in data["figures"]),
             provenance=Provenance(**_tupled(data["provenance"], "command")),
+            answer=Answer.from_json(data["answer"]) if data.get("answer") else None,
         )
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a text.
+
+    >>> first_sentence("The gap is 0.2 (0.1 to 0.3). It is large.")
+    'The gap is 0.2 (0.1 to 0.3).'
+    """
+    end = re.search(r"[.!?](?=\s+[^\sa-z0-9])", text)
+    return text[: end.end()] if end else text
 
 
 def _plain(value: Any) -> Any:
