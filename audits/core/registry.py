@@ -16,6 +16,7 @@ from typing import Any
 
 from audits.core.measures import Measure, by_name
 from audits.core.options import check_names, later_defaults
+from audits.core.summary import Summary
 from probes.core.errors import IncompleteError, InputError, MilesError, first_line
 
 GROUP = "miles.audits"
@@ -48,6 +49,8 @@ class AuditSpec:
         What its estimates are; a gate on another name or key is refused before anything runs. Empty: anything goes.
     limitations
         What it cannot say, whatever the inputs.
+    summaries
+        Matrices for the top of its pages; the first of which a report has estimates is shown.
     files
         Names of the files that its run folder holds besides those of every audit.
     model
@@ -68,6 +71,7 @@ class AuditSpec:
     package: str
     measures: tuple[Measure, ...] = ()
     limitations: tuple[str, ...] = ()
+    summaries: tuple[Summary, ...] = ()
     model: bool | tuple[str, ...] = True
     files: tuple[str, ...] = ()
 
@@ -249,6 +253,14 @@ def measures_of(name: str) -> Mapping[str, Measure]:
         return find(name).by_name
     except InputError:
         return {}
+
+
+def summaries_of(name: str) -> tuple[Summary, ...]:
+    """Return the matrices that an audit declares; none where it is not installed here."""
+    try:
+        return find(name).summaries
+    except InputError:
+        return ()
 
 
 def later_defaults_of(name: str) -> Mapping[str, Any]:

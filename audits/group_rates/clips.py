@@ -43,7 +43,8 @@ def find_skipped(
     draft.find(
         id,
         "info",
-        f"{len(skipped)} of {len(used) + len(skipped)} clips were left out ({reasons}): {'; '.join(whom)}.",
+        f"Why: {reasons}. Of whom: {'; '.join(whom)}.",
+        headline=f"{len(skipped):,} of {len(used) + len(skipped):,} clips were left out.",
     )
 
 

@@ -11,6 +11,7 @@ from audits.core.measures import Measure
 from audits.core.option_groups import Corpus, Groups
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
+from audits.core.summary import Summary
 
 HYPOTHESES = ("parity", "worst-group", "conditional")
 METRICS = ("wer", "cer")
@@ -168,5 +169,16 @@ AUDIT = AuditSpec(
     package="audits.speaker_groups",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    summaries=(
+        Summary(
+            measure="gap",
+            title="Gap between the worst and the best group, by attribute",
+            row="by",
+            column="system",
+            where={"kind": "absolute", "adjusted": "no"},
+            chosen=("metric",),
+            remarks={"groups.spurious": "goes mostly with other columns"},
+        ),
+    ),
     model=False,
 )

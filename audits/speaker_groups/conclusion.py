@@ -1,11 +1,19 @@
-"""The closing paragraph: what may and what may not be concluded, in plain words."""
+"""The answer: what was tested and rejected, what may be reported of it, and what may not."""
+
+from collections.abc import Sequence
 
 from audits.core.context import Draft
-from audits.core.numbers import percent
-from audits.core.wording import many
+from audits.core.numbers import decimals as digits
+from audits.core.numbers import percent, written
+from audits.core.records import Estimate
+from audits.core.wording import first_of, listed
 from audits.group_rates import METRIC_WORDS
+from audits.group_rates.wording import compared
 from audits.speaker_groups.columns import PROFILES
+from audits.speaker_groups.gap_findings import gap_headline
+from audits.speaker_groups.hypotheses import Verdict
 from audits.speaker_groups.measure import Counts
+from audits.speaker_groups.wording import gap_words
 
 MOST_NAMED = 6
 HYPOTHESIS_WORDS = {
@@ -13,55 +21,119 @@ HYPOTHESIS_WORDS = {
     "worst-group": "no group of an attribute errs more than what it is compared with",
     "conditional": "the groups of an attribute err alike once everything else is held fixed",
 }
+Told = dict[str, list[Verdict]]
+"""Verdicts by attribute."""
 
 
 def conclude(draft: Draft, counts: Counts) -> None:
-    """Add the closing paragraph: the hypothesis, its basis, and what may and may not be concluded."""
-    data, options, verdicts = counts.data, counts.options, counts.verdicts
+    """Add the finding on the hypothesis, and set the answer."""
+    verdicts = counts.verdicts
     if not verdicts:
         return
     rejected = sum(verdict.rejected for verdict in verdicts)
     located = sum(verdict.found for verdict in verdicts)
-    some = f" ({located} of them with a difference that can be told)" if located < rejected else ""
-    # A pair and its mirror image are one difference.
-    pairs = {
-        (rung.system, rung.attribute, frozenset((rung.level, rung.reference))): rung
-        for rung in reversed(counts.rungs)
-        if rung.spurious
-    }
-    spurious = [
-        f"{rung.attribute}={rung.level} against {rung.reference}"
-        + (f" ({data.systems[rung.system]})" if len(data.systems) > 1 else "")
-        for rung in reversed(pairs.values())
-    ]
-    may = [
-        f"Declared was that {HYPOTHESIS_WORDS[options.hypothesis]}, in {METRIC_WORDS[options.metric]}: rejected in "
-        f"{rejected} of {len(verdicts)} tests{some}, with a chance of about {percent(1 - counts.level)} at most of "
-        "any false one among them."
-    ]
-    confirmed = [item for search in counts.searches for item in search.found if item.confirmed]
-    if confirmed:
-        different = many(len({item.group for item in confirmed}), "group", "different groups")
-        may.append(
-            f"The search found {different}, where a group may be part of another, and confirmed it on other "
-            f"{data.unit}: that may be said, as may the size seen there."
-        )
-    may_not = ["What is only in the tables was not tested: it may be looked at, and not reported as found."]
-    if spurious:
-        named = "; ".join(spurious[:MOST_NAMED]) + ("; and others" if len(spurious) > MOST_NAMED else "")
-        may_not.append(
-            f"Differences called spurious ({named}) are there for the people concerned, but go with what else differs "
-            "between them: it must not be said that these levels themselves make them."
-        )
-    may_not.append(
-        "No gap shown does not mean none: see how large a gap could have been missed. No comparison here shows a "
-        "cause, and none speaks of recordings of another kind."
-    )
-    if data.unit == PROFILES:
-        may_not.append("Without speakers, how far these people stand for others rests on their profiles alone.")
+    some = f" In {located} of them a difference can be told." if located < rejected else ""
     draft.find(
         "groups.conclusion",
         "info",
-        f"What may be concluded: {' '.join(may)} What may not: {' '.join(may_not)}",
+        f"Declared was that {HYPOTHESIS_WORDS[counts.options.hypothesis]}, in {METRIC_WORDS[counts.options.metric]}."
+        f"{some}",
         [row for verdict in verdicts for row in (verdict.row(draft), verdict.p_row(draft))],
+        headline=f"The declared hypothesis is rejected in {rejected} of {len(verdicts)} tests.",
+        how_sure=f"The chance of any false rejection among them is about {percent(1 - counts.level)} at most.",
     )
+    spurious = _attributes(draft, "groups.spurious", counts)
+    shown: Told = {}
+    for verdict in verdicts:
+        if verdict.found and not _goes_with_others(draft, counts, verdict):
+            shown.setdefault(verdict.by, []).append(verdict)
+    order = sorted(shown, key=lambda by: -max(abs(verdict.row(draft).value) for verdict in shown[by]))
+    largest = [max(shown[by], key=lambda verdict: abs(verdict.row(draft).value)) for by in order]
+    draft.conclude(
+        _title(draft, counts, [shown[by] for by in order]),
+        numbers=[(verdict.row(draft), _number_words(counts, verdict, verdict.row(draft))) for verdict in largest],
+        may=_may(draft, counts, shown, order),
+        may_not=_may_not(draft, counts, spurious),
+    )
+
+
+def _goes_with_others(draft: Draft, counts: Counts, verdict: Verdict) -> bool:
+    where = counts.where(verdict.system, by=verdict.by, group=verdict.group)
+    return any(claim.id == "groups.spurious" and claim.where == where for claim in draft.findings)
+
+
+def _attributes(draft: Draft, id: str, counts: Counts) -> dict[str, list[str]]:
+    """Return the systems by attribute of which a kind of finding tells."""
+    found: dict[str, list[str]] = {}
+    for claim in draft.findings:
+        if claim.id == id and "by" in claim.where:
+            systems = found.setdefault(str(claim.where["by"]), [])
+            systems += [name for name in [str(claim.where.get("system", ""))] if name not in systems]
+    return found
+
+
+def _title(draft: Draft, counts: Counts, shown: Sequence[Sequence[Verdict]]) -> str:
+    """Return the answer in one sentence: of the attribute with the largest gap, for as many systems as show it."""
+    if not shown:
+        tests = len(counts.verdicts)
+        return f"No gap between groups is shown in any of {tests} tests." if tests > 1 else "No gap is shown."
+    first = shown[0][0]
+    alike = [
+        verdict.system
+        for verdict in shown[0]
+        if (verdict.group, verdict.against) == (first.group, first.against) and verdict.row(draft).value > 0
+    ]
+    systems = counts.data.systems
+    if len(alike) < 2:
+        return gap_headline(counts, first, first.row(draft))
+    whom = (
+        f"All {len(systems)} systems make"
+        if len(alike) == len(systems)
+        else f"{listed([systems[at] for at in alike])} make"
+    )
+    return f"{whom} more errors {compared(first.group, first.against, counts.data.unit)}."
+
+
+def _number_words(counts: Counts, verdict: Verdict, gap: Estimate) -> str:
+    more = "higher" if gap.value > 0 else "lower"
+    system = f", {counts.data.systems[verdict.system]}" if len(counts.data.systems) > 1 else ""
+    pair = compared(verdict.group, verdict.against, counts.data.unit)
+    return f"{more} {METRIC_WORDS[counts.tested.metric]} {pair}{system}"
+
+
+def _may(draft: Draft, counts: Counts, shown: Told, order: Sequence[str]) -> list[str]:
+    lines = []
+    for by in order[:MOST_NAMED]:
+        if len(counts.data.systems) > 1:
+            names = [f"{counts.data.systems[one.system]} {gap_words(one.row(draft))}" for one in shown[by]]
+            lines.append(f"The gap by {by}: {first_of(names, MOST_NAMED)}.")
+        else:
+            lines.append(f"The gap by {by}: {gap_words(shown[by][0].row(draft))}.")
+    confirmed = {item.group for search in counts.searches for item in search.found if item.confirmed}
+    if confirmed:
+        lines.append(
+            f"The {'group' if len(confirmed) == 1 else f'{len(confirmed)} groups'} that the search found and other "
+            f"{counts.data.unit} confirmed, with the size seen there."
+        )
+    return lines
+
+
+def _may_not(draft: Draft, counts: Counts, spurious: dict[str, list[str]]) -> list[str]:
+    several = len(counts.data.systems) > 1
+    lines = []
+    for by, systems in list(spurious.items())[:MOST_NAMED]:
+        whom = f" of {listed(systems)}" if several else ""
+        lines.append(f"That {by} itself makes the gap{whom}: most of it goes with what else differs.")
+    for verdict in [verdict for verdict in counts.verdicts if not verdict.rejected][:MOST_NAMED]:
+        gap = verdict.row(draft)
+        whom = counts.data.systems[verdict.system] if several else "the system"
+        if gap.low is not None and gap.high is not None:
+            far = written(max(gap.low, gap.high, key=abs), digits(gap))
+            lines.append(
+                f"That {whom} errs alike by {verdict.by}: a gap of {far.removeprefix('-')} still fits the data."
+            )
+    lines.append("What is only in the tables: it was not tested.")
+    lines.append("A cause, or anything on recordings of another kind.")
+    if counts.data.unit == PROFILES:
+        lines.append("How far these people stand for others: without speakers, that rests on their profiles alone.")
+    return lines

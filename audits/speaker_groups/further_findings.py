@@ -7,6 +7,7 @@ from audits.core.groups import ALL
 from audits.core.numbers import decimals, written
 from audits.core.records import Estimate
 from audits.core.wording import listed, many, p_words, size_words, span
+from audits.group_rates.wording import levels_of, spoken
 from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.clips import Inputs
@@ -42,16 +43,16 @@ def find_explained(draft: Draft, counts: Counts) -> None:
                 + (f", {left_words(rung.share)}" if rung.share else "")
                 for rung, (before, after) in zip(alike[:MOST_NAMED], ratios, strict=False)
             )
-            who = name if len(data.systems) > 1 else "the system"
+            whom = f" for {name}" if len(data.systems) > 1 else ""
             held = f"{listed(rungs[0].held_words)} {'is' if len(rungs[0].held) == 1 else 'are'}"
             explained = dict.fromkeys(other for rung in alike for other in rung.explained_by)
             draft.find(
                 "groups.spurious",
                 "info",
-                f"Spurious: {who} seems to err at another rate on some levels of {attribute} than on {reference} "
-                f"(each looked at on its own), but most of that goes with {listed(tuple(explained))}. Ratio of the "
-                f"rates before and after {held} held fixed: {named}.",
+                f"Levels of {attribute} against {reference}, each looked at on its own; ratio of the rates before and "
+                f"after {held} held fixed: {named}.",
                 [row for both in ratios for row in both],
+                headline=f"Most of what differs by {attribute}{whom} goes with {listed(tuple(explained))}.",
                 **counts.where(system, by=attribute),
             )
 
@@ -63,18 +64,17 @@ def find_searched(draft: Draft, counts: Counts) -> None:
         mine, looked = search.found, len(search.tests)
         if not looked:
             continue
-        whom = f"For {name}, " if len(data.systems) > 1 else ""
+        whom = f" for {name}" if len(data.systems) > 1 else ""
         searched = many(looked, "comparison was", "comparisons were")
-        lead = f"{whom}{searched} searched on half of the {data.unit}; {len(mine)} stood out"
-        lead = lead[0].upper() + lead[1:]
+        lead = f"{searched} searched on half of the {data.unit}; {len(mine)} stood out"
         sizes = {item: item.row(draft, **counts.where(system)) for item in mine if item.confirmed and item.size}
         confirmed = list(sizes)
         if not confirmed:
             end = ", and none was confirmed on the other half." if mine else ", so there was nothing to confirm."
-            draft.find("groups.nothing-found", "info", lead + end, system=name)
+            headline = f"The search for further groups confirmed none{whom}."
+            draft.find("groups.nothing-found", "info", lead + end, headline=headline, system=name)
             continue
-        text = f"{lead} and {many(len(confirmed), 'was', 'were')} confirmed on the others (Holm)."
-        shown = []
+        text, shown = "", []
         for against, introduced in (
             (PARTS, "If attributes acted by multiplying alone, these err more than their parts lead to expect"),
             (OTHERS, "Against all others of their kind"),
@@ -86,11 +86,28 @@ def find_searched(draft: Draft, counts: Counts) -> None:
             if items:
                 named = "; ".join(_stands_out(item, sizes[item]) for item in items[:MOST_NAMED])
                 more = f"; and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
-                text += f" {introduced}: {named}{more}."
+                text += f"{introduced}: {named}{more}. "
                 shown += items
         if any(item.against == OTHERS and "&" in item.group for item in shown):
-            text += " A crossing may stand out against others through one of its parts alone."
-        draft.find("groups.confirmed", "low", text, [sizes[item] for item in shown], system=name)
+            text += "A crossing may stand out against others through one of its parts alone."
+        draft.find(
+            "groups.confirmed",
+            "low",
+            text.strip(),
+            [sizes[item] for item in shown],
+            headline=_search_headline(shown[0], sizes[shown[0]], len(confirmed), whom, data.unit),
+            how_sure=f"{lead} and {len(confirmed)} held on the others, after Holm's correction.",
+            system=name,
+        )
+
+
+def _search_headline(item: Discovery, size: Estimate, confirmed: int, whom: str, unit: str) -> str:
+    """Return the answer of the search: how many groups held, and the one that stands out most."""
+    group = spoken(item.group, unit)
+    if item.against == PARTS:
+        return f"{group} get {span(size)} times the errors that their parts lead to expect{whom}."
+    rest = f"; {confirmed - 1} more found" if confirmed > 1 else ""
+    return f"{group} get {'more' if item.more else 'fewer'} errors than others{whom}, by {size_words(size)}{rest}."
 
 
 def _distance(estimate: Estimate) -> float:
@@ -112,14 +129,15 @@ def find_systems(draft: Draft, counts: Counts) -> None:
         p = p_of_change(draft, where, group=ALL)
         if rate is None or p is None:
             continue
-        text = f"{systems[system]} against {systems[0]} on the same clips: {_compared(rate, p.value, alpha)}."
+        text = f"On the same clips: {_compared(rate, p.value, alpha)}."
         evidence = [rate, p]
         for by in [comparison.by for comparison in counts.comparisons]:
             p = p_of_change(draft, where, by=by)
             if p is None:
                 continue
             (change,) = draft.select("gap_difference", **where, by=by)
-            pair = f"{change.where['group']} and {change.where['reference']}"
+            group, reference = (str(change.where[key]) for key in ("group", "reference"))
+            pair = f"{levels_of(group)} and {spoken(reference, counts.data.unit)}"
             here, there = (_between(draft, counts, at, change) for at in (system, 0))
             text += (
                 f" Between {pair} its rates differ by {here} and not by {there}, a change of {span(change)}, "
@@ -129,7 +147,14 @@ def find_systems(draft: Draft, counts: Counts) -> None:
                 f"{span(change)}{_given_all(change, p.value)})."
             )
             evidence += [change, p]
-        draft.find("groups.system", "info", text, evidence, system=systems[system])
+        headline = _system_headline(systems[system], systems[0], rate, evidence[1].value < alpha)
+        draft.find("groups.system", "info", text, evidence, headline=headline, system=systems[system])
+
+
+def _system_headline(name: str, first: str, rate: Estimate, differs: bool) -> str:
+    if differs:
+        return f"{name} makes {'more' if rate.value > 0 else 'fewer'} errors than {first}, by {size_words(rate)}."
+    return f"No difference in errors is shown between {name} and {first}: {span(rate)}."
 
 
 def _between(draft: Draft, counts: Counts, system: int, change: Estimate) -> str:
@@ -155,7 +180,7 @@ def _given_all(estimate: Estimate, p: float) -> str:
 def find_columns(draft: Draft, inputs: Inputs, options: Options) -> None:
     """Add the finding on how each column was read, so that a misread one is not blamed on a model."""
     read = columns_of(inputs, options)
-    text = f"Columns as they were read. Compared: {'; '.join(read['by'])}."
+    text = f"Compared: {'; '.join(read['by'])}."
     if read["control"]:
         text += f" Controls: {'; '.join(read['control'])}."
-    draft.find("groups.columns", "info", text)
+    draft.find("groups.columns", "info", text, headline="Each column was read as follows.")

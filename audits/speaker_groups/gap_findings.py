@@ -7,38 +7,41 @@ end of its interval is above zero and the declared test rejects after Holm's cor
 from collections.abc import Sequence
 
 from audits.core.context import Draft
-from audits.core.numbers import point
+from audits.core.numbers import counted, point
 from audits.core.records import Estimate
-from audits.core.wording import listed, many, p_words, span
+from audits.core.wording import first_of, listed, many, p_words, span
 from audits.group_rates import METRIC_WORDS
 from audits.group_rates.findings import (
     blind_words,
     doubtful_words,
-    gap_sentence,
+    how_tested,
     joined,
     missed_size,
     missed_words,
     severity_of,
 )
+from audits.group_rates.wording import compared, levels_of
 from audits.speaker_groups.adjusting import HALF, Rung
 from audits.speaker_groups.gaps import OTHERS
 from audits.speaker_groups.hypotheses import Verdict, beyond
 from audits.speaker_groups.measure import Counts
 from audits.speaker_groups.wording import gap_words, left_words, ratio_rows, who
 
+MOST_NAMED = 3
 NOTHING_HELD = "No other attribute or control is in the model to hold fixed."
 
 
 def find_gap(draft: Draft, counts: Counts, verdict: Verdict) -> None:
     """Add the finding on a shown gap: its size, and what is left of it after adjusting."""
     gap, p = verdict.row(draft), verdict.p_row(draft)
-    rung = None if counts.options.hypothesis == "conditional" else _rung_of(counts.rungs, verdict)
+    conditional = counts.options.hypothesis == "conditional"
+    rung = None if conditional else _rung_of(counts.rungs, verdict)
     spurious = rung is not None and rung.spurious
     evidence: list[Estimate] = []
-    if counts.options.hypothesis == "conditional":
-        text = _adjusted_words(counts, verdict, gap)
+    if conditional:
+        text, sure = _adjusted_words(counts, verdict)
     else:
-        text, evidence = _plain_words(draft, counts, verdict, gap)
+        text, sure, evidence = _plain_words(draft, counts, verdict, gap)
         before_after = ratio_rows(draft, counts, rung) if rung else ()
         evidence += before_after
         text += " " + (
@@ -53,50 +56,56 @@ def find_gap(draft: Draft, counts: Counts, verdict: Verdict) -> None:
         "low" if spurious else severity_of(low),
         text,
         [gap, p, *evidence],
+        headline=_goes_with(counts, verdict, gap, rung) if rung and spurious else gap_headline(counts, verdict, gap),
+        how_sure=sure,
         **counts.where(verdict.system, by=verdict.by, group=verdict.group),
     )
 
 
-def _adjusted_words(counts: Counts, verdict: Verdict, gap: Estimate) -> str:
+def gap_headline(counts: Counts, verdict: Verdict, gap: Estimate) -> str:
+    """Return the answer of a shown gap: who errs more often on whom, and by how much."""
+    more = "more" if gap.value > 0 else "fewer"
+    fixed = ", all else held fixed" if counts.options.hypothesis == "conditional" else ""
+    pair = compared(verdict.group, verdict.against, counts.data.unit)
+    return f"{who(counts.data, verdict.system)} makes {more} errors {pair}{fixed}: by {gap_words(gap)}."
+
+
+def _goes_with(counts: Counts, verdict: Verdict, gap: Estimate, rung: Rung) -> str:
+    whose = f"{counts.data.systems[verdict.system]}'s" if len(counts.data.systems) > 1 else "the"
+    return f"Most of {whose} gap by {verdict.by}, {gap_words(gap)}, goes with {listed(rung.explained_by)}."
+
+
+def _adjusted_words(counts: Counts, verdict: Verdict) -> tuple[str, str]:
+    """Return the sentences on a gap of the adjusted model, and how sure it is."""
     term = counts.adjustments[verdict.system].term(verdict.by)
     held = term.held_words if term else ()
-    fixed = f" with {listed(held)} held fixed" if held else ""
-    text = (
-        f"{who(counts.data, verdict.system)} errs more often on {verdict.group} than on {verdict.against}{fixed}: an "
-        f"adjusted gap in {METRIC_WORDS[counts.tested.metric]} of {span(gap)}; p {p_words(verdict.p)} (Wald test, "
-        "Holm)."
-    )
-    return text if held else f"{text} {NOTHING_HELD}"
+    metric = METRIC_WORDS[counts.tested.metric]
+    text = f"The gap is one in {metric}" + (f", with {listed(held)} held fixed." if held else f". {NOTHING_HELD}")
+    return text, f"p {p_words(verdict.p)}: Wald test, Holm over {len(counts.verdicts)} declared tests."
 
 
-def _plain_words(draft: Draft, counts: Counts, verdict: Verdict, gap: Estimate) -> tuple[str, list[Estimate]]:
-    """Return the sentences on an unadjusted gap, and their evidence: the rates and the noise floor."""
+def _plain_words(draft: Draft, counts: Counts, verdict: Verdict, gap: Estimate) -> tuple[str, str, list[Estimate]]:
+    """Return the sentences on an unadjusted gap, how sure it is, and further evidence: rates and noise floor."""
     system, others = verdict.system, verdict.against == OTHERS
     named = [verdict.group] if others else [verdict.group, verdict.against]
     rates = [draft.row("rate", **counts.where(system, group=name)) for name in named]
     by_chance = draft.row("noise_floor", **counts.where(system, by=verdict.by))
-    than = "all others together" if others else verdict.against
-    noise = f", where shuffled labels make one of {point(by_chance)}" if gap.name == "gap" else ""
-    text = gap_sentence(
-        who(counts.data, system),
-        (verdict.group, than),
-        METRIC_WORDS[counts.tested.metric],
-        rates,
-        f"{gap_words(gap)}{noise}",
-        verdict.p,
-        more=gap.value > 0,
-        unit=counts.data.unit,
-    )
-    return text + _per_speaker(draft, counts, system, named), [*rates, by_chance]
+    metric = METRIC_WORDS[counts.tested.metric]
+    each = [
+        f"{point(rate)} for {levels_of(name)} ({counted(rate.n, rate.unit)})"
+        for name, rate in zip(named, rates, strict=True)
+    ]
+    text = f"{metric[:1].upper()}{metric[1:]} {', '.join(each)}.{_per_speaker(draft, counts, system, named)}"
+    sure = f"p {p_words(verdict.p)}: {how_tested(counts.data.unit)} over {len(counts.verdicts)} declared tests."
+    sure += f" Shuffled labels alone make a gap of {point(by_chance)}." if gap.name == "gap" else ""
+    return text, sure, [*rates, by_chance]
 
 
 def _per_speaker(draft: Draft, counts: Counts, system: int, named: Sequence[str]) -> str:
     """Return the sentence on the means of the speakers' own rates, which weigh speakers equally."""
     rows = [draft.get("speaker_rate", **counts.where(system, group=name)) for name in named]
     spans = [span(row) for row in rows if row is not None]
-    if not spans:
-        return ""
-    return f" These rates pool all words; one rate per {counts.data.unit[:-1]}, they are {' against '.join(spans)}."
+    return f" With each {counts.data.unit[:-1]} weighed equally: {' and '.join(spans)}." if spans else ""
 
 
 def _cautions(counts: Counts, verdict: Verdict) -> str:
@@ -131,10 +140,10 @@ def _ladder_words(rung: Rung, before: Estimate, after: Estimate) -> str:
         return NOTHING_HELD
     kept = f"with {listed(rung.held_words)} held fixed"
     left = left_words(rung.share) if rung.share else ""
-    rates = f"(rate over that of {rung.reference}, this pair alone: {span(before)} before, {span(after)} after)"
+    rates = f"(ratio of both rates: {span(before)} before, {span(after)} after)"
     if rung.spurious:
         way = f" Within the levels of {rung.turned_by} it points the other way." if rung.turned_by else ""
-        return f"Spurious: most of this goes with {listed(rung.explained_by)}; {kept}, {left} {rates}.{way}"
+        return f"{kept[0].upper()}{kept[1:]}, {left} {rates}.{way}"
     much = f"How much of this goes with {listed(rung.explained_by or rung.held)} could not be told"
     if rung.share is None:
         return f"{much}: {kept}, {rates[1:-1]}."
@@ -195,5 +204,13 @@ def find_not_shown(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> N
         "info",
         joined(name, sentences),
         [verdict.row(draft) for verdict in silent],
+        headline=_null_headline(draft, counts, silent),
         **counts.where(system),
     )
+
+
+def _null_headline(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> str:
+    """Return the answer where no gap is shown; with its number where it is about one attribute."""
+    whom = f" for {counts.data.systems[silent[0].system]}" if len(counts.data.systems) > 1 else ""
+    size = f": {gap_words(silent[0].row(draft))}" if len(silent) == 1 else ""
+    return f"No gap by {first_of([verdict.by for verdict in silent], MOST_NAMED)} is shown{whom}{size}."

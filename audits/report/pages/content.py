@@ -12,7 +12,7 @@ from typing import Any
 
 from audits.core import registry
 from audits.core.gates import breaking, counted_findings
-from audits.core.numbers import coordinate, described, percent, written
+from audits.core.numbers import coordinate, counted, described, percent, written
 from audits.core.records import (
     SEVERITIES,
     Coordinate,
@@ -29,11 +29,11 @@ from audits.core.records import (
 
 SECTIONS = (
     "What we found",
-    "What was asked",
-    "Coverage",
     "Figures",
-    "Tables",
+    "What was used",
+    "What was asked",
     "What this cannot say",
+    "All numbers",
     "Provenance",
 )
 
@@ -102,16 +102,29 @@ def identity(report: Report) -> str:
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def head(report: Report) -> list[tuple[str, str]]:
-    """Return what was audited, on what and when, as pairs of a word and its value."""
-    facts = [("Audit", f"miles {report.audit}")]
+def over(report: Report) -> str:
+    """Return the line above the answer: what was audited, on how much, and when."""
+    parts = [report.title]
     if report.subject is not None:
-        facts.append(("Model", _subject(report.subject)))
+        parts.append(report.subject.path.rstrip("/").rpartition("/")[2] or report.subject.family)
+    parts.append(counted(report.coverage.used, "items"))
+    return " · ".join([*parts, report.created[:10]])
+
+
+def head(report: Report) -> list[tuple[str, str]]:
+    """Return the command, the time and the run, as pairs of a word and its value."""
+    when = report.created.replace("T", " ").replace("Z", " UTC")
+    return [("Audit", f"miles {report.audit}"), ("Date", when), ("Run", identity(report))]
+
+
+def paths(report: Report) -> list[tuple[str, str]]:
+    """Return model and data with their paths, as pairs of a word and its value."""
+    facts = [("Model", _subject(report.subject))] if report.subject is not None else []
     facts += [
         (source.role.capitalize(), f"{source.path}, {source.items:,} items, {source.sha256[:12]}")
         for source in report.data
     ]
-    return [*facts, ("Date", report.created.replace("T", " ").replace("Z", " UTC")), ("Run", identity(report))]
+    return facts
 
 
 def _subject(subject: Subject) -> str:

@@ -120,9 +120,35 @@ def text_glyph(estimate: Estimate, axis: Span, *, against: Reference | None = No
     return "".join(cells)
 
 
-def svg_glyph(estimate: Estimate, against: Reference | None) -> Markup:
-    """Draw one estimate as SVG on an axis of its own, with the ends and the reference labelled."""
-    axis = span([estimate], [against])
+def svg_bar(estimate: Estimate, axis: Span, against: Reference | None, *, width: int = 190) -> Markup:
+    """Draw an interval as SVG without labels, for a cell beside the number; nothing where there is no interval."""
+    if estimate.low is None or estimate.high is None:
+        return Markup("")
+
+    def pixel(value: float) -> float:
+        return round(5 + axis.share(value) * (width - 10), 1)
+
+    parts = [Markup('<line class="axis" x1="0" y1="9" x2="{}" y2="9"/>').format(width)]
+    if against is not None:
+        parts.append(Markup('<line class="reference" x1="{0}" y1="1" x2="{0}" y2="17"/>').format(pixel(against.value)))
+    ends = pixel(estimate.low), pixel(estimate.high)
+    parts.append(Markup('<line class="interval" x1="{}" y1="9" x2="{}" y2="9"/>').format(*ends))
+    parts.append(Markup('<circle class="point" cx="{}" cy="9" r="4"/>').format(pixel(estimate.value)))
+    frame = Markup('<svg class="glyph" viewBox="0 0 {} 18" width="{}" height="18" aria-hidden="true">')
+    return frame.format(width, width) + Markup("").join(parts) + Markup("</svg>")
+
+
+def svg_glyph(estimate: Estimate, against: Reference | None, axis: Span | None = None) -> Markup:
+    """Draw one estimate as SVG with the ends and the reference labelled; nothing where there is no interval.
+
+    Parameters
+    ----------
+    axis
+        That of all numbers which this one stands beside; by default one of its own.
+    """
+    if estimate.low is None or estimate.high is None:
+        return Markup("")
+    axis = axis or span([estimate], [against])
 
     def pixel(value: float) -> float:
         return round(MARGIN + axis.share(value) * (WIDTH - 2 * MARGIN), 1)

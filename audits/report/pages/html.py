@@ -14,10 +14,10 @@ from markupsafe import Markup, escape
 
 from audits.core import numbers
 from audits.core.gates import abridged
-from audits.core.records import Estimate, Figure, Finding, Json, Report, Warning
+from audits.core.records import Coordinate, Estimate, Figure, Finding, Json, Report, Warning
 from audits.report.charts.theme import CONFIG
-from audits.report.pages import content, figures, offline
-from audits.report.pages.glyphs import reference, svg_glyph
+from audits.report.pages import content, figures, offline, overview
+from audits.report.pages.glyphs import Reference, Span, equality, reference, scale_of, span, svg_bar, svg_glyph
 from audits.report.pages.packing import fitting_tables, inlined
 
 HERE = "audits.report.pages"
@@ -39,11 +39,12 @@ OPEN_GROUPS = 24
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """One estimate under a finding: what it is, where, and the number in words."""
+    """One estimate under a finding: what it is, where, the number in words, and how it was made."""
 
     name: str
     place: str
     number: str
+    method: str
 
 
 def to_html(report: Report, svgs: Mapping[str, str]) -> str:
@@ -63,16 +64,21 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
     live = _within({figure.file: len(inlined(content.chart(figure))) for figure in report.figures}, SPECIFICATIONS)
     bare = {stem: figures.for_page(svg) for stem, svg in svgs.items()}
     pictured = _within({stem: len(svg.encode()) for stem, svg in bare.items()}, PICTURES)
+    answer, matrix = overview.answer(report), overview.matrix(report)
     lists = {figure.file: found for figure in report.figures if (found := content.listing(figure)) is not None}
     frame = {
         "report": report,
         "content": content,
-        "head": content.head(report),
+        "over": content.over(report),
+        "answer": answer,
+        "numbers_on_top": [_key(report.estimates[number.row], number.words) for number in answer.numbers],
+        "matrix": matrix,
         "numbers": numbers,
+        **_matrix_parts(report, matrix),
         "abridged": abridged,
         "style": Markup(offline.style()),
         "policy": offline.policy(bundle, script, evaluated=True),
-        "found": [_found(report, finding, limits) for finding in content.findings(report)],
+        "found": _findings(report, limits),
         "pictures": {stem: Markup(svg) for stem, svg in bare.items() if stem in pictured},
         "live": live,
         "lists": lists,
@@ -122,7 +128,53 @@ def _weight(listing: content.Listing) -> int:
     return sum(len(escape(cell).encode()) + 40 for cell in cells)
 
 
-def _found(report: Report, finding: Finding, limits: Mapping[int, list[Warning]]) -> Json:
+def _key(estimate: Estimate, words: str) -> tuple[str, str, str]:
+    """Return the point, what it is, and interval and count, for the numbers on top."""
+    held = [numbers.interval(estimate), numbers.level_of(estimate), numbers.counted(estimate.n, estimate.unit)]
+    return numbers.point(estimate), words, " · ".join(filter(None, held))
+
+
+def _matrix_parts(report: Report, matrix: overview.Matrix | None) -> Json:
+    """Return the bars of a matrix by index, the line under it, and its rows in which no difference was shown."""
+    if matrix is None:
+        return {"bars": {}, "matrix_note": "", "nulls": []}
+    bars, nulls = {}, []
+    for cell in (cell for row in matrix.cells for cell in row if cell is not None):
+        estimate = report.estimates[cell.index]
+        bars[cell.index] = svg_bar(estimate, matrix.axis, equality(estimate))
+    for row, column, cell in matrix.nulls():
+        estimate = report.estimates[cell.index]
+        nulls.append((row, column, estimate, numbers.written(overview.furthest(estimate), numbers.decimals(estimate))))
+    note = (
+        f"{matrix.label[:1].upper()}{matrix.label[1:]}. One axis for all bars, {matrix.axis.low:.2g} to "
+        f"{matrix.axis.high:.2g}; the dashed line is none. Intervals at {numbers.percent(matrix.level)}."
+    )
+    return {"bars": bars, "matrix_note": note, "nulls": nulls}
+
+
+def _findings(report: Report, limits: Mapping[int, list[Warning]]) -> list[Json]:
+    """Return the findings with glyphs; those of one quantity share an axis."""
+    found = content.findings(report)
+    leading = {row.evidence[0] for row in found if row.evidence and row.evidence[0] < len(report.estimates)}
+    against = {index: reference(report, index) for index in leading}
+    alike: dict[tuple[Coordinate, ...], list[int]] = {}
+    for index in sorted(leading):
+        alike.setdefault(scale_of(report.estimates[index]), []).append(index)
+    axes = {
+        index: span([report.estimates[one] for one in group], [against[one] for one in group])
+        for group in alike.values()
+        for index in group
+    }
+    return [_found(report, finding, limits, against, axes) for finding in found]
+
+
+def _found(
+    report: Report,
+    finding: Finding,
+    limits: Mapping[int, list[Warning]],
+    against: Mapping[int, Reference | None],
+    axes: Mapping[int, Span],
+) -> Json:
     """Return a finding with its glyph, its numbers and the warnings that limit them."""
     indices = [index for index in finding.evidence if index < len(report.estimates)]
     estimates = [report.estimates[index] for index in indices]
@@ -132,8 +184,10 @@ def _found(report: Report, finding: Finding, limits: Mapping[int, list[Warning]]
         "severity": finding.severity,
         "icon": icon,
         "word": word,
-        "statement": finding.statement,
-        "glyph": svg_glyph(estimates[0], reference(report, indices[0])) if indices else "",
+        "title": finding.title,
+        "statement": finding.rest,
+        "how_sure": finding.how_sure,
+        "glyph": svg_glyph(estimates[0], against[indices[0]], axes[indices[0]]) if indices else "",
         "proofs": [_proof(estimate) for estimate in estimates[:MOST_EVIDENCE]],
         "more": max(0, len(estimates) - MOST_EVIDENCE),
         "notes": list(notes),
@@ -141,7 +195,8 @@ def _found(report: Report, finding: Finding, limits: Mapping[int, list[Warning]]
 
 
 def _proof(estimate: Estimate) -> Proof:
-    return Proof(estimate.name, content.label(estimate), numbers.described(estimate))
+    name = estimate.measure.label or estimate.name
+    return Proof(name, content.label(estimate), numbers.described(estimate), estimate.method)
 
 
 @cache

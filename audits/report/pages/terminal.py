@@ -1,23 +1,23 @@
-"""The summary at the terminal: the findings, the numbers that carry them, and a next command.
+"""The summary at the terminal: the answer, three numbers, the findings, what may be reported, and a next command.
 
 Returns something for rich to print; colour is left to the console, which knows about NO_COLOR and pipes.
 """
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audits.core.gates import abridged
-from audits.core.numbers import described
-from audits.core.records import Report, Severity
-from audits.report.pages import content
+from audits.core.numbers import interval, point
+from audits.core.records import Answer, Estimate, Report, Severity
+from audits.report.pages import content, overview
 from audits.report.pages.glyphs import Reference, Span, reference, scale_of, span, text_glyph
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.text import Text
 
-MOST_ESTIMATES = 10
 GLYPH = 18
 NARROWEST = 60
 
@@ -25,7 +25,7 @@ STYLES: dict[Severity, str] = {"high": "bold red", "medium": "yellow", "low": "c
 
 
 def summarise(report: Report, *, folder: Path, width: int = 80) -> "Group":
-    """Return the findings, up to ten estimates that carry them, the path of the page and a next command.
+    """Return the answer with its numbers, the findings, warnings in words, the path of the page and a next command.
 
     Parameters
     ----------
@@ -40,18 +40,20 @@ def summarise(report: Report, *, folder: Path, width: int = 80) -> "Group":
     from rich.text import Text
 
     report = content.canonical(report)
-    parts: list[RenderableType] = [Text(_clean(report.title), style="bold")]
+    answer = overview.answer(report)
+    parts: list[RenderableType] = [Text(_clean(content.over(report)), style="dim")]
+    parts.append(Text(_clean(answer.title), style="bold"))
     for gate in report.gates:
         parts.append(_gate(abridged(gate.expression), gate.outcome))
         parts += [Text(f"  {_clean(row)}", style="red") for row in content.broken(report, gate)]
+    if answer.numbers:
+        parts += [Text(), _numbers(report, answer, width)]
+    parts += [Text(), *(_finding(finding.severity, finding.title) for finding in content.findings(report))]
+    for title, lines in (("You may report", answer.may), ("Do not report", answer.may_not)):
+        if report.answer is not None and lines:
+            parts += [Text(), Text(title, style="bold"), *(_bullet(line) for line in lines)]
     parts.append(Text())
-    parts += [_finding(finding.severity, finding.statement) for finding in content.findings(report)]
-    if not report.findings:
-        parts.append(Text("Nothing was found that the estimates would carry."))
-    if content.cited(report):
-        parts += [Text(), _estimates(report, width)]
-    warned = ", ".join(dict.fromkeys(warning.id for warning in report.warnings if warning.id != "input"))
-    parts += [Text(), *([_line("Warned", f"{warned} (see the report)")] if warned else [])]
+    parts += [_bullet(f"{notice}") for notice in _warned(report)]
     parts += [_line("Report", str(folder / "report.html")), _line("Next", _next(folder))]
     return Group(*parts)
 
@@ -76,12 +78,12 @@ def _gate(expression: str, outcome: str) -> "Text":
     return words.append(_clean(expression), style="default")
 
 
-def _estimates(report: Report, width: int) -> "RenderableType":
-    """Return lines of label, glyph and number; estimates of the same measure share an axis."""
+def _numbers(report: Report, answer: Answer, width: int) -> "RenderableType":
+    """Return the numbers on top: words, glyph and number; those of one measure share an axis."""
     from rich.table import Table
     from rich.text import Text
 
-    shown = content.cited(report)[:MOST_ESTIMATES]
+    shown = [number.row for number in answer.numbers]
     against = {index: reference(report, index) for index in shown}
     grid = Table.grid(padding=(0, 1))
     grid.add_column(overflow="fold", ratio=1)
@@ -89,22 +91,44 @@ def _estimates(report: Report, width: int) -> "RenderableType":
         grid.add_column(width=GLYPH, no_wrap=True)
     grid.add_column(width=24, overflow="fold")
     grid.width = width
-    for index in shown:
-        estimate = report.estimates[index]
-        name = Text(_clean(estimate.name), style="bold").append(f" {_clean(content.label(estimate))}", style="default")
-        glyph = text_glyph(estimate, _axis(report, shown, index, against), against=against[index], width=GLYPH)
-        number = Text(_clean(described(estimate)))
-        grid.add_row(*([name, Text(glyph), number] if width >= NARROWEST else [name, number]))
-    more = len(content.cited(report)) - len(shown)
-    if more > 0:
-        grid.add_row(Text(f"and {more} more in the report", style="dim"))
+    for number in answer.numbers:
+        estimate = report.estimates[number.row]
+        glyph = text_glyph(
+            estimate, _axis(report, shown, number.row, against), against=against[number.row], width=GLYPH
+        )
+        bare = estimate.low is None
+        cells = [Text(_clean(number.words)), Text("" if bare else glyph), Text(_clean(_held(estimate)), style="bold")]
+        grid.add_row(*(cells if width >= NARROWEST else [cells[0], cells[2]]))
     return grid
+
+
+def _held(estimate: Estimate) -> str:
+    return f"{point(estimate)} ({interval(estimate)})"
 
 
 def _axis(report: Report, shown: list[int], index: int, against: dict[int, Reference | None]) -> Span:
     scale = scale_of(report.estimates[index])
     alike = [other for other in shown if scale_of(report.estimates[other]) == scale]
     return span([report.estimates[other] for other in alike], [against[other] for other in alike])
+
+
+def _warned(report: Report) -> Iterator[str]:
+    """Yield the first warning of each kind in words, with how many there are of it."""
+    for notice in content.notices(report):
+        if notice.id != "input":
+            more = f" And {len(notice.warnings) - 1} more of the kind." if len(notice.warnings) > 1 else ""
+            yield f"Warning: {notice.warnings[0].message}{more}"
+
+
+def _bullet(text: str) -> "RenderableType":
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=1, no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text("-", style="dim"), Text(_clean(text)))
+    return grid
 
 
 def _line(word: str, text: str) -> "Text":

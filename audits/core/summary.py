@@ -1,0 +1,55 @@
+"""Summaries: the matrix on top of a page, which an audit declares beside its measures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from audits.core.records import Coordinate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The declaration of a matrix: the estimates of one measure, by the values of a key downwards and of one across.
+
+    Parameters
+    ----------
+    measure
+        Name of the estimates.
+    title
+        Heading of the matrix.
+    row, column
+        Keys of `where`; without the second the matrix has one column.
+    where
+        Further coordinates that an estimate must have.
+    chosen
+        Keys whose value must be that of the option of the same name.
+    remarks
+        What a cell says in the place of "shown", by the id of the finding that rests on it.
+    crossed
+        Whether rows of several attributes crossed (`age&gender`) are shown too.
+
+    Examples
+    --------
+    >>> gaps = Summary(measure="gap", title="Gaps", row="by", column="system", where={"kind": "absolute"})
+    >>> gaps.takes("gap", {"by": "age", "system": "a", "kind": "absolute"}, {}), gaps.takes("gap", {"by": "age"}, {})
+    (True, False)
+    """
+
+    measure: str
+    title: str
+    row: str
+    column: str = ""
+    where: Mapping[str, Coordinate] = field(default_factory=lambda: MappingProxyType({}))
+    chosen: tuple[str, ...] = ()
+    remarks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    crossed: bool = False
+
+    def takes(self, name: str, where: Mapping[str, Coordinate], settings: Mapping[str, object]) -> bool:
+        """Tell whether an estimate belongs into the matrix."""
+        return (
+            name == self.measure
+            and self.row in where
+            and self.where.items() <= where.items()
+            and all(where.get(key) == settings.get(key) for key in self.chosen)
+            and (self.crossed or "&" not in str(where[self.row]))
+        )

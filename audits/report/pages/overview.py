@@ -1,0 +1,141 @@
+"""The top of a report: the answer, the matrix of what was compared, and what was not shown."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from audits.core import registry
+from audits.core.numbers import coordinate
+from audits.core.records import KEY_NUMBERS, Answer, Estimate, KeyNumber, Report
+from audits.core.summary import Summary
+from audits.report.pages import content
+from audits.report.pages.glyphs import Span, equality, span
+
+MOST_SAID = 4
+"""Most sentences on what may be reported, where the findings stand for an answer of the audit's own."""
+MOST_CELLS = 240
+"""Most cells of a matrix; a larger one is left to the tables."""
+
+State = Literal["shown", "alone", "none", "plain"]
+ICONS: Mapping[State, str] = {"shown": "●", "alone": "◐", "none": "○", "plain": ""}
+"""Mark of a cell: a difference that a finding tells, one with a reservation, one that its interval does not carry, and
+a number that nothing is held against."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One estimate of the matrix: its index in the report, and what it carries, as a state and in words."""
+
+    index: int
+    state: State
+    words: str = ""
+
+    @property
+    def icon(self) -> str:
+        """The mark of the state."""
+        return ICONS[self.state]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Estimates of one measure by two keys, with the axis that all of them share."""
+
+    title: str
+    label: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: tuple[tuple[Cell | None, ...], ...]
+    axis: Span
+    level: float
+
+    def nulls(self) -> Iterator[tuple[str, str, Cell]]:
+        """Yield row, column and cell of each estimate whose interval does not carry a difference."""
+        for row, cells in zip(self.rows, self.cells, strict=True):
+            for column, cell in zip(self.columns, cells, strict=True):
+                if cell is not None and cell.state == "none":
+                    yield row, column, cell
+
+
+def answer(report: Report) -> Answer:
+    """Return the answer of a report: the audit's own, or what its first findings say."""
+    if report.answer is not None:
+        return report.answer
+    found = content.findings(report)
+    leading = [
+        finding.evidence[0] for finding in found if finding.evidence and finding.evidence[0] < len(report.estimates)
+    ]
+    numbers = [KeyNumber(row=row, words=words_of(report.estimates[row])) for row in dict.fromkeys(leading)]
+    return Answer(
+        title=found[0].title if found else "Nothing was found that the estimates would carry.",
+        numbers=tuple(numbers[:KEY_NUMBERS]),
+        may=tuple(finding.title for finding in found if finding.severity != "info")[:MOST_SAID],
+        may_not=report.limitations[:MOST_SAID],
+    )
+
+
+def words_of(estimate: Estimate) -> str:
+    """Return what an estimate is, for people: the label of its measure and its coordinates."""
+    place = content.label(estimate)
+    return f"{estimate.measure.label or estimate.name}{f', {place}' if place else ''}"
+
+
+def furthest(estimate: Estimate) -> float:
+    """Return the end of an interval that is farther from the neutral value: a size that still fits the data."""
+    neutral = estimate.measure.neutral or 0.0
+    ends = [end for end in (estimate.low, estimate.high) if end is not None] or [estimate.value]
+    return max(ends, key=lambda end: abs(end - neutral))
+
+
+def matrix(report: Report) -> Matrix | None:
+    """Return the matrix that the audit declares, with what this report has of it; None where that is nothing."""
+    for summary in registry.summaries_of(report.audit):
+        found = _matrix(report, summary)
+        if found is not None:
+            return found
+    return None
+
+
+def _matrix(report: Report, summary: Summary) -> Matrix | None:
+    there: dict[tuple[str, str], int] = {}
+    for index, row in enumerate(report.estimates):
+        if summary.takes(row.name, row.where, report.settings):
+            column = coordinate(row.where.get(summary.column, "")) if summary.column else ""
+            there.setdefault((coordinate(row.where[summary.row]), column), index)
+    rows, columns = (tuple(dict.fromkeys(key[side] for key in there)) for side in (0, 1))
+    if not 0 < len(rows) * len(columns) <= MOST_CELLS:
+        return None
+    estimates = [report.estimates[index] for index in there.values()]
+    remarks = _remarks(report, summary)
+    cells = tuple(tuple(_cell(report, there.get((row, column)), remarks) for column in columns) for row in rows)
+    return Matrix(
+        title=summary.title,
+        label=estimates[0].measure.label or summary.measure,
+        rows=rows,
+        columns=columns,
+        cells=cells,
+        axis=span(estimates, [equality(row) for row in estimates]),
+        level=estimates[0].level,
+    )
+
+
+def _remarks(report: Report, summary: Summary) -> dict[int, tuple[State, str]]:
+    """Return state and words of the first finding that rests on an estimate before all others, by its index."""
+    found: dict[int, tuple[State, str]] = {}
+    for finding in content.findings(report):
+        if finding.evidence and finding.severity != "info":
+            said = summary.remarks.get(finding.id)
+            mark = " ".join(content.MARKS[finding.severity])
+            found.setdefault(finding.evidence[0], ("alone", said) if said else ("shown", f"shown · {mark}"))
+    return found
+
+
+def _cell(report: Report, index: int | None, remarks: Mapping[int, tuple[State, str]]) -> Cell | None:
+    if index is None:
+        return None
+    estimate = report.estimates[index]
+    neutral = estimate.measure.neutral
+    if neutral is None or estimate.low is None or estimate.high is None:
+        return Cell(index, "plain", remarks[index][1].removeprefix("shown · ") if index in remarks else "")
+    if estimate.low <= neutral <= estimate.high:
+        return Cell(index, "none", "not shown")
+    return Cell(index, *remarks.get(index, ("alone", "by its own interval only")))
