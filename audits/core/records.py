@@ -122,6 +122,11 @@ class Finding:
         """The statement without what the title says already."""
         return self.statement if self.headline else self.statement.removeprefix(self.title).strip()
 
+    @property
+    def whole(self) -> str:
+        """Headline and statement, where both stand in one text."""
+        return " ".join(filter(None, (self.headline, self.statement)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyNumber:

@@ -104,7 +104,7 @@ def test_the_switch_and_the_system_change_the_theme_of_page_and_charts(page) -> 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_has_contrast_aa(page, scheme) -> None:
     media(page, scheme)
-    names = ["paper", "ink", "quiet", "accent", "alert"]
+    names = ["paper", "ink", "quiet", "accent", "alert", "warn"]
     style = "return arguments[0].map(n => getComputedStyle(document.documentElement).getPropertyValue('--' + n).trim())"
     paper, *texts = [_luminance(colour) for colour in page.execute_script(style, names)]
     for text in texts:

@@ -38,7 +38,8 @@ def test_what_broke_a_gate_is_said_in_every_form(sample_report: Report) -> None:
     lines = ["rate <g1>: 0.900, exact, 9 clips", "rate <g3>: 0.800, exact, 9 clips"]
     assert content.broken(report, report.gates[0]) == lines
     head = terminal(report).splitlines()
-    assert head[1].strip() == "✗ gate failed  rate > 0.5" and [line.strip() for line in head[2:4]] == lines
+    at = [line.strip() for line in head].index("✗ gate failed  rate > 0.5")
+    assert [line.strip() for line in head[at + 1 : at + 3]] == lines
     escaped = "  - rate &lt;g1&gt;: 0.900, exact, 9 clips"
     assert f"`rate > 0.5`\n{escaped}\n" in to_markdown(report)
     assert f"`rate > 0.5`\n{escaped}\n" in section(report, [])
@@ -56,9 +57,9 @@ def test_a_gate_on_findings_names_the_findings(sample_report: Report) -> None:
     high = [row for row in sample_report.findings if row.severity == "high"]
     gate = gates.judge(gates.parse("findings[severity=high] > 0"), [], findings=sample_report.findings)
     report = dataclasses.replace(sample_report, gates=(gate,))
-    assert content.broken(report, gate) == [f"High: {row.statement}" for row in high] != []
+    assert content.broken(report, gate) == [f"High: {row.title}" for row in high] != []
     failure = ElementTree.fromstring(to_junit(report)).find(".//failure")
-    assert failure is not None and high[0].statement in str(failure.get("message"))
+    assert failure is not None and high[0].title in str(failure.get("message"))
     many = dataclasses.replace(report, findings=tuple(high[:1] * 5))
     assert content.broken(many, gate)[content.MOST_BROKEN :] == ["and 2 more"]
     none = gates.judge(gates.parse("findings[severity=high] < 1"), [])

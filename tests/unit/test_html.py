@@ -14,11 +14,12 @@ import pytest
 from audits.core.numbers import described, interval, point
 from audits.core.records import Estimate, Figure, Finding, Report, Warning
 from audits.core.registry import measures_of
+from audits.report.pages.content import SECTIONS
 from audits.report.pages.figures import draw, for_page
 from audits.report.pages.html import to_html
 from probes.core.errors import InputError
 
-TITLES = ["What we found", "What was asked", "Coverage", "Figures", "Tables", "What this cannot say", "Provenance"]
+TITLES = ["You may report", "Keep in mind", *SECTIONS]
 EVIL = "a=</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'{{ 7*7 }}<!--"
 LIMIT = 1_500_000
 
@@ -93,7 +94,7 @@ def test_findings_have_icon_word_glyph_and_numbers(page, sample_report) -> None:
     for icon, word in (("▲", "High"), ("◆", "Medium"), ("○", "Info")):
         assert f'<span aria-hidden="true">{icon}</span> {word}' in flat
     for finding in sample_report.findings:
-        assert finding.statement in flat
+        assert finding.title in flat and finding.rest in flat
         assert all(described(sample_report.estimates[index]) in flat for index in finding.evidence)
     assert page.count('<svg class="glyph"') == 3
     assert ">limit 0.05</text>" in page
@@ -196,7 +197,7 @@ def test_warnings_stand_beside_what_they_limit(sample_report) -> None:
     warning = Warning(id="w", message="Only on Tuesdays.", where=row.where)
     finding = Finding(id="f", severity="low", statement="So it is.", evidence=(0,))
     page = to_html(replace(sample_report, findings=(finding,), warnings=(warning,), figures=()), {})
-    found = page[page.index('id="found"') : page.index('id="asked"')]
+    found = page[page.index('id="found"') : page.index('id="coverage"')]
     assert "Only on Tuesdays." in found
     assert "Only on Tuesdays." in page[page.index('id="limits"') :]
     table = _data(page)["tables"][0]
@@ -245,7 +246,8 @@ def test_equal_reports_give_equal_pages(sample_report, page) -> None:
 def test_only_date_and_provenance_change_between_equal_runs(sample_report) -> None:
     bare = replace(sample_report, figures=())
     later = replace(bare, created="2027-02-02T10:00:00Z")
-    assert to_html(later, {}).replace("2027-02-02 10:00:00", "2026-01-15 09:30:00") == to_html(bare, {})
+    page = to_html(later, {}).replace("2027-02-02 10:00:00", "2026-01-15 09:30:00")
+    assert page.replace(" · 2027-02-02</p>", " · 2026-01-15</p>") == to_html(bare, {})
 
 
 def test_twenty_thousand_estimates_fit(sample_report) -> None:
@@ -345,7 +347,7 @@ LIST = {"columns": [["place", "line"], ["text", "text"], ["radii", "radii"]], "r
 def test_a_list_under_a_figure_is_shown_in_full_and_travels_once(sample_report) -> None:
     report = _listed(sample_report, LIST)
     page = to_html(report, {stem: picture.svg for stem, picture in draw(report).items()})
-    block = page[page.index('<div class="scroll passages"') : page.index('<section id="tables"')]
+    block = page[page.index('<div class="scroll passages"') : page.index('<section id="coverage"')]
     cells = [html.unescape(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", block)]
     assert cells == ["3", EVIL, "1.50", "12", "b", "2.00"]
     assert re.findall(r'<th scope="col"( class="right")?>(.*?)</th>', block) == [

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from audits.core.numbers import described
-from audits.core.records import Estimate, Finding, Warning
-from audits.report.pages.terminal import MOST_ESTIMATES, summarise
+from audits.core.numbers import interval, point
+from audits.core.records import KEY_NUMBERS, Answer, Estimate, Finding, KeyNumber, Warning
+from audits.report.pages.terminal import summarise
 
 
 def _shown(report, *, width=80, folder=Path("runs/x"), **options) -> str:
@@ -23,14 +23,17 @@ def test_everything_fits_into_eighty_columns(sample_report) -> None:
     assert max(len(line.rstrip()) for line in lines) <= 80
 
 
-def test_findings_then_numbers_then_path_then_next(sample_report) -> None:
+def test_the_answer_then_gates_numbers_findings_warnings_path_and_next(sample_report) -> None:
     text = " ".join(_shown(sample_report).split())
     marks = [
+        "wav2vec2-base",
+        "At the head, the model errs more often",
         "gate failed",
+        "├",
         "▲ High",
         "◆ Medium",
         "○ Info",
-        "├",
+        "- Warning: ",
         "runs/x/report.html",
         "miles compare runs/x OTHER_RUN",
     ]
@@ -40,8 +43,18 @@ def test_findings_then_numbers_then_path_then_next(sample_report) -> None:
 
 def test_numbers_are_those_of_the_page(sample_report) -> None:
     text = _shown(sample_report, width=160)
-    for part in described(sample_report.estimates[sample_report.findings[0].evidence[0]]).split(", "):
-        assert part in text
+    row = sample_report.estimates[sample_report.findings[0].evidence[0]]
+    assert f"{point(row)} ({interval(row)})" in text
+
+
+def test_an_answer_of_its_own_stands_for_the_findings(sample_report) -> None:
+    numbers = (KeyNumber(row=3, words="errors of some"),)
+    answer = Answer(title="So it is.", numbers=numbers, may=("This.",), may_not=("That.",))
+    text = _shown(replace(sample_report, answer=answer, gates=()))
+    lines = text.splitlines()
+    assert lines[[line.strip() for line in lines].index("So it is.") + 2].startswith("errors of some")
+    assert "You may report\n- This." in text and "Do not report\n- That." in text
+    assert "You may report" not in _shown(sample_report)
 
 
 def test_no_colour_without_a_terminal_and_colour_with_one(sample_report, monkeypatch) -> None:
@@ -52,11 +65,17 @@ def test_no_colour_without_a_terminal_and_colour_with_one(sample_report, monkeyp
     assert "\x1b[1;31m" not in _shown(sample_report, force_terminal=True, color_system="standard")
 
 
-def test_at_most_ten_estimates(sample_report) -> None:
-    finding = Finding(id="many", severity="low", statement="Many.", evidence=tuple(range(25)))
-    text = _shown(replace(sample_report, findings=(finding,), gates=()))
-    assert text.count("●") - text.count("● Low") == MOST_ESTIMATES
-    assert "and 15 more in the report" in text
+def test_at_most_three_numbers(sample_report) -> None:
+    findings = [Finding(id="one", severity="low", statement="Many.", evidence=(place,)) for place in range(25)]
+    text = _shown(replace(sample_report, findings=tuple(findings), gates=()))
+    assert text.count("●") - text.count("● Low") == KEY_NUMBERS
+
+
+def test_a_number_without_an_interval_has_no_glyph(sample_report) -> None:
+    row = Estimate(name="rate", value=0.5, method="exact", n=5, unit="clips")
+    finding = Finding(id="f", severity="low", statement="So it is.", evidence=(0,))
+    text = _shown(replace(sample_report, estimates=(row,), findings=(finding,), gates=()))
+    assert "0.500 (exact)" in text and "●" not in text.replace("● Low", "")
 
 
 def test_names_cannot_steer_the_terminal(sample_report) -> None:
@@ -88,9 +107,11 @@ def test_a_run_folder_with_a_space_is_quoted(sample_report) -> None:
     assert "'runs/my run'" in " ".join(_shown(sample_report, folder=Path("runs/my run")).split())
 
 
-def test_warnings_are_named_once_and_choices_are_not(sample_report) -> None:
+def test_the_first_warning_of_each_kind_is_said_and_choices_are_not(sample_report) -> None:
     extra = Warning(id="input", message="The keys were guessed.", where={})
     text = _shown(replace(sample_report, warnings=(*sample_report.warnings, extra)), width=160)
-    (line,) = [line for line in text.splitlines() if line.startswith("Warned")]
-    assert line.split("Warned")[1].strip() == "small-group, fairness.ceiling, fairness.folds (see the report)"
-    assert "Warned" not in _shown(replace(sample_report, warnings=(extra,)))
+    lines = [line.strip() for line in text.splitlines() if line.startswith("- Warning: ")]
+    more = sum(warning.id == "small-group" for warning in sample_report.warnings) - 1
+    assert len(lines) == 3 and "fewer than 20." in lines[0] and lines[0].endswith(f"And {more} more of the kind.")
+    assert lines[2] == "- Warning: Two folds share a recording room."
+    assert "Warning" not in _shown(replace(sample_report, warnings=(extra,)))

@@ -113,7 +113,7 @@ def _report(report: Report, digest: str) -> Json:
     items = {"given": report.coverage.given, "used": report.coverage.used, "skipped": skipped}
     # No finding is listed as a passed test: a small leak is no approval.
     found = [
-        {"id": _found(finding), "severity": finding.severity, "statement": line(finding.statement)}
+        {"id": _found(finding), "severity": finding.severity, "statement": line(finding.whole)}
         for finding in report.findings
     ]
     return {

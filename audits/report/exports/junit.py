@@ -79,7 +79,7 @@ def _rows(report: Report, rows: Sequence[int]) -> str:
 
 def _output(report: Report) -> Iterator[str]:
     for finding in content.findings(report):
-        yield f"{content.MARKS[finding.severity][1]}: {line(finding.statement)}"
+        yield f"{content.MARKS[finding.severity][1]}: {line(finding.whole)}"
     if not report.findings:
         yield "No findings."
     for warning in report.warnings[:MOST_WARNINGS]:

@@ -270,7 +270,7 @@ def _tags(report: Report) -> Mapping[str, str]:
         "miles.gates": outcome(report),
     }
     # MLflow shows mlflow.note.content on the page of the run.
-    note = "\n\n".join(line(finding.statement) for finding in content.findings(report))
+    note = "\n\n".join(line(finding.whole) for finding in content.findings(report))
     return {**{key: line(value) for key, value in tags.items()}, "mlflow.note.content": note}
 
 

@@ -121,7 +121,7 @@ def _found(report: Report) -> Iterator[str]:
         yield "Nothing was found that the estimates would carry."
     for finding in content.findings(report):
         icon, word = content.MARKS[finding.severity]
-        parts = [f"**{icon} {word}.** {escaped(finding.statement)}"]
+        parts = [f"**{icon} {word}.** {escaped(finding.whole)}"]
         shown = [report.estimates[index] for index in finding.evidence[:MOST_EVIDENCE]]
         lines = [f"- {code(named(row.name, row.where))}: {escaped(described(row))}" for row in shown]
         if len(finding.evidence) > MOST_EVIDENCE:

@@ -117,6 +117,11 @@ def head(report: Report) -> list[tuple[str, str]]:
     return [("Audit", f"miles {report.audit}"), ("Date", when), ("Run", identity(report))]
 
 
+def cautions(report: Report) -> str:
+    """Return the title of what may not be reported; of an answer that the audit did not give itself, a milder one."""
+    return "Do not report" if report.answer is not None else "Keep in mind"
+
+
 def paths(report: Report) -> list[tuple[str, str]]:
     """Return model and data with their paths, as pairs of a word and its value."""
     facts = [("Model", _subject(report.subject))] if report.subject is not None else []
@@ -151,7 +156,7 @@ def broken(report: Report, gate: GateResult) -> list[str]:
         return []
     counted = counted_findings(gate.expression, report.findings)
     if counted is not None:
-        lines = [f"{MARKS[row.severity][1]}: {row.statement}" for row in counted[:MOST_BROKEN]]
+        lines = [f"{MARKS[row.severity][1]}: {row.title}" for row in counted[:MOST_BROKEN]]
         more = f"and {len(counted) - MOST_BROKEN} more" if lines else "there is no such finding"
         return lines if 0 < len(counted) <= MOST_BROKEN else [*lines, more]
     rows = breaking(gate, report.estimates)

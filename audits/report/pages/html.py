@@ -73,6 +73,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         "answer": answer,
         "numbers_on_top": [_key(report.estimates[number.row], number.words) for number in answer.numbers],
         "matrix": matrix,
+        "nulls_note": overview.NULLS_NOTE,
         "numbers": numbers,
         **_matrix_parts(report, matrix),
         "abridged": abridged,
@@ -144,7 +145,7 @@ def _matrix_parts(report: Report, matrix: overview.Matrix | None) -> Json:
         bars[cell.index] = svg_bar(estimate, matrix.axis, equality(estimate))
     for row, column, cell in matrix.nulls():
         estimate = report.estimates[cell.index]
-        nulls.append((row, column, estimate, numbers.written(overview.furthest(estimate), numbers.decimals(estimate))))
+        nulls.append((row, column, estimate, overview.still_fits(estimate)))
     note = (
         f"{matrix.label[:1].upper()}{matrix.label[1:]}. One axis for all bars, {matrix.axis.low:.2g} to "
         f"{matrix.axis.high:.2g}; the dashed line is none. Intervals at {numbers.percent(matrix.level)}."

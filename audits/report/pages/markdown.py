@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from audits.core.gates import abridged
-from audits.core.numbers import coordinate, coordinates, counted, described, levelled, point
+from audits.core.numbers import coordinate, coordinates, counted, described, interval, levelled, point
 from audits.core.records import Coordinate, Report
-from audits.report.pages import content
+from audits.report.pages import content, overview
 from audits.report.pages.glyphs import Span, equality, reference, scale_of, span, text_glyph
 
 MOST_ROWS = 40
@@ -23,12 +23,14 @@ def to_markdown(report: Report) -> str:
     report = content.canonical(report)
     parts = [
         *_head(report),
+        *_overview(report),
         *_found(report),
-        *_asked(report),
-        *_coverage(report),
+        *_nulls(report),
         *_figures(report),
-        *_tables(report),
+        *_coverage(report),
+        *_asked(report),
         *_limits(report),
+        *_tables(report),
         *_provenance(report),
     ]
     return "\n\n".join(parts) + "\n"
@@ -65,8 +67,9 @@ def code(text: str) -> str:
 
 
 def _head(report: Report) -> Iterable[str]:
-    yield f"# {escaped(report.title)}"
-    yield "\n".join(f"- {word}: {escaped(value)}" for word, value in content.head(report))
+    answer = overview.answer(report)
+    yield f"# {escaped(answer.title)}"
+    yield escaped(content.over(report))
     if report.gates:
         outcome = {"pass": "✓ passed", "fail": "✗ failed"}
         lines = []
@@ -74,6 +77,48 @@ def _head(report: Report) -> Iterable[str]:
             lines.append(f"- Gate {outcome[gate.outcome]}: {code(abridged(gate.expression))}")
             lines += [f"  - {escaped(row)}" for row in content.broken(report, gate)]
         yield "\n".join(lines)
+    if answer.numbers:
+        keys = [(report.estimates[number.row], number.words) for number in answer.numbers]
+        yield "\n".join(
+            f"- **{escaped(point(row))}** {escaped(words)}: {escaped(described(row))}" for row, words in keys
+        )
+    for title, said in (("You may report", answer.may), (content.cautions(report), answer.may_not)):
+        if said:
+            yield f"**{title}**\n\n" + "\n".join(f"- {escaped(line)}" for line in said)
+
+
+def _overview(report: Report) -> Iterable[str]:
+    matrix = overview.matrix(report)
+    if matrix is None:
+        return
+    yield f"## {escaped(matrix.title)}"
+    rows = []
+    for name, cells in zip(matrix.rows, matrix.cells, strict=True):
+        rows.append([escaped(name), *(_matrix_cell(report, cell) for cell in cells)])
+    yield _table(["", *map(escaped, matrix.columns)], rows, right=())
+
+
+def _matrix_cell(report: Report, cell: overview.Cell | None) -> str:
+    if cell is None:
+        return ""
+    estimate = report.estimates[cell.index]
+    words = f"; {cell.icon} {escaped(cell.words)}" if cell.words else ""
+    return f"{escaped(point(estimate))} ({escaped(interval(estimate))}){words}"
+
+
+def _nulls(report: Report) -> Iterable[str]:
+    matrix = overview.matrix(report)
+    nulls = list(matrix.nulls()) if matrix else []
+    if matrix is None or not nulls:
+        return
+    yield "## No difference shown"
+    rows = []
+    for row, column, cell in nulls:
+        estimate = report.estimates[cell.index]
+        seen = f"{point(estimate)} ({interval(estimate)})"
+        rows.append([escaped(row), escaped(column), escaped(seen), overview.still_fits(estimate)])
+    yield _table(["", "", escaped(matrix.label), "still fits the data"], rows, right=(3,))
+    yield overview.NULLS_NOTE
 
 
 def _found(report: Report) -> Iterable[str]:
@@ -82,7 +127,8 @@ def _found(report: Report) -> Iterable[str]:
         yield "Nothing was found that the estimates below would carry."
     for finding in content.findings(report):
         icon, word = content.MARKS[finding.severity]
-        lines = [f"**{icon} {word}.** {escaped(finding.statement)}"]
+        said = " ".join(filter(None, (finding.rest, finding.how_sure and f"How sure: {finding.how_sure}")))
+        lines = [f"**{icon} {word}. {escaped(finding.title)}** {escaped(said)}".rstrip()]
         for index in finding.evidence[:4]:
             estimate, against = report.estimates[index], reference(report, index)
             glyph = text_glyph(estimate, span([estimate], [against]), against=against)
@@ -96,7 +142,7 @@ def _found(report: Report) -> Iterable[str]:
 def _asked(report: Report) -> Iterable[str]:
     yield "## What was asked"
     yield escaped(report.question)
-    facts = [(word, escaped(value)) for word, value in content.asked(report)]
+    facts = [(word, escaped(value)) for word, value in content.head(report) + content.asked(report)]
     facts.append(("Method", code(content.method_page(report))))
     if content.calibration_page(report):
         facts.append(("How often these intervals hold", code(content.calibration_page(report))))
@@ -104,7 +150,7 @@ def _asked(report: Report) -> Iterable[str]:
 
 
 def _coverage(report: Report) -> Iterable[str]:
-    yield "## Coverage"
+    yield "## What was used"
     coverage = report.coverage
     rows = [("given", coverage.given), ("used", coverage.used)]
     rows += [(f"skipped: {item.reason}", item.count) for item in coverage.skipped]
@@ -132,11 +178,11 @@ def _figures(report: Report) -> Iterable[str]:
 
 def _tables(report: Report) -> Iterable[str]:
     if report.estimates:
-        yield "## Tables"
+        yield "## All numbers"
     noted = content.limits(report)
     first = set(content.cited(report))
     for table in content.tables(report):
-        yield f"### {code(table.name)}{f': {escaped(table.label)}' if table.label else ''}"
+        yield f"### {escaped(table.label or table.name)} ({code(table.name)})"
         rows = sorted(table.rows, key=lambda index: index not in first)[:MOST_ROWS]
         titles = [*map(escaped, table.keys), "value", "interval", "", "n", "method"]
         right = (len(table.keys), len(table.keys) + 1, len(table.keys) + 3)
@@ -201,6 +247,7 @@ def _provenance(report: Report) -> Iterable[str]:
         "seed": str(made.seed),
         "seconds": ", ".join(f"{phase} {spent:.1f}" for phase, spent in made.seconds.items()),
     }
+    facts |= dict(content.paths(report))
     for source in report.data:
         facts[f"sha256 of {source.path}"] = source.sha256
     if report.subject is not None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from audits.core import registry
-from audits.core.numbers import coordinate
+from audits.core.numbers import coordinate, decimals, written
 from audits.core.records import KEY_NUMBERS, Answer, Estimate, KeyNumber, Report
 from audits.core.summary import Summary
 from audits.report.pages import content
@@ -15,6 +15,9 @@ MOST_SAID = 4
 """Most sentences on what may be reported, where the findings stand for an answer of the audit's own."""
 MOST_CELLS = 240
 """Most cells of a matrix; a larger one is left to the tables."""
+NULLS_NOTE = (
+    "No difference shown does not mean none: the last column is the end of the interval that is farthest from none."
+)
 
 State = Literal["shown", "alone", "none", "plain"]
 ICONS: Mapping[State, str] = {"shown": "●", "alone": "◐", "none": "○", "plain": ""}
@@ -84,6 +87,11 @@ def furthest(estimate: Estimate) -> float:
     neutral = estimate.measure.neutral or 0.0
     ends = [end for end in (estimate.low, estimate.high) if end is not None] or [estimate.value]
     return max(ends, key=lambda end: abs(end - neutral))
+
+
+def still_fits(estimate: Estimate) -> str:
+    """Return `furthest` with the digits of its estimate."""
+    return written(furthest(estimate), decimals(estimate))
 
 
 def matrix(report: Report) -> Matrix | None:
