@@ -112,6 +112,11 @@ class Claim:
     where: Mapping[str, Coordinate]
     evidence: tuple[Estimate, ...]
 
+    @property
+    def words(self) -> str:
+        """All that the finding says."""
+        return " ".join(filter(None, (self.headline, self.statement, self.how_sure)))
+
 
 @dataclass(slots=True, kw_only=True)
 class Draft:

@@ -12,11 +12,13 @@ import equal_runs
 import jsonschema
 import pytest
 from equal_runs import QUICK
+from headlines import faults
 from refusals import everything, nothing_runs, one_panel, told
 from run_folders import files, pictures_of, read, strict
 from small_world import LANGUAGES, ONE_EACH
 
 from audits.core import registry
+from audits.report.report_file import read_report
 
 Call = Callable[..., Any]
 AUDITS = sorted(ONE_EACH)
@@ -90,6 +92,17 @@ def test_a_run_leaves_what_the_contract_says_and_nothing_else(work: Path, schema
     assert sum(part["count"] for part in report["coverage"]["skipped"]) == (
         report["coverage"]["given"] - report["coverage"]["used"]
     )
+
+
+SPOKEN = ("audit-groups",)
+"""Audits whose findings have headlines."""
+
+
+@pytest.mark.parametrize("audit", SPOKEN)
+def test_headlines_are_short_and_their_numbers_stand_in_the_evidence(work: Path, audit: str) -> None:
+    report = read_report(work / ONE_EACH[audit][-1])
+    assert report.answer is not None and all(finding.headline for finding in report.findings)
+    assert faults(report) == []
 
 
 @pytest.mark.parametrize("audit", AUDITS)

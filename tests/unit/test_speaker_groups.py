@@ -104,8 +104,8 @@ class Heard:
         return row.value
 
     def said(self, id: str) -> str:
-        """Return the statements of all findings and warnings of one id."""
-        told = [finding.statement for finding in self.draft.findings if finding.id == id]
+        """Return the words of all findings and warnings of one id."""
+        told = [finding.words for finding in self.draft.findings if finding.id == id]
         return " ".join(told + [warning.message for warning in self.draft.warnings if warning.id == id])
 
     def found(self) -> set[Any]:
@@ -161,7 +161,7 @@ def sound(heard: Heard, level: float) -> None:
     for finding in draft.findings:
         assert all(row in draft.estimates for row in finding.evidence)
         assert finding.evidence or finding.severity == "info"
-        assert "nan" not in finding.statement.split() and "inf" not in finding.statement.split()
+        assert "nan" not in finding.words.split() and "inf" not in finding.words.split()
     assert {row.method for row in draft.estimates if row.low is None} <= {"exact", "none"}
     assert len({tuple(row) for row in draft.records}) == 1
     assert len(draft.records) == draft.coverage.given
@@ -195,7 +195,7 @@ def test_a_planted_gap_is_found_and_the_other_attribute_is_not(hear: Hear, hypot
         assert heard.value("p_value", test=hypothesis, by="accent", correction=correction) < 0.05
         assert heard.value("p_value", test=hypothesis, by="gender", correction=correction) > 0.05
     assert heard.draft.findings[-1].id == "groups.conclusion"
-    assert "rejected in 1 of 2 tests" in heard.draft.findings[-1].statement
+    assert "rejected in 1 of 2 tests" in heard.draft.findings[-1].headline
 
 
 def test_what_groups_are_compared_with_is_what_was_asked_for(hear: Hear) -> None:
@@ -239,7 +239,7 @@ def test_what_one_side_rejects_is_told_by_the_bound_of_that_side(hear: Hear, ref
     assert heard.value("p_value", by="accent", correction="holm") < 0.05
     assert both.low < 0 < excess.low, "the plant is of no use: both or neither show it"
     assert heard.found() == {"accent"} and "(at least 0.0" in heard.said("groups.gap")
-    assert "rejected in 1 of 1 tests, with" in heard.draft.findings[-1].statement
+    assert "rejected in 1 of 1 tests." in heard.draft.findings[-1].headline
 
 
 def test_as_many_tests_are_said_to_reject_as_p_values_do(hear: Hear, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,8 +250,10 @@ def test_as_many_tests_are_said_to_reject_as_p_values_do(hear: Hear, monkeypatch
     for hypothesis, words in (("parity", "The groups do not err alike by accent"), ("worst-group", "Some group errs")):
         heard = hear(counted(clips()), hypothesis=hypothesis)
         small = [row for row in heard.rows("p_value", correction="holm") if row.value < 0.05]
-        said = heard.draft.findings[-1].statement
-        assert len(small) == 1 and "rejected in 1 of 2 tests (0 of them with a difference that can be told)" in said
+        said = heard.draft.findings[-1].words
+        assert (
+            len(small) == 1 and "rejected in 1 of 2 tests." in said and "In 0 of them a difference can be told." in said
+        )
         assert words in heard.said("groups.no-gap-shown")
 
 
@@ -270,7 +272,7 @@ def test_a_p_value_is_one_text_in_sentences_and_tables(hear: Hear) -> None:
     heard = hear(counted(clips()), permutations=800)
     (row,) = heard.rows("p_value", by="accent", correction="holm")
     assert row.value < 0.01
-    assert f"p = {point(row)} (labels permuted" in heard.said("groups.gap")
+    assert f"p = {point(row)}: labels permuted" in heard.said("groups.gap")
     assert float(point(row)) >= row.value
 
 
@@ -459,7 +461,7 @@ def test_a_model_that_cannot_be_fitted_is_no_lack_of_speakers(hear: Hear) -> Non
     rows = counted(clips(accent=lambda s, _: ("north", "south")[s % 2]))
     heard = hear(rows, hypothesis="conditional")
     assert heard.found() == set() and not heard.rows("p_value", test="conditional")
-    assert "enough speakers" not in " ".join(finding.statement for finding in heard.draft.findings)
+    assert "enough speakers" not in " ".join(finding.words for finding in heard.draft.findings)
 
 
 def test_speakers_in_several_groups_are_told_of(hear: Hear) -> None:
@@ -547,7 +549,7 @@ def test_columns_may_stand_for_speakers(hear: Hear, plain: Heard) -> None:
                     cluster_by=("house", "accent"))  # fmt: skip
     told = [replace(row, unit=row.unit.replace("speaker profiles", "speakers")) for row in stood_in.draft.estimates]
     assert told == plain.draft.estimates
-    assert "Without speakers" in stood_in.draft.findings[-1].statement
+    assert stood_in.draft.answer is not None and "without speakers" in stood_in.draft.answer.may_not[-1]
 
 
 @pytest.mark.parametrize("column", ["text", "path"])
@@ -562,7 +564,7 @@ def test_clips_without_a_speaker_are_skipped_where_others_have_one(hear: Hear) -
         row["speaker"] = "NA"
     heard = hear(rows)
     assert [(item.reason, item.count) for item in heard.draft.coverage.skipped] == [("no speaker", 3)]
-    assert "3 of 96 clips were left out (3 no speaker)" in heard.said("groups.skipped")
+    assert "3 of 96 clips were left out. Why: 3 no speaker." in heard.said("groups.skipped")
 
 
 # Controls.
@@ -705,7 +707,7 @@ def test_decimal_commas_are_numbers_and_hold_as_much_fixed_as_points(hear: Hear,
     points = hear(lasting(lambda seconds: f"{seconds:.2f}"), control=("duration",))
     rows = lasting(lambda seconds: f"{seconds:.2f}".replace(".", ","))
     commas = hear(rows, control=("duration",), delimiter=delimiter)
-    assert "with gender and duration (a number, linear) held fixed" in commas.said("groups.spurious")
+    assert "With gender and duration (a number, linear) held fixed" in commas.said("groups.spurious")
     assert commas.draft.estimates == points.draft.estimates
     assert "288 numbers have a decimal comma" in commas.said("manifest.decimal-comma")
     assert not points.said("manifest.decimal-comma")
@@ -770,7 +772,7 @@ def test_the_character_rate_can_be_the_one_that_is_tested(hear: Hear) -> None:
     words, letters = (hear(written(clips()), metric=metric) for metric in ("wer", "cer"))
     assert {row.where["metric"] for row in letters.rows("p_value")} == {"cer"}
     assert {row.where["metric"] for row in words.rows("p_value")} == {"wer"}
-    assert letters.found() == {"accent"} and "character error rate" in letters.said("groups.gap")
+    assert letters.found() == {"accent"} and "Character error rate" in letters.said("groups.gap")
     for name in ("rate", "substitution_rate"):
         assert [row.value for row in letters.rows(name)] == [row.value for row in words.rows(name)]
 
@@ -809,7 +811,7 @@ def test_bins_make_levels_of_numbers(hear: Hear) -> None:
 def test_one_system_and_three(hear: Hear, plain: Heard) -> None:
     rows, alone = counted(clips()), plain
     assert not alone.rows("system_difference") and not alone.rows("gap_difference")
-    assert alone.said("groups.gap").startswith("The system errs")
+    assert alone.said("groups.gap").startswith("The system makes more errors")
     three = [{**row, "errors_a": row["errors"], "errors_b": min(row["errors"], 1), "errors_c": row["errors"]}
              for row in rows]  # fmt: skip
     heard = hear([{key: value for key, value in row.items() if key != "errors"} for row in three], drawn=True)
@@ -821,7 +823,7 @@ def test_one_system_and_three(hear: Hear, plain: Heard) -> None:
         rates = [heard.value("rate", system=name, group=row.where["group"]) for name in "ba"]
         assert row.value == pytest.approx(rates[0] - rates[1]) and row.value <= 0
     assert "it errs less" in heard.said("groups.system")
-    assert "of 6 tests" in heard.draft.findings[-1].statement
+    assert "of 6 tests" in heard.draft.findings[-1].headline
     assert [row.value for row in heard.rows("rate", system="a")] == [row.value for row in alone.rows("rate")]
 
 

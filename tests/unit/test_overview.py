@@ -1,0 +1,94 @@
+"""The top of a report: the answer, the matrix, and what was not shown."""
+
+from dataclasses import replace
+
+import pytest
+
+from audits.core import registry
+from audits.core.measures import Measure
+from audits.core.records import Answer, Estimate, Finding, KeyNumber, Report
+from audits.core.summary import Summary
+from audits.report.pages import overview
+from audits.report.pages.html import to_html
+from audits.report.pages.markdown import to_markdown
+
+GAP = Measure("gap", ("by", "system", "kind"), "gap in errors", neutral=0.0)
+SUMMARY = Summary(
+    measure="gap", title="Gaps by attribute", row="by", column="system", where={"kind": "absolute"},
+    chosen=("metric",), remarks={"x.spurious": "goes with another"},
+)  # fmt: skip
+
+
+def gap(value: float, by: str, system: str, **where: str) -> Estimate:
+    ends = {"low": value - 0.05, "high": value + 0.05}
+    place = {"by": by, "system": system, "kind": "absolute", "metric": "wer", **where}
+    return Estimate(name="gap", value=value, **ends, method="m", n=9, unit="speakers", where=place, measure=GAP)
+
+
+@pytest.fixture
+def report(sample_report: Report, monkeypatch: pytest.MonkeyPatch) -> Report:
+    """Return a report of four gaps: one found, one that goes with another, one only by its interval, one null."""
+    spec = replace(registry.find("audit-groups"), summaries=(replace(SUMMARY, measure="ratio"), SUMMARY))
+    monkeypatch.setattr(registry, "find", lambda name: spec)
+    rows = (
+        gap(0.3, "age", "a"), gap(0.2, "age", "b"), gap(0.1, "accent", "a"), gap(-0.02, "accent", "b"),
+        gap(0.4, "age", "a", kind="relative"), gap(0.4, "age", "a", metric="cer"), gap(0.4, "age&accent", "a"),
+    )  # fmt: skip
+    findings = (
+        Finding(id="x.gap", severity="high", headline="Old get more errors.", statement="Much.", evidence=(0,)),
+        Finding(id="x.spurious", severity="low", headline="Not so.", statement="", evidence=(1,)),
+        Finding(id="x.none", severity="info", headline="None.", statement="", evidence=(3,)),
+    )
+    return replace(
+        sample_report, estimates=rows, findings=findings, settings={"metric": "wer"}, warnings=(), gates=(), figures=()
+    )
+
+
+def test_the_matrix_has_a_cell_for_each_pair_and_says_what_carries_it(report: Report) -> None:
+    found = overview.matrix(report)
+    assert found is not None
+    assert (found.title, found.rows, found.columns) == ("Gaps by attribute", ("age", "accent"), ("a", "b"))
+    cells = [[(cell.index, cell.state, cell.words) for cell in row if cell] for row in found.cells]
+    assert cells == [
+        [(0, "shown", "shown · ▲ High"), (1, "alone", "goes with another")],
+        [(2, "alone", "by its own interval only"), (3, "none", "not shown")],
+    ]
+    assert (found.axis.low, found.axis.high) == pytest.approx((-0.07, 0.35))
+    assert [(row, column, cell.index) for row, column, cell in found.nulls()] == [("accent", "b", 3)]
+
+
+def test_what_still_fits_is_the_end_that_is_farthest_from_none(report: Report) -> None:
+    assert overview.still_fits(report.estimates[3]) == "-0.07"
+    assert overview.furthest(report.estimates[0]) == pytest.approx(0.35)
+
+
+def test_a_pair_without_an_estimate_is_an_empty_cell_and_too_large_a_matrix_is_none(report: Report) -> None:
+    found = overview.matrix(replace(report, estimates=(*report.estimates[:3], gap(0.1, "accent", "c")), findings=()))
+    assert found is not None and found.cells[0][2] is None
+    many = tuple(gap(0.1, f"x{place}", "a") for place in range(overview.MOST_CELLS + 1))
+    assert overview.matrix(replace(report, estimates=many, findings=())) is None
+    assert overview.matrix(replace(report, estimates=(), findings=())) is None
+
+
+def test_the_answer_is_the_audits_own_or_what_the_findings_say(report: Report) -> None:
+    made = overview.answer(report)
+    assert made.title == "Old get more errors." and made.may == ("Old get more errors.", "Not so.")
+    assert [number.row for number in made.numbers] == [0, 1, 3] and made.may_not == report.limitations[:4]
+    assert made.numbers[0].words == "gap in errors, age, absolute, wer, a"
+    own = Answer(title="So.", numbers=(KeyNumber(row=2, words="the gap"),))
+    assert overview.answer(replace(report, answer=own)) == own
+    nothing = overview.answer(replace(report, findings=()))
+    assert nothing.title.startswith("Nothing was found") and nothing.numbers == () == nothing.may
+
+
+def test_page_and_markdown_show_matrix_nulls_and_answer(report: Report) -> None:
+    own = Answer(title="So <b> it is.", numbers=(KeyNumber(row=2, words="the gap"),), may=("This & that.",))
+    report = replace(report, answer=own)
+    page, text = to_html(report, {}), to_markdown(report)
+    assert "<h1>So &lt;b&gt; it is.</h1>" in page and "<title>So &lt;b&gt; it is.</title>" in page
+    assert '<td class="none" data-key="b">' in page and "○ not shown" in page and "This &amp; that." in page
+    assert text.startswith("# So &lt;b&gt; it is.\n") and "0.10 (0.05 to 0.15); ◐ by its own interval only" in text
+    for shown in (page, text):
+        assert "Gaps by attribute" in shown and "No difference shown" in shown and "-0.07" in shown
+    alone = replace(report, estimates=report.estimates[:1], findings=report.findings[:1], answer=None)
+    assert "No difference shown" not in to_html(alone, {}) + to_markdown(alone)
