@@ -45,6 +45,7 @@ def open_page(browser: Any, address: str) -> None:
     while browser.execute_script("return document.documentElement.dataset.charts") != "drawn":
         assert time.monotonic() < deadline, "the charts were not drawn in time"
         time.sleep(0.05)
+    browser.execute_script("for (const table of document.querySelectorAll('details.estimates')) table.open = true")
 
 
 def requests(browser: Any) -> list[str]:
