@@ -1,12 +1,14 @@
 """report.html: one page that opens anywhere, offline, and can be signed.
 
-Everything is inside the file: style, one script bundle, the charts and the numbers. A content policy in the head
-lets the browser run these two scripts and nothing else, and fetch nothing.
+Everything is inside the file: style, the charting library (compressed), the charts and the numbers. A content policy in
+the head lets the browser run the script of the page and what that unpacks, and fetch nothing.
 """
 
+import base64
 import json
 import shlex
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -78,7 +80,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         **_matrix_parts(report, matrix),
         "abridged": abridged,
         "style": Markup(offline.style()),
-        "policy": offline.policy(bundle, script, evaluated=True),
+        "policy": offline.policy(script, evaluated=True),
         "found": _findings(report, limits),
         "pictures": {stem: Markup(svg) for stem, svg in bare.items() if stem in pictured},
         "live": live,
@@ -188,11 +190,16 @@ def _found(
         "title": finding.title,
         "statement": finding.rest,
         "how_sure": finding.how_sure,
-        "glyph": svg_glyph(estimates[0], against[indices[0]], axes[indices[0]]) if indices else "",
+        "glyph": svg_glyph(estimates[0], against[indices[0]], axes[indices[0]]) if _drawn(finding, estimates) else "",
         "proofs": [_proof(estimate) for estimate in estimates[:MOST_EVIDENCE]],
         "more": max(0, len(estimates) - MOST_EVIDENCE),
         "notes": list(notes),
     }
+
+
+def _drawn(finding: Finding, estimates: Sequence[Estimate]) -> bool:
+    """Tell whether the first number is drawn beside a finding: where the headline has it, or there is no headline."""
+    return bool(estimates) and (not finding.headline or numbers.point(estimates[0]).lstrip("-") in finding.headline)
 
 
 def _proof(estimate: Estimate) -> Proof:
@@ -202,8 +209,8 @@ def _proof(estimate: Estimate) -> Proof:
 
 @cache
 def _bundle() -> str:
-    """Return the one script bundle: Vega, Vega-Lite and `vegaEmbed`, the only name that it sets."""
+    """Return the charting library, deflated and in base64: Vega, Vega-Lite and `vegaEmbed`, the only name it sets."""
     import vl_convert
 
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
-    return bundle
+    return base64.b64encode(zlib.compress(bundle.encode(), 9)).decode()
