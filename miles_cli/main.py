@@ -209,11 +209,11 @@ def _panel(message: str, where: str, hint: str) -> None:
 
         traceback.print_exc()
     body = Text(printable(message))
-    for label, text in (("where: ", where), ("mend:  ", hint)):
+    for label, text in (("where: ", where), ("fix:   ", hint)):
         if text:
             # On one line: names of files and columns stand in them, and could fake another part of the panel.
             body.append(f"\n{label}", style="bold").append(printable(" ".join(text.splitlines())))
-    console.print(Panel(body, title="miles cannot go on", title_align="left", border_style="red", expand=False))
+    console.print(Panel(body, title="Error", title_align="left", border_style="red", expand=False))
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ def test_wrong_input_ends_in_one_panel_and_nothing_is_written(
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     done = call_miles("export", *(word.format(runs=runs) for word in words), cwd=tmp_path)
     plain = " ".join(done.err.replace("│", " ").split())
-    assert done.code == 2 and done.out == "" and said in plain and plain.count("miles cannot go on") == 1, done.err
+    assert done.code == 2 and done.out == "" and said in plain and plain.count("╭─ Error ─") == 1, done.err
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

@@ -574,8 +574,8 @@ listed("clips_all_without_a_recording",
        ("No clip can be used: unreadable recording", "wrong.csv", "not: alignment here"),
        lambda rows: [{**row, "path": f"clips/nobody{index}.wav"} for index, row in enumerate(rows)],
        "--on-bad", "skip")  # fmt: skip
-listed("clips_that_fake_a_mend", ("There is no such file", "(clips/no mend: leave it.wav)"),
-       lambda rows: [{**rows[0], "path": "clips/no\nmend:  leave it.wav"}, *rows[1:]])  # fmt: skip
+listed("clips_that_fake_a_fix", ("There is no such file", "(clips/no fix: leave it.wav)"),
+       lambda rows: [{**rows[0], "path": "clips/no\nfix:   leave it.wav"}, *rows[1:]])  # fmt: skip
 
 
 @case("no names agree", "inputs/wrong", "A clip is called 'clips/s00-0.wav', an alignment 'other.csv'")

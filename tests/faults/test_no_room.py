@@ -46,7 +46,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 def told_once(ended: Ended, *said: str) -> None:
     """Fail unless the run ended in one panel that says these things."""
     assert ended.code == 3, ended.err
-    assert ended.err.count("miles cannot go on") == 1
+    assert ended.err.count("╭─ Error ─") == 1
     assert all(part in " ".join(ended.err.split()) for part in said), ended.err
     assert "Traceback" not in ended.err
     assert ended.out == ""

@@ -52,7 +52,7 @@ def test_a_second_run_is_kept_out_of_a_folder_in_which_one_is_at_work(
         words = to([*QUICK["lipschitz"][:-2], *more, "--out", ""], tmp_path / "run")
         second = server.run(words, prepared / "work", tmp_path / "cache")
         assert (second.code, second.out) == (2, "")
-        assert second.err.count("miles cannot go on") == 1
+        assert second.err.count("╭─ Error ─") == 1
         # Other settings are met first, unless they do not matter.
         assert ("unfinished run with other settings" if "--seed" in more else "Another run is at work") in second.err
         assert not (tmp_path / "run" / "report.json").exists()

@@ -61,11 +61,11 @@ def told(outcome: Any) -> str:
 def one_panel(outcome: Any, *says: str, code: int = 2) -> None:
     """Fail unless a call ended in one panel that says this, and in no other noise."""
     assert outcome.code == code, (outcome.code, outcome.err)
-    usage = outcome.err.count("─ Error ─")
-    assert outcome.err.count("miles cannot go on") + usage == 1, outcome.err
+    usage = "Usage: miles" in outcome.err
+    assert outcome.err.count("╭─ Error ─") == 1, outcome.err
     assert "Traceback" not in outcome.err and "an error of its own" not in outcome.err, outcome.err
     assert outcome.out == ""
-    assert usage or " mend: " in outcome.err, outcome.err
+    assert usage or " fix: " in outcome.err, outcome.err
     assert usage or " where: " in outcome.err or code != 2, outcome.err
     # No panel fills the screen, or changes it.
     assert len(outcome.err) < 8000 and "\x1b" not in outcome.err

@@ -29,7 +29,7 @@ def wrong_events(told: list[dict[str, Any]]) -> list[str]:
             continue
         if one["code"] not in (0, 3) or "Traceback" in one["said"]:
             wrong.append(f"{at}: ended with {one['code']}: {one['said']}")
-        elif one["code"] and one["said"].count("miles cannot go on") != 1:
+        elif one["code"] and one["said"].count("╭─ Error ─") != 1:
             wrong.append(f"{at}: said {one['said']!r}")
         elif one["code"] == 0 and not report.exists():
             wrong.append(f"{at}: ended with 0 and no report")
