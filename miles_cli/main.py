@@ -32,6 +32,9 @@ VERBS = (
     Verb("demo", "Run an audit on a built-in example with a planted answer.", "miles_cli.commands.demo:command"),
     Verb("show", "Summarise a finished run in the terminal.", "miles_cli.commands.show:command"),
     Verb(
+        "runs", "All runs below a folder: answers and gates, as a table or a page.", "miles_cli.commands.runs:command"
+    ),
+    Verb(
         "compare",
         "Two or more runs side by side, with the interval of each change.",
         "miles_cli.commands.compare:command",

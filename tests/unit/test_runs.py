@@ -1,0 +1,95 @@
+"""The overview of runs: what is read of a report, trends of gated estimates, and the page."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from audits.core.records import Answer, GateResult, Report
+from audits.report.report_file import NAME, dumps
+from audits.report.runs.listing import Listing, list_runs, read_run
+from audits.report.runs.page import to_html
+from audits.report.runs.trends import trends_of
+
+EVIL = "</script><img src=x onerror=alert(1)>{{ 7*7 }}"
+
+
+def put(folder: Path, report: Report, *, text: str | None = None) -> Path:
+    folder.mkdir(parents=True)
+    (folder / NAME).write_text(dumps(report) if text is None else text, encoding="utf-8")
+    return folder / NAME
+
+
+def test_a_run_is_read_without_charts_and_with_the_gated_estimates_alone(sample_report: Report, tmp_path: Path) -> None:
+    run = read_run(put(tmp_path / "a", sample_report), "a")
+    assert (run.audit, run.subject, run.named) == ("audit-fairness", "models/wav2vec2-base", "models/wav2vec2-base")
+    assert (run.created, run.worst, run.failed, run.state) == ("2026-01-15T09:30:00Z", "high", 1, "1 of 2 failed")
+    assert run.answer == sample_report.findings[0].title
+    rows = [(gate.expression, gate.passed, [row.value for row in gate.rows]) for gate in run.gates]
+    assert rows == [
+        (gate.expression, gate.outcome == "pass", [sample_report.estimates[row].value for row in gate.rows])
+        for gate in sample_report.gates
+    ]
+
+
+@pytest.mark.parametrize("layout", [{"indent": None}, {"indent": 4}, {"separators": (",", ":")}])
+def test_a_report_in_another_layout_is_read_as_a_whole(
+    sample_report: Report, tmp_path: Path, layout: dict[str, object]
+) -> None:
+    text = json.dumps(sample_report.to_json(), **layout)  # type: ignore[arg-type]
+    assert read_run(put(tmp_path / "a", sample_report, text=text), "a") == read_run(
+        put(tmp_path / "b", sample_report), "a"
+    )
+
+
+def test_the_last_estimate_is_read_too(sample_report: Report, tmp_path: Path) -> None:
+    last = len(sample_report.estimates) - 1
+    gate = GateResult(expression="gap > 1", outcome="pass", rows=(last, 0))
+    run = read_run(put(tmp_path / "a", replace(sample_report, gates=(gate,))), "a")
+    assert [row.value for row in run.gates[0].rows] == [sample_report.estimates[row].value for row in gate.rows]
+
+
+def test_the_answer_is_that_of_the_page(sample_report: Report, tmp_path: Path) -> None:
+    own = replace(sample_report, answer=Answer(title="So it is."))
+    assert read_run(put(tmp_path / "a", own), "a").answer == "So it is."
+    nothing = replace(sample_report, findings=())
+    run = read_run(put(tmp_path / "b", nothing), "b")
+    assert run.answer.startswith("Nothing was found") and run.worst is None
+
+
+def test_runs_are_found_at_any_depth_and_through_links_the_newest_first(sample_report: Report, tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    put(root / "team" / "old", sample_report)
+    put(root / "new", replace(sample_report, created="2026-02-01T00:00:00Z", gates=()))
+    put(tmp_path / "elsewhere", sample_report)
+    (root / "linked").symlink_to(tmp_path / "elsewhere")
+    (root / "loop").symlink_to(root)
+    put(root / "broken", sample_report, text="{")
+    put(root / "other", sample_report, text='{"schema": "x"}')
+    found = list_runs(root)
+    assert [run.folder for run in found.runs] == ["new", "team/old", "linked"]
+    assert set(found.unreadable) == {"broken", "other"} and not found.cut
+    assert [run.folder for run in list_runs(root / "new").runs] == ["."]
+
+
+def test_a_gated_estimate_has_a_trend_over_the_runs_of_its_audit(sample_report: Report, tmp_path: Path) -> None:
+    for month in (1, 2, 3):
+        put(tmp_path / str(month), replace(sample_report, created=f"2026-0{month}-15T09:30:00Z"))
+    put(tmp_path / "other", replace(sample_report, audit="certify", created="2026-05-15T09:30:00Z"))
+    trends = trends_of(list_runs(tmp_path).runs)
+    assert [(trend.failed, len(trend.points), trend.limit) for trend in trends] == [(3, 3, 0.05), (0, 3, 0.05)]
+    assert [point.run.folder for point in trends[0].points] == ["1", "2", "3"]
+    assert "by accent" in trends[0].where and trends[0].name == "gap"
+
+
+def test_the_page_shows_every_run_and_runs_nothing_of_it(sample_report: Report, tmp_path: Path) -> None:
+    evil = replace(sample_report, answer=Answer(title=EVIL), subject=None, created="2026-03-01T00:00:00Z")
+    put(tmp_path / "a", sample_report)
+    put(tmp_path / "b", evil)
+    page = to_html(list_runs(tmp_path))
+    assert page.count("<tr data-audit=") == 2 and page.count('<svg class="trend"') == 2
+    assert page.count("<script>") == 1 and "<img" not in page and "49" not in page[: page.index("<style>")]
+    assert page.count('class="state-fail"') == 2 and "2 with a failed gate" in page
+    bare = to_html(Listing(tmp_path, (), {"x": "ValueError: <b>"}))
+    assert "0 runs" in bare and "x: ValueError: &lt;b&gt;" in bare and 'id="trends"' not in bare
