@@ -18,6 +18,7 @@ from audits.precision_recall.findings import findings
 from audits.precision_recall.pools import pool
 from audits.precision_recall.settings import settle
 from audits.precision_recall.sides import REFERENCE, Candidate, Inputs
+from probes.texts.text_encoders import TextEncoderSpec
 from probes.texts.text_files import TextSet
 from probes.vectors.support_metrics import METRICS
 
@@ -28,6 +29,10 @@ HALF = 0.03
 """Half the width of the interval of a difference of two sets."""
 GAP = HALF * 2**0.5 / float(t.isf(0.025, SPLITS))
 FAIR = {"precision": 0.9, "recall": 0.9, "density": 1.0, "coverage": 0.95}
+
+MINILM = TextEncoderSpec(
+    reference="minilm", kind="transformer", folder=None, pooling="mean", layer=-1, max_tokens=256, unit=True
+)
 
 
 def fair(**more: float) -> dict[str, float]:
@@ -110,10 +115,10 @@ def counted(
     sets: Sequence[Texts] = (),
     where: str = "line",
     control: int | None = None,
+    encoder: TextEncoderSpec | None = None,
     **more: Any,
 ) -> Counts:
     """Return the counts of candidates, and of controls, by their scores; sets that are not given have no copies."""
-    encoder = more.pop("encoder", None)
     numbered = enumerate({**candidates, **(controls or {})}.items())
     ready = {
         name: one if isinstance(one, Comparison) else compared(name, one, number=number, ks=ks)

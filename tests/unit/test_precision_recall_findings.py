@@ -5,6 +5,7 @@ import pytest
 from scored_texts import (
     FAIR,
     GAP,
+    MINILM,
     SIGNS,
     SIZE,
     compared,
@@ -24,13 +25,9 @@ from audits.precision_recall.relabelling import Relabelled
 from audits.precision_recall.sequences import Sequences
 from audits.precision_recall.sweep import front_of, path_of
 from audits.statistics.halves import Halved
-from probes.texts.text_encoders import TextEncoderSpec
 
 METRICS = tuple(FAIR)
 CEILING = {"ceiling": FAIR}
-MINILM = TextEncoderSpec(
-    reference="minilm", kind="transformer", folder=None, pooling="mean", layer=-1, max_tokens=256, unit=True
-)
 
 
 def scores(*values: float) -> dict[str, float]:
