@@ -41,13 +41,13 @@ def attack_of(name: str, scores: Any, member: Bools, *, model: str = "", tier: s
     return Attack(name=name, tier=tier, where=where, setting="", scores=scores, member=member, judged=everybody)
 
 
-def points_of(path: Path, low: float, high: float, *, pixels: bool = False) -> PointSet:
-    """Write 400 points whose values lie from one number to another, and read them."""
-    values = np.linspace(low, high, 1600, dtype=np.float32)
+def points_of(path: Path, low: float, high: float, *, count: int = 400, pixels: bool = False) -> PointSet:
+    """Write points whose values lie from one number to another, and read them."""
+    values = np.linspace(low, high, 4 * count, dtype=np.float32)
     if pixels:
-        np.savez(path.with_suffix(".npz"), img_r01=values.reshape(400, 2, 2))
+        np.savez(path.with_suffix(".npz"), img_r01=values.reshape(count, 2, 2))
         return read_points(path.with_suffix(".npz"), role="--members")
-    np.save(path.with_suffix(".npy"), values.reshape(400, 4))
+    np.save(path.with_suffix(".npy"), values.reshape(count, 4))
     return read_points(path.with_suffix(".npy"), role="--members")
 
 
