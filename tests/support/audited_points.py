@@ -23,9 +23,10 @@ from probes.generators.point_sets import PointSet, read_points
 FPRS = (0.1, 0.01)
 
 
-def labelled(member: Bools, skipped: Mapping[str, int] | None = None) -> Pool:
+def labelled(member: Bools, skipped: Mapping[str, int] | None = None, *, seed: int = 0) -> Pool:
     """Return a pool of points of which only the sides are known."""
-    return pool_of_labels(member, (), 0, given=len(member), skipped=skipped or {}, where="")
+    names = [str(number) for number in range(len(member))]
+    return pool_of_labels(member, names, seed, given=len(member), skipped=skipped or {}, where="")
 
 
 def inputs_of(pool: Pool, **more: Any) -> Inputs:
@@ -34,11 +35,19 @@ def inputs_of(pool: Pool, **more: Any) -> Inputs:
     return Inputs(**{"fprs": FPRS, "pool": pool, "notes": (), **nothing, **more})
 
 
-def attack_of(name: str, scores: Any, member: Bools, *, model: str = "", tier: str = "full") -> Attack:
-    """Return the scores of an attack that may be judged on all points."""
-    scores, everybody = np.asarray(scores, dtype=np.float64), np.ones(len(member), dtype=np.bool_)
-    where = model_where(model)
-    return Attack(name=name, tier=tier, where=where, setting="", scores=scores, member=member, judged=everybody)
+def attack_of(
+    name: str, scores: Any, member: Bools, *, model: str = "", tier: str = "full", judged: Bools | None = None
+) -> Attack:
+    """Return the scores of an attack that may be judged on all points, if not on others."""
+    return Attack(
+        name=name,
+        tier=tier,
+        where=model_where(model),
+        setting="",
+        scores=np.asarray(scores, dtype=np.float64),
+        member=member,
+        judged=np.ones(len(member), dtype=np.bool_) if judged is None else judged,
+    )
 
 
 def points_of(path: Path, low: float, high: float, *, count: int = 400, pixels: bool = False) -> PointSet:

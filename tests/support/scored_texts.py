@@ -126,10 +126,10 @@ def counted(
     }
     names = (REFERENCE, *candidates)
     known = {one.name: one for one in sets}
-    told = {
+    whole = {
         name: known.get(name) or described(name, np.arange(SIZE) + number * SIZE) for number, name in enumerate(names)
     }
-    files = {name: file_of(one, where) for name, one in told.items()}
+    files = {name: file_of(one, where) for name, one in whole.items()}
     inputs = Inputs(
         settings=settle(Options(reference=files[REFERENCE].path, k=tuple(map(str, ks)))),
         reference=files[REFERENCE],
@@ -143,7 +143,7 @@ def counted(
     )
     main = {name: ready[name] for name in candidates}
     return Counts(
-        **{"inputs": inputs, "sets": told, "main": main, "controls": ready if controls else {}, "clusters": {}, **more}
+        **{"inputs": inputs, "sets": whole, "main": main, "controls": ready if controls else {}, "clusters": {}, **more}
     )
 
 
