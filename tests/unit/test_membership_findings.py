@@ -16,13 +16,13 @@ from audits.membership import Options
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, Bounds, Proved
 from audits.membership.claims import Claim
 from audits.membership.copying import Copying
-from audits.membership.estimates import add_bounds, add_rates
+from audits.membership.estimates import add_bounds
 from audits.membership.findings import NOTHING, findings
 from audits.membership.hit_ratios import LARGE_TIMES, NOTABLE_TIMES, Hit
 from audits.membership.leak_findings import LARGE, NOTABLE
 from audits.membership.leaks import Difference, Leak
 from audits.membership.membership_scores import ScoreSet
-from audits.membership.rates import Judged, judge_all
+from audits.membership.rates import Judged, hit_rate, judge_all, of_area
 from audits.membership.releases import Release
 from audits.membership.scoring import model_where
 from audits.statistics.roc import Gap, area
@@ -68,7 +68,8 @@ class World:
         attack = attack_of(name, scores, MEMBER, model=model, tier=tier)
         (one,) = judge_all([attack], 0.95, (0.1,))
         self.judged.append(one)
-        add_rates(self.draft, one, POOL.chooses, (0.1,))
+        self.draft.add("auc", one.unless_constant(of_area(one.area, 0.95)), **one.where, tier=tier)
+        self.draft.add("tpr", one.unless_constant(hit_rate(one.calls[0.1], 0.95)), **one.where, fpr=0.1)
         return one
 
     def claim(self, epsilon: float, model: str = "") -> None:
