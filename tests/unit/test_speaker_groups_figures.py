@@ -264,7 +264,7 @@ def test_a_ladder_shows_the_six_clearest_differences_and_no_mirror_images() -> N
     world = World({"accent": [f"a{number}" for number in range(9)], "age": LEVELS["age"]}, systems=("base", "other"))
     world.rung("a0", "a1", -0.9)
     world.rung("a1", "a0", 0.9)
-    world.rung("a8", "a0", -2.0, half=1.95)
+    world.rung("a8", "a0", 2.0, half=1.95)
     for number in range(2, 8):
         world.rung(f"a{number}", "a0", 0.1 * number + 0.1, system=1)
     world.rung("a2", "a0", 0.05)
