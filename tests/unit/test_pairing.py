@@ -1,17 +1,17 @@
 """Records of two runs: what is read, what is matched, and what each audit makes of its own columns."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pairings import RATIO, ById, area_of, table
 
-from audits.core.records import Coordinate, Estimate, Report, Source
+from audits.core.records import Estimate, Report, Source
 from audits.report.comparison.comparing import pairing_of
 from audits.report.comparison.pairing import NOT_GIVEN, NOT_OF_RECORDS, Matching, Paired, matched
-from audits.report.comparison.parts import Area, Parts, Ratio, Rows, Smooth
+from audits.report.comparison.parts import Rows, Smooth
 from audits.report.comparison.tables import LARGEST, MOST_CELLS, Table, read_table
 from audits.report.report_file import read_report
 from audits.statistics.roc import area
@@ -28,43 +28,8 @@ MADE = {
 }
 
 
-def table(**columns: list[Any]) -> Table:
-    cells = {name: tuple(map(str, column)) for name, column in columns.items()}
-    return Table(cells, len(next(iter(cells.values()))), "records.csv")
-
-
 def as_rows(found: Table) -> Rows:
     return Rows(found.text, found.numbers, {})
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ById:
-    """Pair rows by `id`, of units `unit`, by default the records themselves; every estimate has the parts `made`."""
-
-    made: Callable[[Rows], Parts]
-    unit: str = "id"
-    roles: tuple[str, ...] = ()
-
-    def keys(self, rows: Rows) -> tuple[list[str | None], tuple[str, ...]]:
-        return [key or None for key in rows.text["id"]], self.roles
-
-    def units(self, rows: Rows) -> list[str]:
-        return list(rows.text[self.unit])
-
-    def parts(self, rows: Rows, name: str, where: Mapping[str, Coordinate]) -> Parts:
-        return self.made(rows)
-
-
-def ratio_of(rows: Rows) -> Ratio:
-    """The estimate `rate` is the sum of errors over that of sizes."""
-    return Ratio(rows.numbers["errors"], rows.numbers["size"])
-
-
-def area_of(rows: Rows) -> Area:
-    return Area(rows.numbers["score"], rows.numbers["member"])
-
-
-RATIO = ById(made=ratio_of, unit="who")
 
 
 def rate(value: float, **where: str) -> Estimate:
