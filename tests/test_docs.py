@@ -567,7 +567,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.fixture
 def work(prepared: Path, tmp_path: Path) -> Iterator[Path]:
     """Return a copy of the prepared folder in which one page may do what it likes."""
-    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True, symlinks=True)
     folder = tmp_path / "work"
     known = set(sys.modules)
     with pytest.MonkeyPatch.context() as patch:

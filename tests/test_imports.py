@@ -4,6 +4,8 @@ import ast
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 
 import pytest
@@ -26,9 +28,15 @@ PLAIN_PARTS = {"core", "group_rates", "report", "statistics"}
 """Packages below audits that are no audits: every audit may import them."""
 
 
+@lru_cache(maxsize=1)
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Return all nodes of a tree; of one tree several rules ask for them in a row."""
+    return tuple(ast.walk(tree))
+
+
 def modules(tree: ast.AST) -> Iterator[str]:
     """Yield the names of all modules that a tree imports, also inside functions and as text of a registry."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -46,10 +54,19 @@ def at_import(tree: ast.Module) -> Iterator[ast.stmt]:
             yield node
 
 
+def source(node: ast.AST) -> str:
+    """Return what `ast.unparse` does, sooner for dotted names, which most are."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+        return f"{source(node.value)}.{node.attr}"
+    return ast.unparse(node)
+
+
 def calls(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node.lineno
+            yield source(node.func), node.lineno
 
 
 def parse(path: Path) -> ast.Module:
@@ -86,7 +103,7 @@ def noise(tree: ast.AST) -> list[str]:
     ]
     found += [
         f"{ast.unparse(node)} on line {node.lineno}"
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Attribute) and node.attr.strip("_") in ("stdout", "stderr")
         if ast.unparse(node) in streams
     ]
@@ -98,20 +115,20 @@ def global_seeds(tree: ast.AST) -> list[str]:
     forked: set[ast.AST] = set()
     keepers = {"fork_rng"} | {
         node.name
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.FunctionDef)
         and any("contextmanager" in ast.unparse(item) for item in node.decorator_list)
         and "with torch.random.fork_rng" in ast.unparse(node)
     }
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         opened = [ast.unparse(item.context_expr) for item in node.items] if isinstance(node, ast.With) else []
         if any(call.split("(")[0].split(".")[-1] in keepers for call in opened):
             forked |= set(ast.walk(node))
     found = []
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if not isinstance(node, ast.Call) or node in forked:
             continue
-        called = ast.unparse(node.func)
+        called = source(node.func)
         legacy = called.startswith(("np.random.", "numpy.random.")) and not called.endswith(
             ("default_rng", "Generator", "SeedSequence", "PCG64", "Philox")
         )
@@ -180,11 +197,30 @@ def imported_modules(paths: Sequence[Path]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in paths:
         own = dotted(path)
-        named = set(modules(parse(path))) & known
+        named = read(path).modules & known
         # `from package import part` names the package too, but needs only the part.
         named = {one for one in named if not any(other.startswith(one + ".") for other in named)}
         found[own] = named - {own}
     return found
+
+
+@dataclass(frozen=True)
+class Read:
+    """What of a file of the code the rules are about: what it imports, and what each rule found."""
+
+    modules: frozenset[str]
+    breaches: tuple[str, ...]
+    crossing: tuple[str, ...]
+    noise: tuple[str, ...]
+    seeds: tuple[str, ...]
+
+
+@cache
+def read(path: Path) -> Read:
+    """Parse a file and hold all rules against it at once; its tree is not kept."""
+    tree, at = parse(path), name(path)
+    rules = layer_breaches(at, tree), cross_imports(at, tree), noise(tree), global_seeds(tree)
+    return Read(frozenset(modules(tree)), *map(tuple, rules))
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
@@ -198,12 +234,12 @@ def test_a_circle_is_seen() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_no_layer_looks_up(path: Path) -> None:
-    assert layer_breaches(name(path), parse(path)) == []
+    assert read(path).breaches == ()
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if "audits" in path.parts], ids=name)
 def test_no_audit_imports_another(path: Path) -> None:
-    assert cross_imports(name(path), parse(path)) == []
+    assert read(path).crossing == ()
 
 
 @pytest.mark.parametrize("path", LIGHT)
@@ -217,12 +253,12 @@ SILENT = [path for path in FILES if "miles_cli" not in path.parts and path.stem 
 
 @pytest.mark.parametrize("path", SILENT, ids=name)
 def test_engines_do_not_print(path: Path) -> None:
-    assert noise(parse(path)) == []
+    assert read(path).noise == ()
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_no_shared_random_state_is_touched(path: Path) -> None:
-    assert global_seeds(parse(path)) == []
+    assert read(path).seeds == ()
 
 
 def test_comparing_runs_loads_no_heavy_package() -> None:

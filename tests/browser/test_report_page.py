@@ -1,7 +1,7 @@
 """The page in a real browser, opened from disk: it draws, sorts, filters, prints, and asks nobody for anything."""
 
 import pytest
-from pages import media, open_page, printed, requests, resize
+from pages import media, open_page, printed, requests, resize, shown
 
 from audits.report.pages import write_pages
 
@@ -14,7 +14,15 @@ def address(sample_report, tmp_path_factory) -> str:
 
 
 @pytest.fixture
+def seen(browser, address):  # noqa: ANN201
+    """The page for tests that change nothing of it, which share it."""
+    shown(browser, address, 1000)
+    return browser
+
+
+@pytest.fixture
 def page(browser, address):  # noqa: ANN201
+    """The page opened anew."""
     resize(browser, 1024)
     media(browser, "light")
     open_page(browser, address)
@@ -29,6 +37,8 @@ def _cells(browser, table, column) -> list[str]:
 
 
 def test_opens_without_an_error_or_a_request(browser, address) -> None:
+    resize(browser, 1000)
+    media(browser, "light")
     browser.get_log("browser")
     requests(browser)
     open_page(browser, address)
@@ -36,8 +46,8 @@ def test_opens_without_an_error_or_a_request(browser, address) -> None:
     assert requests(browser) == [address], "only the page itself"
 
 
-def test_every_chart_is_drawn(page, sample_report) -> None:
-    marks = page.execute_script(
+def test_every_chart_is_drawn(seen, sample_report) -> None:
+    marks = seen.execute_script(
         "return [...document.querySelectorAll('.chart')].map(c => c.querySelectorAll('svg path').length)"
     )
     assert len(marks) == len(sample_report.figures)
@@ -75,12 +85,12 @@ def test_a_table_filters_by_text_and_by_choice_and_turns_pages(page) -> None:
     assert set(_cells(page, 0, 3)) == {"head"}
 
 
-def test_small_groups_are_faint_and_warned_about(page) -> None:
-    faint = page.execute_script("return [...document.querySelectorAll('#table-0 tr.faint')].map(r => r.innerText)")
+def test_small_groups_are_faint_and_warned_about(seen) -> None:
+    faint = seen.execute_script("return [...document.querySelectorAll('#table-0 tr.faint')].map(r => r.innerText)")
     assert faint
     assert all("†" in text for text in faint)
-    page.execute_script("document.querySelector('#table-0 .dagger').focus()")
-    assert "fewer than 20" in page.execute_script("return document.getElementById('hint').innerText")
+    seen.execute_script("document.querySelector('#table-0 .dagger').focus()")
+    assert "fewer than 20" in seen.execute_script("return document.getElementById('hint').innerText")
 
 
 def test_the_switch_and_the_system_change_the_theme_of_page_and_charts(page) -> None:
@@ -102,11 +112,11 @@ def test_the_switch_and_the_system_change_the_theme_of_page_and_charts(page) -> 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_has_contrast_aa(page, scheme) -> None:
-    media(page, scheme)
+def test_text_has_contrast_aa(seen, scheme) -> None:
+    media(seen, scheme)
     names = ["paper", "ink", "quiet", "accent", "alert", "warn"]
     style = "return arguments[0].map(n => getComputedStyle(document.documentElement).getPropertyValue('--' + n).trim())"
-    paper, *texts = [_luminance(colour) for colour in page.execute_script(style, names)]
+    paper, *texts = [_luminance(colour) for colour in seen.execute_script(style, names)]
     for text in texts:
         bright, deep = max(paper, text), min(paper, text)
         assert (bright + 0.05) / (deep + 0.05) >= 4.5

@@ -48,6 +48,15 @@ def open_page(browser: Any, address: str) -> None:
     browser.execute_script("for (const table of document.querySelectorAll('details.estimates')) table.open = true")
 
 
+def shown(browser: Any, address: str, width: int) -> None:
+    """Have a page at a width in light colours; it is opened only where another was shown, or this one otherwise."""
+    if browser.execute_script("return [location.href, innerWidth]") != [address, width]:
+        resize(browser, width)
+        media(browser, "light")
+        open_page(browser, address)
+    media(browser, "light")
+
+
 def requests(browser: Any) -> list[str]:
     """Return the addresses that the browser asked for since this was last called; pictures inside a page are none."""
     told = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]

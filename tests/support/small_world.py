@@ -14,6 +14,7 @@ from typing import Any
 
 import filelock
 import pytest
+from drawn_once import drawn_once
 
 ROOT = Path(__file__).resolve().parents[2]
 FAIRNESS = ["audit-fairness", "encoder", "--manifest", "clips.csv", "--by", "gender", "accent", "--out", "runs/first"]
@@ -82,6 +83,8 @@ ONE_EACH = {
     "spectra": SPECTRA,
 }
 """A run of every audit, by the name of its command."""
+PICTURES = "pictures"
+"""Link beside the folder of a run, to where the pictures of charts are kept that are drawn once for all."""
 COUNTS = ["audit-groups", "counts.csv", "--by", "accent", "age", "gender", "--bootstrap", "200"]
 TEXTS = ("no go up so we do at", "up at no do so we go", "we do so at up go no")
 _SUITE = re.compile(r'^```toml title="suite.toml"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -96,11 +99,15 @@ class Outcome:
 
 
 def call(words: list[str], folder: Path) -> Outcome:
-    """Run the command line in this process, which saves the imports; the cache lies beside the folder."""
+    """Run the command line in this process, which saves the imports; the cache lies beside the folder.
+
+    Where there are `PICTURES` beside it, charts are taken from there that were drawn before.
+    """
     from miles_cli.main import main
 
-    heard = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch:
+    heard, pictures = io.StringIO(), folder.parent / PICTURES
+    drawing = drawn_once(pictures) if pictures.exists() else contextlib.nullcontext()
+    with pytest.MonkeyPatch.context() as patch, drawing:
         for name, value in (("MILES_CACHE", str(folder.parent / "cache")), ("HF_HUB_OFFLINE", "1"), ("COLUMNS", "200")):
             patch.setenv(name, value)
         patch.chdir(folder)
@@ -392,8 +399,7 @@ def make_inputs(work: Path) -> None:
         write(work)
 
 
-def _make(work: Path) -> None:
-    make_inputs(work)
+def _run_all(work: Path) -> None:
     for words in RUNS:
         outcome = call(words, work)
         assert outcome.code == 0, outcome.out
@@ -416,6 +422,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with filelock.FileLock(f"{place}.lock"):
         if not (place / "ready").exists():
             shutil.rmtree(place, ignore_errors=True)
-            _make(place / "work")
+            make_inputs(place / "work")
+            pictures = place.with_name(f"{place.name}-{PICTURES}")
+            pictures.mkdir(exist_ok=True)
+            (place / PICTURES).symlink_to(pictures)
+            _run_all(place / "work")
             (place / "ready").touch()
     return place

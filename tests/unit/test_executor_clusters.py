@@ -152,7 +152,8 @@ def test_a_running_dask_cluster_serves(jobs: Any) -> None:
         assert run_jobs(jobs.threads_of, range(3), there, done=found.__setitem__) == {}
         # One job at a time, for threads would share what torch keeps for all of a process.
         assert sorted(found) == [0, 1, 2] and {count for counts in found.values() for count in counts} == {1}
-        # It is left running, and a lost one is no fault of a job.
+        # It is left running, and a lost one is no fault of a job; it is waited for as long as for one that starts.
         assert len(cluster.scheduler_info["workers"]) == 1
+        short = replace(there, patience=10.0)
         with pytest.raises(IncompleteError, match="The Dask cluster is gone"):
-            run_jobs(jobs.process, range(3), there, done=lambda *_: cluster.close(5))
+            run_jobs(jobs.process, range(3), short, done=lambda *_: cluster.close(5))
