@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from audits.core.records import Coordinate
+Value = str | int | float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +39,12 @@ class Summary:
     title: str
     row: str
     column: str = ""
-    where: Mapping[str, Coordinate] = field(default_factory=lambda: MappingProxyType({}))
+    where: Mapping[str, Value] = field(default_factory=lambda: MappingProxyType({}))
     chosen: tuple[str, ...] = ()
     remarks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     crossed: bool = False
 
-    def takes(self, name: str, where: Mapping[str, Coordinate], settings: Mapping[str, object]) -> bool:
+    def takes(self, name: str, where: Mapping[str, Value], settings: Mapping[str, object]) -> bool:
         """Tell whether an estimate belongs into the matrix."""
         return (
             name == self.measure
