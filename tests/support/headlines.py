@@ -2,6 +2,7 @@
 
 import re
 
+from audits.core.context import Draft
 from audits.core.numbers import coordinate, interval, point
 from audits.core.records import HEADLINE_WORDS, KEY_NUMBERS, Report
 
@@ -9,10 +10,10 @@ NUMBER = re.compile(r"(?<![\w.=])-?\d[\d,]*\.\d+(?![\w.]*=)")
 """A number with decimals, as a sentence has it."""
 
 
-def faults(report: Report) -> list[str]:
+def faults(report: Report | Draft) -> list[str]:
     """Return what breaks the rules of headlines and of the answer in a report, in words."""
     found = []
-    for finding in report.findings:
+    for finding in report.numbered() if isinstance(report, Draft) else report.findings:
         rows = [report.estimates[index] for index in finding.evidence]
         shown = {text for row in rows for text in NUMBER.findall(f"{point(row)} ({interval(row)})".replace("-", ""))}
         shown |= {coordinate(value) for row in rows for value in row.where.values()}
