@@ -272,7 +272,7 @@ def test_a_jump_at_the_edge_follows_its_law_over_the_grids(tmp_path: Path) -> No
     draft = audited(tmp_path, net, x, net(x), finer=(32, 64, 128))
     assert value(draft, "mismatch_law", part="r2") > 0.99
     (law,) = [finding for finding in draft.findings if finding.id == "spectra.law"]
-    assert "follows" in law.statement
+    assert "is of first order" in law.headline and "follows" in law.statement
 
 
 # Are intervals as sure as they say?
