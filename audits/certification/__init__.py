@@ -11,6 +11,7 @@ from typing import Any
 from audits.core.measures import Measure
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
+from audits.core.summary import Summary
 from probes.classifiers.smoothing import MOST
 
 _MODEL, _DATA, _NOISE, _OTHER = "Model", "Data", "Certificates", "Without a model"
@@ -166,4 +167,14 @@ AUDIT = AuditSpec(
     files=("certify.tsv", "counts.safetensors"),
     measures=MEASURES,
     limitations=LIMITATIONS,
+    summaries=tuple(
+        Summary(
+            measure="certified_accuracy",
+            title=f"Certified accuracy by {what} and radius",
+            row=key,
+            column="radius",
+            crossed=True,
+        )
+        for key, what in (("group", "group"), ("label", "class"))
+    ),
 )

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from audits.certification.parts import LEAST
 from audits.certification.rules import Rule
+from audits.certification.wording import accuracy_at
 from audits.core.context import Draft
 from audits.core.numbers import described
 from audits.core.records import Estimate
-from audits.core.wording import listed
+from audits.core.wording import fitting, listed, span
+from audits.group_rates.wording import compared, levels_of
 from audits.statistics import clopper_pearson
 
 
@@ -26,6 +28,7 @@ def find_differences(draft: Draft, rule: Rule, groups: Mapping[str, Sequence[str
     rows = draft.select("certified_accuracy", radius=radius)
     _find_uneven(draft, [row for row in rows if "label" in row.where], "label", "classes")
     even: list[str] = []
+    columns: list[str] = []
     bare: list[str] = []
     evidence: list[Estimate] = []
     for column, levels in sorted(groups.items()):
@@ -35,18 +38,26 @@ def find_differences(draft: Draft, rule: Rule, groups: Mapping[str, Sequence[str
             bare.append(column)
         elif not _find_uneven(draft, own, "group", f"groups of {column}"):
             ends = _extremes(own)
-            even.append(f"{column} ({' to '.join(f'{_name(row)} {described(row)}' for row in ends)})")
+            even.append(f"By {column}: {' to '.join(f'{described(row)} ({levels_of(_name(row))})' for row in ends)}.")
+            columns.append(column)
             evidence += ends
-    sentences = []
-    if even:
-        sentences.append(
-            f"No difference of certified accuracy at radius {radius:g} is shown between the groups of "
-            f"{', '.join(even)}."
-        )
+    sentences = even
     if bare:
         sentences.append(f"Of {listed(bare)} nothing can be told: fewer than two groups have {LEAST} images.")
-    if sentences:
-        draft.find("certify.even", "info", " ".join(sentences), evidence)
+    if not sentences:
+        return
+    headline = fitting(f"Too few images to compare the groups of {listed(bare)}.", "Too few images to compare groups.")
+    if columns:
+        lowest = f": {span(evidence[0])} at the lowest" if len(columns) == 1 else ""
+        headline = f"No difference in certified accuracy is shown by {listed(columns)}{lowest}."
+    draft.find(
+        "certify.even",
+        "info",
+        " ".join(sentences),
+        evidence,
+        headline=fitting(headline, f"No difference in certified accuracy is shown by {len(columns)} of the columns."),
+        how_sure=f"At radius {radius:g}, by intervals that hold for all groups of one column at once (Bonferroni).",
+    )
 
 
 def _extremes(rows: Sequence[Estimate]) -> list[Estimate]:
@@ -68,13 +79,26 @@ def _find_uneven(draft: Draft, rows: Sequence[Estimate], key: str, what: str) ->
     draft.find(
         "certify.uneven",
         "medium",
-        f"The certificates are uneven over {what}: at radius {float(worst.where['radius']):g}, {_name(worst)} has "
-        f"{described(worst)}, and {_name(best)} {described(best)}; the two differ also by "
-        f"intervals that hold for all {len(rows)} {what} at once.",
+        f"The highest is {described(best)} for {_name(best)}, the lowest {described(worst)} for {_name(worst)}.",
         [worst, best],
+        headline=_uneven_headline(worst, best),
+        how_sure=f"The two differ also by intervals that hold for all {len(rows)} {what} at once (Bonferroni).",
         **{key: worst.where[key]},
     )
     return True
+
+
+def _uneven_headline(worst: Estimate, best: Estimate) -> str:
+    """Return the answer on two classes or groups that differ."""
+    if "label" in worst.where:
+        on = f"on {_name(worst)} than on {_name(best)}"
+    else:
+        on = compared(_name(worst), _name(best), "images")
+    return fitting(
+        f"Certified accuracy is lower {on}: {accuracy_at(worst)}.",
+        f"Certified accuracy is lower on {_name(worst)} than elsewhere: {accuracy_at(worst)}.",
+        f"Certified accuracy is uneven: {accuracy_at(worst)} at the lowest.",
+    )
 
 
 def _name(row: Estimate) -> str:

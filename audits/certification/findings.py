@@ -1,16 +1,17 @@
 """The findings: how far certificates reach, on what share of the images, what noise costs, and who differs."""
 
 from audits.certification.certificates import ABSTAIN
+from audits.certification.conclusion import conclude
 from audits.certification.differences import find_differences
 from audits.certification.log_findings import find_in_log
-from audits.certification.log_fit import Reading
 from audits.certification.measure import Counts
 from audits.certification.rules import Rule
 from audits.certification.run_warnings import HALF, warn
+from audits.certification.wording import accuracy_at, certain, headline_of, over_images, settings_of
 from audits.core.context import Draft
-from audits.core.numbers import bounded, counted, described, interval, level_of
+from audits.core.numbers import counted
 from audits.core.records import Estimate
-from audits.core.wording import span
+from audits.core.wording import listed, span
 
 
 def findings(draft: Draft, counts: Counts) -> None:
@@ -21,6 +22,7 @@ def findings(draft: Draft, counts: Counts) -> None:
     _find_accuracy(draft, counts)
     find_differences(draft, counts.rule, counts.inputs.attributes)
     warn(draft, counts)
+    conclude(draft, counts)
 
 
 def _worth_a_sentence(draft: Draft, rule: Rule) -> list[Estimate]:
@@ -40,69 +42,65 @@ def _worth_a_sentence(draft: Draft, rule: Rule) -> list[Estimate]:
 
 
 def _find_accuracy(draft: Draft, counts: Counts) -> None:
-    rule, reading = counts.rule, counts.reading
-    rows = _worth_a_sentence(draft, rule)
+    rows = _worth_a_sentence(draft, counts.rule)
     if all(row.predict == ABSTAIN for row in counts.verdicts):
+        rate = draft.row("abstention_rate")
         images = counted(len(counts.verdicts), "images")
         draft.find(
             "certify.nothing",
             "high",
-            f"Nothing could be certified at any radius: the smoothed classifier abstains on all {images}.",
-            [draft.row("abstention_rate"), *rows],
+            f"None of the {images} is certified at any radius. {settings_of(counts)}",
+            [rate, *rows],
+            headline=f"Nothing is certified: the smoothed classifier abstains on all images, share {span(rate)}.",
+            how_sure=over_images(rate),
         )
         return
-    reach = ", ".join(_within(row) for row in rows)
+    # Radius 0 asks for the right answer alone: the first positive one says more.
+    first = next((row for row in rows if float(row.where["radius"]) > 0), rows[0])
+    rest = [row for row in rows if row is not first]
+    further = f"It is {listed([accuracy_at(row) for row in rest])}. " if rest else ""
     draft.find(
         "certify.accuracy",
         "info",
-        f"{_subject(rule, reading)} is right, and {'said' if reading else 'proved'} not to change its answer "
-        f"({rule.geometry.norm} distance; {_certain(counts)}), {reach}; {level_of(rows[0])}, "
-        f"{counted(rows[0].n, rows[0].unit)}. Intervals are over images.",
-        rows,
+        f"{further}{_counts_as(counts)} {settings_of(counts)}",
+        [first, *rest],
+        headline=headline_of(counts, first),
+        how_sure=f"{certain(counts)} {over_images(first)}",
         radius=rows[-1].where["radius"],
     )
 
 
-def _within(row: Estimate) -> str:
-    """Return the share of the images that reach a radius, in words."""
-    share = span(row) if row.value else f"none ({interval(row)})"
-    return f"within {float(row.where['radius']):g} on {share}"
-
-
-def _certain(counts: Counts) -> str:
-    """Return the error probability of a certificate in words; of a log, what its radii allow."""
-    alpha, reading = counts.alpha, counts.reading
-    if alpha is not None:
-        # Where the radii fit several, the one that was named is no more than that.
-        given = f", if alpha was {alpha:g}" if reading and reading.outcome == "fits" and reading.fitting(alpha) else ""
-        return f"each certificate false with probability {alpha:g} at most{given}"
-    if reading and reading.needed and reading.outcome == "larger alpha":
-        return f"each certificate with an error probability of {bounded(reading.needed[1])} or more"
-    return "with which error probability, is not known"
-
-
-def _subject(rule: Rule, reading: Reading | None) -> str:
-    subject = f"he smoothed classifier (sigma {rule.geometry.sigma:g})"
-    if reading:
-        # A sigma that the radii contradict is not repeated.
-        known = reading.outcome != "other settings"
-        return f"By the log, t{subject}" if known else "By the log, the smoothed classifier"
-    if rule.soft and rule.asserted:
-        return f"If no output rises faster than the constant {rule.geometry.lipschitz:g} asserted, t{subject}"
-    return f"T{subject}"
+def _counts_as(counts: Counts) -> str:
+    """Return which images count as certified."""
+    rule, log = counts.rule, counts.reading
+    condition = (
+        f", if no soft output rises faster than the constant {rule.geometry.lipschitz:g} asserted"
+        if rule.soft and rule.asserted
+        else ""
+    )
+    return (
+        f"Counted are images on which the smoothed classifier is right and {'said' if log else 'proved'} not to change "
+        f"its answer within the radius ({rule.geometry.norm} distance){condition}."
+    )
 
 
 def _find_noise(draft: Draft) -> None:
     noisy, clean = draft.get("noisy_accuracy"), draft.get("clean_accuracy")
     if noisy is None or clean is None:
         return
-    accuracies = f"under this noise it is right on {described(noisy)}, without noise on {described(clean)}"
-    if (noisy.high or 1.0) < HALF:
-        draft.find(
-            "certify.noise-defeats",
-            "high",
-            f"The network is wrong more often than right: {accuracies} (shares of draws and of images).",
-            [noisy, clean],
-        )
-    elif (noisy.high or 1.0) < (clean.low or 0.0):
-        draft.find("certify.noise-costs", "low", f"Noise costs the network accuracy: {accuracies}.", [noisy, clean])
+    text = (
+        f"Without noise it is {span(clean)}. Under noise it is the mean share of an image's draws, without noise the "
+        "share of images."
+    )
+    defeated = (noisy.high or 1.0) < HALF
+    if not defeated and (noisy.high or 1.0) >= (clean.low or 0.0):
+        return
+    so = ": the network is wrong more often than right." if defeated else ", lower than without noise."
+    draft.find(
+        "certify.noise-defeats" if defeated else "certify.noise-costs",
+        "high" if defeated else "low",
+        text,
+        [noisy, clean],
+        headline=f"Accuracy under noise is {span(noisy)}{so}",
+        how_sure=over_images(noisy),
+    )

@@ -5,6 +5,7 @@ from audits.certification.logs import Log
 from audits.certification.rules import Rule
 from audits.core.context import Draft
 from audits.core.numbers import bounded
+from audits.core.records import Estimate, Severity
 from audits.core.wording import listed
 
 _PRINTED = {
@@ -18,6 +19,11 @@ _WAYS = {
     ("nearest", "down"): "however they were rounded",
 }
 
+_HOW = (
+    "Votes are whole numbers, so only some radii can come from a sigma, an n and an alpha; one can tell where possible "
+    "radii lie further apart than its digits resolve."
+)
+
 
 def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading) -> None:
     """Add a finding on whether the radii of a log fit the settings that were named; none without positive radii."""
@@ -30,42 +36,54 @@ def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading) -> None:
         for row in draft.select("reachable_share")
         if row.where["alpha"] == rule.alpha or fits[float(row.where["alpha"])].roundings
     ]
-    evidence = [draft.get("implied_alpha"), *shares]
+    id, severity, headline, text, first = _said(draft, log, rule, reading)
+    evidence = [first, *(row for row in (draft.get("implied_alpha"), *shares) if row is not first)]
+    draft.find(f"certify.{id}", severity, text, evidence, headline=headline, how_sure=_HOW)
+
+
+def _said(draft: Draft, log: Log, rule: Rule, reading: Reading) -> tuple[str, Severity, str, str, Estimate | None]:
+    """Return id, severity, headline and statement of the finding, and the row of the headline's number."""
     named = f"n = {rule.n:,} and alpha = {rule.alpha:g}"
+    assert reading.needed is not None
+    implied, own = draft.get("implied_alpha"), reading.fits.get(rule.alpha)
     if reading.outcome == "other settings":
-        draft.find("certify.other-settings", "high", _asked(log, rule, reading), evidence)
-    elif reading.outcome == "larger alpha":
-        draft.find(
-            "certify.implied-alpha",
-            "high",
-            f"The log's largest radius cannot come from {named}: even unanimous votes need an alpha of at least "
+        headline = "Sigma or n is not the log's: no alpha in use explains its largest radius."
+        return "other-settings", "high", headline, _asked(log, rule, reading), implied
+    if reading.outcome == "larger alpha":
+        text = (
+            f"It cannot come from {named}: even unanimous votes need an alpha of at least "
             f"{bounded(reading.needed[1])}.{_others(reading, rule)} Its certificates are weaker than those "
-            f"of alpha = {rule.alpha:g}.",
-            evidence,
+            f"of alpha = {rule.alpha:g}."
         )
-    elif reading.outcome == "other alpha":
-        explained, testable = max(
-            reading.fits[rule.alpha].counts.values(), key=lambda pair: (pair[0] / max(pair[1], 1), pair)
+        headline = "The log's largest radius needs a larger alpha than was named."
+        return "implied-alpha", "high", headline, text, implied
+    if own is None or not own.testable:
+        text = _consistent(rule, reading, named)
+        headline = "Nothing in the log contradicts the settings that were named, but nothing could."
+        if own is None:
+            headline = "The largest radius of the log does not contradict the alpha that was named."
+        return "consistent-log", "info", headline, text, None
+    way, (explained, testable) = max(own.counts.items(), key=lambda item: (item[1][0] / max(item[1][1], 1), item[1]))
+    first = draft.get("reachable_share", alpha=rule.alpha, rounding=way)
+    if reading.outcome == "other alpha":
+        text = (
+            f"They cannot come from n = {rule.n:,} whole votes, one-sided limits, sigma = {rule.geometry.sigma:g} and "
+            f"alpha = {rule.alpha:g}, however they were rounded.{_others(reading, rule)}"
         )
-        draft.find(
-            "certify.unreachable-radii",
-            "high",
-            f"{testable - explained} of {testable} radii cannot come from n = {rule.n:,} whole votes, one-sided "
-            f"limits, sigma = {rule.geometry.sigma:g} and alpha = {rule.alpha:g}, however they were rounded."
-            f"{_others(reading, rule)}",
-            evidence,
+        headline = f"{testable - explained} of {testable} radii cannot come from the settings that were named."
+        return "unreachable-radii", "high", headline, text, first
+    if reading.outcome == "doubtful":
+        text = (
+            f"The log's radii fit alpha = {rule.alpha:g} only if they were cut off when printed "
+            f"({_count(own)}).{_others(reading, rule)} Ask how they were printed, or with which alpha they were made."
         )
-    elif reading.outcome == "doubtful":
-        draft.find(
-            "certify.doubtful-alpha",
-            "medium",
-            f"Whether the log was made with alpha = {rule.alpha:g} is in doubt: its radii fit that only if they were "
-            f"cut off when printed ({_count(reading.fits[rule.alpha])}).{_others(reading, rule)} Ask how they were "
-            "printed, or with which alpha they were made.",
-            evidence,
-        )
-    else:
-        draft.find("certify.consistent-log", "info", _consistent(rule, reading, named), evidence)
+        headline = "The alpha that was named is in doubt: radii that were rounded to nearest fit another."
+        return "doubtful-alpha", "medium", headline, text, first
+    also = "; other alphas fit as well" if reading.fitting(rule.alpha) else ""
+    headline = f"All {testable} radii that can tell fit the settings named{also}."
+    if testable == 1:
+        headline = f"The one radius that can tell fits the settings named{also}."
+    return "consistent-log", "info", headline, _consistent(rule, reading, named), first
 
 
 def _asked(log: Log, rule: Rule, reading: Reading) -> str:

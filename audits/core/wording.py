@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from audits.core.numbers import interval, point, probability
-from audits.core.records import Estimate
+from audits.core.records import HEADLINE_WORDS, Estimate
 
 
 def span(estimate: Estimate) -> str:
@@ -57,3 +57,12 @@ def listed(names: Sequence[str]) -> str:
     """
     *first, last = names or ("nothing",)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def fitting(*headlines: str) -> str:
+    """Return the first headline that is short enough, or the last: names of layers and groups may be long.
+
+    >>> fitting("Errors are few " + "on the long road " * 5, "Errors are few.")
+    'Errors are few.'
+    """
+    return next((words for words in headlines if len(words.split()) <= HEADLINE_WORDS), headlines[-1])

@@ -10,6 +10,7 @@ from pathlib import Path
 from audits.core.measures import Measure
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
+from audits.core.summary import Summary
 
 _MODEL, _DATA = "Model", "Data"
 
@@ -87,4 +88,5 @@ AUDIT = AuditSpec(
     package="audits.lipschitz",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    summaries=(Summary(measure="margin_radius", title="Median proved radius by class", row="label", crossed=True),),
 )

@@ -5,10 +5,12 @@ in one pixel, 1/255. All else is information: a bound from above is no fault of 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from audits.core.context import Draft
-from audits.core.numbers import bounded, counted, described, point
+from audits.core.numbers import bounded, counted, level_of, point
+from audits.core.records import Estimate
+from audits.core.wording import fitting, span
 from audits.lipschitz.margins import Answer
 from audits.lipschitz.measure import Counts
 from probes.classifiers.lipschitz_bound import LipschitzBound, Stage
@@ -18,44 +20,64 @@ GREY = 1 / 255
 _NAMED = 3
 _TIGHT = 1e-5
 """Share by which a bound may lie above what was attained, and still counts as attained."""
+_CLOSE = 0.05
+"""Share by which the bounds of all layers together may lie above what was attained, and still are called tight."""
 
 
 def findings(draft: Draft, counts: Counts) -> None:
-    """Add the findings, at least three."""
+    """Add the findings, at least three, and set the answer."""
     if counts.answers:
         _find_radius(draft, counts.answers)
     _find_product(draft, counts.bound)
     _find_stages(draft, counts.bound)
     _find_layers(draft, counts.bound, counts.attained)
+    _conclude(draft, counts)
 
 
 def _find_radius(draft: Draft, answers: Sequence[Answer]) -> None:
     middle = draft.row("margin_radius")
-    wrong = sum(not answer.correct for answer in answers)
-    largest = max(answer.radius for answer in answers)
-    rest = _answered(wrong, len(answers))
+    grey = f"One grey level in one pixel is {GREY:.4f}."
+    rest = f"The largest is {_largest(answers)}. {_answered(answers)}"
+    within = ", ".join(filter(None, (level_of(middle), counted(middle.n, middle.unit))))
+    sure = f"The radii are proved, none is sampled. The interval of their median is over images: {within}."
     if middle.below(GREY):
-        text = (
-            f"The radii proved are of no use: their median is {described(middle)}, where one grey level in one pixel "
-            f"is {GREY:.4f}; the largest is {bounded(largest)}. They do not show that a small change alters an answer. "
-            f"{rest}"
+        draft.find(
+            "lipschitz.vacuous",
+            "low",
+            f"{grey} That the radii lie below it does not show that a small change alters an answer. {rest}",
+            [middle],
+            headline=f"The proved radii are of no use: their median is {span(middle)}, below one grey level.",
+            how_sure=sure,
         )
-        draft.find("lipschitz.vacuous", "low", text, [middle])
         return
-    surely = middle.low is not None and middle.low >= GREY
-    doubt = "" if surely else " That may be less than one grey level in one pixel."
-    text = (
-        f"No change of the pixels shorter in l2 than an image's radius alters its answer; the median radius is "
-        f"{described(middle)}, the largest {bounded(largest)}. One grey level in one pixel is {GREY:.4f}.{doubt} "
-        f"{rest}"
+    doubt = "" if _above_grey(middle) else " The median may be less than that."
+    draft.find(
+        "lipschitz.radius",
+        "info",
+        f"No change of the pixels shorter in l2 than an image's radius alters its answer. {grey}{doubt} {rest}",
+        [middle],
+        headline=f"The median proved radius is {span(middle)}, in l2 over all pixels.",
+        how_sure=sure,
     )
-    draft.find("lipschitz.radius", "info", text, [middle])
 
 
-def _answered(wrong: int, images: int) -> str:
+def _above_grey(middle: Estimate) -> bool:
+    return middle.low is not None and middle.low >= GREY
+
+
+def _largest(answers: Sequence[Answer]) -> str:
+    return bounded(max(answer.radius for answer in answers))
+
+
+def _answered(answers: Sequence[Answer]) -> str:
+    """Return how many images have no radius since the answer to them is wrong, in words."""
+    return answered(sum(not answer.correct for answer in answers), len(answers))
+
+
+def answered(wrong: int, images: int) -> str:
     """Return how many images have no radius since the answer to them is wrong, in words.
 
-    >>> _answered(0, 100), _answered(1, 100)
+    >>> answered(0, 100), answered(1, 100)
     ('All 100 images are classified correctly.', '1 of 100 images is misclassified and has radius 0.')
     """
     if not wrong:
@@ -68,30 +90,40 @@ def _answered(wrong: int, images: int) -> str:
 
 def _find_product(draft: Draft, bound: LipschitzBound) -> None:
     product, steepest = draft.row("product_bound"), draft.get("constant_lower")
-    text = (
-        f"A change of the pixels of length d in l2 moves the logits by at most {point(product)} d, as far as the "
-        f"bounds of the {counted(product.n, 'layers')} with weights can prove."
-    )
     if steepest is None:
-        text += " How much less the network really does, this does not say."
+        text = "How much less the network really does, this does not say: it takes images (--data)."
     else:
-        text += f" Near these images a slope of {point(steepest)} was met: the least constant that holds lies between."
-        if steepest.value > 0:
-            times = bounded(bound.product / steepest.value, 2, up=True)
-            text += f" The bound is at most {times} times too large."
-    draft.find("lipschitz.product", "info", text, [product, steepest])
+        text = f"Near these images a slope of {point(steepest)} was met: the least constant that holds lies between."
+        text += f" The bound is at most {_excess(bound, steepest)} times too large." if steepest.value > 0 else ""
+    draft.find(
+        "lipschitz.product",
+        "info",
+        f"Lengths are l2, of the pixels and of the logits. {text}",
+        [product, steepest],
+        headline=f"A change of the pixels moves the logits by at most {point(product)} times its length.",
+        how_sure=f"Proved, as far as the bounds of the {counted(product.n, 'layers')} with weights can.",
+    )
+
+
+def _excess(bound: LipschitzBound, steepest: Estimate) -> str:
+    """Return how many times too large the bound can be, given a slope that was met."""
+    return bounded(bound.product / steepest.value, 2, up=True)
 
 
 def _find_stages(draft: Draft, bound: LipschitzBound) -> None:
     ordered = sorted(bound.stages, key=lambda stage: -stage.factor)[:_NAMED]
     if not ordered or bound.product <= 0:
         return
+    product, largest = draft.row("product_bound"), ordered[0].name
     named = ", ".join(f"{stage.name} ({_factor(draft, stage)})" for stage in ordered)
-    text = f"The product is that of {counted(len(bound.stages), 'parts')}; the largest factors are those of {named}."
+    text = f"The largest factors are those of {named}."
     if len(bound.stages) > _NAMED and bound.product > 1:
         share = sum(math.log(stage.factor) for stage in ordered) / math.log(bound.product)
         text += f" Together they are {100 * min(share, 1.0):.0f} % of its logarithm." if 0 < share <= 1 else ""
-    draft.find("lipschitz.stages", "info", text, [draft.row("product_bound")])
+    whole = f"The bound of {point(product)} is the product of {counted(len(bound.stages), 'parts')}"
+    # A name that is no word to read stands in the statement alone.
+    lead = f"{whole}, {largest} the largest." if len(bound.stages) > 1 and "_" not in largest else f"{whole}."
+    draft.find("lipschitz.stages", "info", text, [product], headline=fitting(lead, f"{whole}."))
 
 
 def _factor(draft: Draft, stage: Stage) -> str:
@@ -116,13 +148,74 @@ def _find_layers(draft: Draft, bound: LipschitzBound, attained: float) -> None:
             f"Taken alone, no layer's bound is more than {above} % above a stretch that was attained on its own input "
             f"size (widest at {name})."
         )
-    rest = "comes from multiplying and adding them as if all stretched the same change."
-    if attained > 0 and bound.product < attained * (1 + _TIGHT):
-        text += f" What the product is too large {rest}"
-    elif attained > 0:
+    if attained > 0 and bound.product >= attained * (1 + _TIGHT):
         text += (
             f" With the attained values in place of the bounds the product would be {bounded(attained)}: single layers "
-            f"make it at most {bounded(bound.product / attained, up=True)} times too large, the rest of what it is too "
-            f"large {rest}"
+            f"make it at most {bounded(bound.product / attained, up=True)} times too large."
         )
-    draft.find("lipschitz.layers", "info", text, evidence)
+    if attained > 0:
+        text += " Multiplying and adding them takes all to stretch the same change."
+    headline = _slack(widest, bound.product / attained - 1 if attained > 0 else None)
+    draft.find("lipschitz.layers", "info", text, evidence, headline=headline)
+
+
+def _slack(widest: float, together: float | None) -> str:
+    """Return where the bound can be too large: in single layers, or in what joins them.
+
+    >>> _slack(1e-9, 0.0)
+    "Each layer's bound was attained; any slack comes from multiplying them."
+    >>> _slack(0.012, 0.0171)
+    "Each layer's bound is tight (together within 2 %); any more slack comes from multiplying them."
+    >>> _slack(0.19, 0.191)
+    'Single layers make the bound at most 20 % too large; any more comes from multiplying them.'
+    """
+    if together is None:
+        return f"No layer's bound is more than {math.ceil(100 * widest)} % above what was attained."
+    if max(widest, together) < _TIGHT:
+        return "Each layer's bound was attained; any slack comes from multiplying them."
+    percent = f"{math.ceil(100 * together):,} %"
+    if together < _CLOSE:
+        return f"Each layer's bound is tight (together within {percent}); any more slack comes from multiplying them."
+    return f"Single layers make the bound at most {percent} too large; any more comes from multiplying them."
+
+
+def _conclude(draft: Draft, counts: Counts) -> None:
+    """Set the answer: the proved radius, or without images the bound."""
+    radius, product, steepest = (draft.get(name) for name in ("margin_radius", "product_bound", "constant_lower"))
+    words = ((radius, "median proved radius, in l2"), (product, "proved bound"), (steepest, "steepest slope met"))
+    draft.conclude(
+        draft.findings[0].headline,
+        numbers=[(row, said) for row, said in words if row is not None],
+        may=list(_may(draft, counts)),
+        may_not=list(_may_not(draft)),
+    )
+
+
+def _may(draft: Draft, counts: Counts) -> Iterator[str]:
+    radius, product, steepest = (draft.get(name) for name in ("margin_radius", "product_bound", "constant_lower"))
+    if radius:
+        yield (
+            f"No change shorter in l2 than an image's radius alters its answer: median {span(radius)}, largest "
+            f"{_largest(counts.answers)}."
+        )
+        yield _answered(counts.answers)
+    if product:
+        yield f"A change of the pixels moves the logits by at most {point(product)} times its length, in l2."
+    if steepest and steepest.value > 0:
+        yield (
+            f"A slope of {point(steepest)} was met near these images: the bound is at most "
+            f"{_excess(counts.bound, steepest)} times too large."
+        )
+
+
+def _may_not(draft: Draft) -> Iterator[str]:
+    radius, product, steepest = (draft.get(name) for name in ("margin_radius", "product_bound", "constant_lower"))
+    yield "That the network is fragile: neither a large bound nor a small radius shows that a change alters an answer."
+    if radius is None:
+        yield "Any radius: without images there are no margins (--data)."
+    elif not _above_grey(radius):
+        yield f"That half of the images are safe from one grey level in one pixel, {GREY:.4f}: a smaller median fits."
+    if product and steepest:
+        yield f"That no slope is steeper than {point(steepest)}: up to {point(product)} still fits the proof."
+    yield "Anything on turned, shifted or relit images, which are large changes in l2."
+    yield "A margin as small as the rounding of the network as it is run: the proof is in real arithmetic."

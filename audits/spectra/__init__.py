@@ -10,6 +10,7 @@ from pathlib import Path
 from audits.core.measures import Measure
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
+from audits.core.summary import Summary
 
 _MODEL, _DATA, _SPECTRA = "Model", "Data", "Spectra"
 LEAST, MOST = 3, 2**13
@@ -171,4 +172,7 @@ AUDIT = AuditSpec(
     package="audits.spectra",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    summaries=(
+        Summary(measure="relative_l2", title="Relative error by grid and way", row="resolution", column="path"),
+    ),
 )

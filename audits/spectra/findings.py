@@ -8,8 +8,10 @@ from itertools import pairwise
 
 from audits.core.context import Draft
 from audits.core.intervals import Interval
-from audits.core.numbers import counted, described
-from audits.core.records import Estimate, Severity
+from audits.core.numbers import counted, decimals, described, level_of, point, written
+from audits.core.records import Coordinate, Estimate, Severity
+from audits.core.wording import span
+from audits.spectra.conclusion import conclude
 from audits.spectra.counts import Counts
 from audits.spectra.setup import Setup
 from probes.operators.resampling import Method
@@ -34,7 +36,7 @@ PARTS = {
 
 
 def findings(draft: Draft, counts: Counts) -> None:
-    """Add the findings."""
+    """Add the findings, and set the answer."""
     setup = counts.setup
     coarse, *finer = (grid.resolution for grid in setup.grids)
     misfit = check_fit(draft, coarse)
@@ -42,13 +44,18 @@ def findings(draft: Draft, counts: Counts) -> None:
         if draft.get("direct_minus_upsampled", resolution=resolution):
             find_verdict(draft, coarse, resolution, misfit, setup.output_method)
     if not setup.scored:
-        draft.find("spectra.no-targets", "info", "Without targets there is no error and no verdict: only how far the "
-                   "operator's answers on two grids lie apart, and their spectra.")  # fmt: skip
+        draft.find(
+            "spectra.no-targets",
+            "info",
+            "Told is only how far the operator's answers on two grids lie apart, and their spectra.",
+            headline="Without targets there is no error and no verdict.",
+        )
     _find_parts(draft, setup, finer[-1])
     if len(finer) > 1:
         _find_law(draft)
     _find_high(draft, counts, finer[-1])
     _find_aliasing(draft, finer[-1])
+    conclude(draft, setup)
 
 
 def verdict_of(lead: Estimate | Interval) -> str:
@@ -74,25 +81,28 @@ def find_verdict(draft: Draft, coarse: int, at: int, misfit: str, method: Method
     direct, raised, floor = paths
     # Which way errs less says nothing of a network that misses either way.
     verdict = "tie" if misfit else verdict_of(lead)
-    worse = f"direct loses on {100 * share.value:.0f} % of them"
-    difference = f"direct less upsampled {described(lead)}; {worse}"
     severity: Severity = "info"
+    sure = f"{_sampled(lead)} Both ways ran on the same samples, and the interval is that of their difference."
     if misfit:
-        words = f"At {at}, neither way can be preferred {misfit}"
+        headline = f"Neither way can be preferred at {at} points: {misfit}."
     elif lead.n < CLAIMED_FROM:
-        words = f"At {at}, {counted(lead.n, lead.unit)} cannot tell running it directly from upsampling: of fewer than "
-        words += f"{CLAIMED_FROM}, nobody can know how skewed the difference is"
+        samples = counted(lead.n, lead.unit)
+        headline = f"{samples} cannot tell running at {at} points from upsampling from {coarse}."
+        sure += f" Of fewer than {CLAIMED_FROM} samples nobody can know how skewed the difference is."
     elif verdict == "upsample":
         severity = "high" if raised.high is not None and lead.above(raised.high) else "medium"
-        words = f"At {at}, run it at {coarse} and upsample: run at {at} directly, its error is higher"
+        headline = f"For a {at}-point grid, run at {coarse} and upsample: error {_instead(raised, direct)}."
     elif verdict == "direct":
-        words = f"At {at}, run it directly: its error is lower than that of running at {coarse} and upsampling"
+        headline = f"For a {at}-point grid, run it directly: error {_instead(direct, raised)}."
     else:
-        words = f"At {at}, no difference could be shown between running it directly and upsampling from {coarse}"
-    text = f"{words} (relative l2 {described_short(direct)} against {described_short(raised)}; {difference})."
+        headline = f"No difference is shown between running at {at} points and upsampling from {coarse}: {span(lead)}."
+    text = (
+        f"Relative l2 error: {span(direct)} run at {at} directly, {span(raised)} run at {coarse} and upsampled; direct "
+        f"less upsampled {span(lead)}. Direct loses on {100 * share.value:.0f} % of the samples."
+    )
     if raised.high is not None and floor.above(LIMITED * raised.high):
         text += (
-            f" Limited by interpolation: upsampling the true solution alone costs {described_short(floor)}, so another "
+            f" Limited by interpolation: upsampling the true solution alone costs {span(floor)}, so another "
             "way of upsampling may do better."
         )
         draft.warn(
@@ -101,7 +111,20 @@ def find_verdict(draft: Draft, coarse: int, at: int, misfit: str, method: Method
             "more of the upsampled error: the comparison is partly one of interpolation.",
             resolution=at,
         )
-    draft.find("spectra.verdict", severity, text, [lead, *paths], resolution=at, verdict=verdict)
+    where: dict[str, Coordinate] = {"resolution": at, "verdict": verdict}
+    draft.find("spectra.verdict", severity, text, [lead, *paths], headline=headline, how_sure=sure, **where)
+
+
+def _instead(better: Estimate, worse: Estimate) -> str:
+    """Return two errors with as many decimals as both bear, or each with its own where they would look equal."""
+    places = min(decimals(better), decimals(worse))
+    low, high = written(better.value, places), written(worse.value, places)
+    return f"{low} instead of {high}" if low != high else f"{point(better)} instead of {point(worse)}"
+
+
+def _sampled(row: Estimate) -> str:
+    """Return level and count of an interval as a sentence."""
+    return f"Intervals are over samples: {', '.join(filter(None, (level_of(row), counted(row.n, row.unit))))}."
 
 
 def check_fit(draft: Draft, coarse: int) -> str:
@@ -115,14 +138,19 @@ def check_fit(draft: Draft, coarse: int) -> str:
             f"Whether the operator misses the targets on its own grid of {coarse} by half of them cannot be told: its "
             f"relative error there is {described(own)}.",
         )
-        return "as long as it cannot be told whether the operator errs by less than half on its own grid"
-    text = (
-        f"On its own grid of {coarse} the operator misses the targets by a relative {described(own)}: it is untrained, "
-        "or --padding, --grid, --norm or a scale is not that of its training. What follows is no judgement of it."
+        return "how much the operator errs on its own grid is unclear"
+    draft.find(
+        "spectra.poor-fit",
+        "high",
+        "It is untrained, or --padding, --grid, --norm or a scale is not that of its training. What follows is no "
+        "judgement of it.",
+        [own],
+        headline=f"The operator misses the targets on its own grid of {coarse}: relative error {span(own)}.",
+        how_sure=_sampled(own),
+        resolution=coarse,
     )
-    draft.find("spectra.poor-fit", "high", text, [own], resolution=coarse)
     draft.warn("poor-fit", f"The operator misses the targets on its own grid of {coarse} by half or more of them.")
-    return "while the operator errs as much as this on its own grid"
+    return "the operator misses the targets on its own grid"
 
 
 def _find_parts(draft: Draft, setup: Setup, at: int) -> None:
@@ -130,9 +158,8 @@ def _find_parts(draft: Draft, setup: Setup, at: int) -> None:
     if whole is None:
         return
     parts = {part: draft.row("mismatch_share", resolution=at, part=part) for part in PARTS}
-    causes = "; ".join(f"{described_short(row)} comes with {PARTS[part]}" for part, row in parts.items())
-    text = f"At the nodes that both grids have, the prediction at {at} differs from that on the grid of training by a "
-    text += f"relative {described(whole)}. Of this, {causes}."
+    causes = "; ".join(f"{span(row)} comes with {PARTS[part]}" for part, row in parts.items())
+    text = f"Compared are the nodes that both grids have. Of the difference, {causes}."
     main = _largest(parts)
     if main:
         text += f" The largest part is that of {PARTS[main]}."
@@ -140,12 +167,21 @@ def _find_parts(draft: Draft, setup: Setup, at: int) -> None:
     domain, edges = draft.row("domain_share", resolution=at), parts["coordinates"]
     if main == "coordinates" and edges.high is not None and domain.above(edges.high / 2):
         evidence.append(domain)
-        text += f" It is made in the blocks, not before ({described_short(domain)}): {_cause(setup, at)}."
+        text += f" It is made in the blocks, not before ({span(domain)}): {_cause(setup, at)}."
     elif main == "coordinates" and setup.loaded.operator.layout.coordinates != "none":
         text += (
             " It is there when the lifted features are sampled more finely: coordinates jump at the edge of the period."
         )
-    draft.find("spectra.attribution", "info", text, evidence, resolution=at)
+    coarse = setup.grids[0].resolution
+    draft.find(
+        "spectra.attribution",
+        "info",
+        text,
+        evidence,
+        headline=f"The prediction at {at} points differs from that at {coarse} by a relative {span(whole)}.",
+        how_sure=f"{_sampled(whole)} The parts were taken off one after the other, the input first.",
+        resolution=at,
+    )
 
 
 def _cause(setup: Setup, at: int) -> str:
@@ -167,11 +203,6 @@ def _cause(setup: Setup, at: int) -> str:
     return "they take the grid for one period, at whose edge the features jump"
 
 
-def described_short(row: Estimate) -> str:
-    """Return a value and its interval in words, for a list that states level and count once."""
-    return described(row).partition(", ")[0]
-
-
 def _largest(parts: dict[str, Estimate]) -> str:
     """Return the part whose interval lies above those of all others; empty where none does."""
     for part, row in parts.items():
@@ -186,18 +217,20 @@ def _find_law(draft: Draft) -> None:
     order, coefficient, r2 = rows
     if order is None or coefficient is None or r2 is None or order.low is None or r2.low is None:
         return
-    measured = f"With S the mismatch grows as s^-p - S^-p does, p = {described(order)}"
     if order.above(FIRST[0]) and order.below(FIRST[1]) and r2.low >= STRAIGHT:
+        headline = f"The difference between grids is of first order in their spacing: {span(order)}."
         text = (
-            f"{measured}, and follows c (1/s - 1/S), c = {described_short(coefficient)}, R² "
-            f"{described_short(r2)}: of first order, as a jump at the edge of the period or a period that is off by a "
-            "cell make it."
+            f"It follows the difference of both spacings times {span(coefficient)}, R² {span(r2)}, as a jump at the "
+            "edge of the period or a period that is off by a cell make it."
         )
     elif order.below(FIRST[0]) or order.above(FIRST[1]):
-        text = f"{measured}: not of first order, as a jump at the edge of the period alone would make it."
+        headline = f"The difference between grids is of order {span(order)} in their spacing, not the first."
+        text = "A jump at the edge of the period alone would make it of the first order."
     else:
-        text = f"{measured}: whether it is of first order cannot be told from these grids (R² {described_short(r2)})."
-    draft.find("spectra.law", "info", text, rows)
+        headline = f"Whether the difference between grids is of first order cannot be told: {span(order)}."
+        text = f"These grids do not decide it (R² of the first order {span(r2)})."
+    sure = f"Order is p of s^-p - S^-p, fitted over the grids S; s is that of training. {_sampled(order)}"
+    draft.find("spectra.law", "info", text, rows, headline=headline, how_sure=sure)
 
 
 def _find_high(draft: Draft, counts: Counts, at: int) -> None:
@@ -207,19 +240,25 @@ def _find_high(draft: Draft, counts: Counts, at: int) -> None:
     cut, target = counts.setup.cut, draft.get("high_frequency_share", resolution=at, tap="target")
     box = " x ".join(f"{edge:g}" for edge in dict.fromkeys(cut.box))
     edge = f"{box} cycles per domain" if cut.radius is None else f"{cut.radius:g} cycles per domain"
-    text = f"At {at}, {described(share)}, of the output's energy lies beyond {edge}"
+    text = f"High are frequencies beyond {edge}"
     text += ", the highest modes kept on the axes" if cut.radius is None else ""
-    if target:
-        text += f", of the target's {described_short(target)}"
-    text += "."
+    text += f". Of the target's energy it is {span(target)}." if target else "."
     rise = _steepest(draft, counts, at)
     if rise:
         before, after = rise
         text += (
             " Of the stages after which that share is higher by intervals that lie apart, the factor is largest in "
-            f"these samples at {after.where['tap']}: from {described_short(before)} to {described_short(after)}."
+            f"these samples at {after.where['tap']}: from {span(before)} to {span(after)}."
         )
-    draft.find("spectra.high-frequency", "info", text, [share, target, *rise], resolution=at)
+    draft.find(
+        "spectra.high-frequency",
+        "info",
+        text,
+        [share, target, *rise],
+        headline=f"Of the output's energy at {at} points, {span(share)} is at high frequencies.",
+        how_sure=_sampled(share),
+        resolution=at,
+    )
 
 
 def _steepest(draft: Draft, counts: Counts, at: int) -> tuple[Estimate, ...]:
@@ -249,9 +288,13 @@ def _find_aliasing(draft: Draft, at: int) -> None:
     if not rows or nonlinear is None:
         return
     most = max(rows, key=lambda row: row.value)
-    text = (
-        f"Taken alone, the activation that aliases most at {at} in these samples is {most.where['tap']}, by a relative "
-        f"{described(most)}. What the aliasing of all of them leaves in the mismatch of the prediction is "
-        f"{described(nonlinear)}."
+    draft.find(
+        "spectra.aliasing",
+        "info",
+        f"In these samples and taken alone, that is {most.where['tap']}. What the aliasing of all of them leaves in "
+        f"the mismatch of the prediction is {described(nonlinear)}.",
+        [most, nonlinear],
+        headline=f"The activation that aliases most at {at} points does so by a relative {span(most)}.",
+        how_sure=_sampled(most),
+        resolution=at,
     )
-    draft.find("spectra.aliasing", "info", text, [most, nonlinear], resolution=at)

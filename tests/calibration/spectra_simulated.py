@@ -278,8 +278,8 @@ class _Found:
         unclear = any(warning.id in ("poor-fit", "unclear-fit") for warning in self.draft.warnings)
         judged = self.case.units >= CLAIMED_FROM and not unclear
         parts = " ".join(item.statement for item in told["spectra.attribution"])
-        lawful = [item.statement for item in told["spectra.law"]]
-        first = any(": of first order" in text for text in lawful)
+        lawful = [item.headline for item in told["spectra.law"]]
+        first = any("is of first order in" in text for text in lawful)
         # Of one sample no interval tells anything; of two or more every sentence could be told.
         rises = any(" Of the stages " in item.statement for item in told["spectra.high-frequency"])
         named = "The largest part is" in parts
@@ -297,7 +297,7 @@ class _Found:
             "spectra.attribution": named,
             "spectra.attribution found": "largest part is that of the coordinates" in parts,
             "spectra.attribution[cause=blocks]": "made in the blocks" in parts if named else None,
-            "spectra.law": first or any(": not of first order" in text for text in lawful) if lawful else None,
+            "spectra.law": first or any(", not the first." in text for text in lawful) if lawful else None,
             "spectra.law found": first if lawful else None,
             "spectra.high-frequency": rises,
             "spectra.high-frequency found": rises,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,8 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headlines import faults
 from refusals import Table, Words, one_panel
 from run_folders import estimates, files, read, records, stripped
+
+from audits.report.report_file import read_report
 
 # Runs in processes of their own make their pages.
 pytestmark = pytest.mark.usefixtures("no_pages")
@@ -730,6 +734,28 @@ def test_our_own_log_is_consistent_with_its_settings(certified: Path, call_miles
     other = finish(call_miles, [*words, "--alpha", "0.00001"], tmp_path / "other")
     found = {finding["id"]: finding for finding in read(other)["findings"]}
     assert {"certify.implied-alpha", "certify.unreachable-radii"} & set(found)
+
+
+def test_headlines_are_short_and_rest_on_their_evidence(certified: Path, call_miles: Call, tmp_path: Path) -> None:
+    log = ["certify", "--from-log", str(certified / "certify.tsv"), "--n", "300"]
+    runs = [
+        certified,
+        finish(call_miles, [*log, "--sigma", "0.5"], tmp_path / "fits"),
+        finish(call_miles, [*log, "--sigma", "0.5", "--alpha", "0.00001"], tmp_path / "larger"),
+        finish(call_miles, [*log, "--sigma", "0.2"], tmp_path / "other"),
+        finish(call_miles, ["certify", "--from-counts", str(certified), "--lipschitz", "2"], tmp_path / "soft"),
+    ]
+    for run in runs:
+        assert faults(read_report(run)) == []
+    answers = [read(run)["answer"] for run in runs]
+    settings = "sigma 0.5 (l2), n = 300 draws an image after n0 = 40 that choose, alpha 0.001 an image"
+    assert settings in " ".join(answers[0]["may"])
+    assert "soft outputs with the Lipschitz constant 2." in " ".join(answers[4]["may"])
+    assert "as you stated" in " ".join(answers[4]["may_not"])
+    assert re.fullmatch(r"(\d+) of \1 radii cannot come from the settings that were named\.", answers[2]["title"])
+    # Of a log that does not fit its settings no certified accuracy is among the numbers on top.
+    names = [{read(run)["estimates"][one["row"]]["name"] for one in read(run)["answer"]["numbers"]} for run in runs]
+    assert "certified_accuracy" in names[0] & names[1] & names[4] and "certified_accuracy" not in names[3]
 
 
 # A kill in the middle.

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headlines import faults
 from numpy.typing import NDArray
 from run_folders import estimates, files, read, records, stripped, value
 
+from audits.report.report_file import read_report
 from probes.core.executor import one_thread
 
 Call = Callable[..., Any]
@@ -407,6 +409,9 @@ def test_without_targets_there_is_no_verdict(flow: Flow, charts: None, call_mile
     assert not estimates(folder, "energy", tap="target")
     found = {finding["id"] for finding in report["findings"]}
     assert "spectra.verdict" not in found and "spectra.no-targets" in found
+    assert faults(read_report(folder)) == []
+    assert report["answer"]["title"].startswith(f"The prediction at {FINE} points differs from that at {COARSE} by ")
+    assert report["answer"]["numbers"] and not any("error" in line for line in report["answer"]["may"])
     assert list(records(folder)[0]) == ["sample", "resolution", "mismatch", "input", "coordinates", "nonlinear"]
     assert "errors" not in {figure["id"] for figure in report["figures"]}
 

@@ -639,7 +639,9 @@ def test_a_constant_target_has_no_share_of_its_rounding(flow: Flow, run_whole: A
     findings = {finding["id"]: finding for finding in report["findings"]}
     assert findings["spectra.poor-fit"]["severity"] == "high"
     assert findings["spectra.verdict"]["where"]["verdict"] == "tie"
-    assert "neither way can be preferred" in findings["spectra.verdict"]["statement"]
+    assert findings["spectra.verdict"]["headline"].startswith("Neither way can be preferred at")
+    assert report["answer"]["title"] == findings["spectra.poor-fit"]["headline"]
+    assert report["answer"]["may_not"][0].startswith("Anything about the operator")
     assert {"tap": "target", "resolution": 9} in [
         warning["where"] for warning in report["warnings"] if warning["id"] == "constant-stage"
     ]

@@ -4,6 +4,7 @@ Operators are put together by hand, so that one thing alone makes them differ be
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from headlines import faults
 from numpy.typing import NDArray
 from scipy.stats import binom
 from torch import Tensor
@@ -167,6 +169,9 @@ def test_detail_that_the_coarse_grid_cannot_hold_speaks_for_running_directly(tmp
     assert value(draft, "relative_l2", path="upsampled") > 0.05
     assert value(draft, "direct_worse_share") == 0
     assert verdict(draft) == ("direct", "info")
+    assert draft.answer is not None and draft.answer.title.startswith(
+        f"For a {FINE}-point grid, run it directly: error "
+    )
     assert "limited-by-interpolation" in {warning.id for warning in draft.warnings}
     high = [row for row in draft.estimates if row.name == "band_share" and row.where["path"] == "upsampled"]
     assert max(high, key=lambda row: row.value).where["band"] == "8-"
@@ -185,6 +190,14 @@ def test_an_operator_at_home_on_the_coarse_grid_speaks_for_upsampling(
     assert value(draft, "relative_l2", path="direct") == pytest.approx(relative(net(x) - y, y), rel=1e-3)
     assert value(draft, "direct_worse_share") == 1
     assert verdict(draft) == ("upsample", severity)
+    assert draft.answer is not None and faults(draft) == []
+    errors = [value(draft, "relative_l2", path=path) for path in ("upsampled", "direct")]
+    said = re.fullmatch(
+        rf"For a {FINE}-point grid, run at {COARSE} and upsample: error (.+) instead of (.+)\.", draft.answer.title
+    )
+    assert said is not None and [float(text) for text in said.groups()] == pytest.approx(errors, rel=0.1)
+    # Both errors have as many digits.
+    assert len({len(text) for text in said.groups()}) == 1
 
 
 # Where does the mismatch come from?
@@ -272,7 +285,10 @@ def test_a_jump_at_the_edge_follows_its_law_over_the_grids(tmp_path: Path) -> No
     draft = audited(tmp_path, net, x, net(x), finer=(32, 64, 128))
     assert value(draft, "mismatch_law", part="r2") > 0.99
     (law,) = [finding for finding in draft.findings if finding.id == "spectra.law"]
-    assert "follows" in law.statement
+    assert "is of first order" in law.headline and "follows" in law.statement
+    assert draft.answer is not None and faults(draft) == []
+    # Run directly it repeats its targets: all three grids speak for that.
+    assert draft.answer.title == f"For 32, 64 and 128 points, run directly: upsampling from {COARSE} errs more."
 
 
 # Are intervals as sure as they say?

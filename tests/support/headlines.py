@@ -2,27 +2,34 @@
 
 import re
 
-from audits.core.numbers import interval, point
-from audits.core.records import HEADLINE_WORDS, KEY_NUMBERS, Report
+from audits.core.context import Draft
+from audits.core.numbers import coordinate, interval, is_bound, point, written
+from audits.core.records import HEADLINE_WORDS, KEY_NUMBERS, Estimate, Report
 
 NUMBER = re.compile(r"(?<![\w.=])-?\d[\d,]*\.\d+(?![\w.]*=)")
 """A number with decimals, as a sentence has it."""
 
 
-def faults(report: Report) -> list[str]:
+def faults(report: Report | Draft) -> list[str]:
     """Return what breaks the rules of headlines and of the answer in a report, in words."""
     found = []
-    for finding in report.findings:
+    for finding in report.numbered() if isinstance(report, Draft) else report.findings:
         rows = [report.estimates[index] for index in finding.evidence]
         shown = {text for row in rows for text in NUMBER.findall(f"{point(row)} ({interval(row)})".replace("-", ""))}
+        shown |= {coordinate(value) for row in rows for value in row.where.values()}
         for number in NUMBER.findall(finding.headline.replace("-", "")):
-            if rows and number not in shown:
+            if rows and number not in shown and not any(_rounds_to(row, number) for row in rows):
                 found += [f"{finding.id}: {number} of {finding.headline!r} is no number of its evidence"]
         found += _of(finding.id, finding.headline)
     if report.answer is not None:
         found += _of("answer", report.answer.title)
         found += ["too many key numbers"] if len(report.answer.numbers) > KEY_NUMBERS else []
     return found
+
+
+def _rounds_to(row: Estimate, number: str) -> bool:
+    """Tell whether a number is the value of a row in fewer digits, which no bound may lose."""
+    return not is_bound(row) and written(abs(row.value), len(number.partition(".")[2])) == number
 
 
 def _of(name: str, headline: str) -> list[str]:

@@ -663,8 +663,8 @@ def test_a_log_made_with_another_alpha_is_found_out(tmp_path: Path, digits: int,
         assert "at least 0.00" in doubt.statement
     assert re.search(r"fit alpha = 0.01 only if they were rounded to nearest \(all \d+ radii", doubt.statement)
     # What follows carries the alpha that the log has, not the one that was named.
-    accuracy = next(row.statement for row in draft.findings if row.id == "certify.accuracy")
-    assert "each certificate false with probability 0.01 at most" in accuracy
+    accuracy = next(row.how_sure for row in draft.findings if row.id == "certify.accuracy")
+    assert "Each certificate is false with probability 0.01 at most" in accuracy
     assert draft.row("false_certificate_bound").value == pytest.approx(1 - 0.99 ** len(log.verdicts))
     shares = {
         (row.where["alpha"], row.where["rounding"]): row.value

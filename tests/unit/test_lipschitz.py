@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from headlines import faults
 from scipy.stats import binom
 
 from audits.core import runner
@@ -153,8 +154,15 @@ def test_sentences_and_charts_write_a_bound_as_its_table_does_and_away_from_the_
 ) -> None:
     _, draft = audited
     product, lower = values(draft, "product_bound")[()], values(draft, "constant_lower")[()]
-    said = {finding.id: finding.statement for finding in draft.findings}
-    assert f"at most {point(product)} d" in said["lipschitz.product"]
+    said = {finding.id: f"{finding.headline} {finding.statement}" for finding in draft.findings}
+    assert f"at most {point(product)} times its length" in said["lipschitz.product"]
+    assert f"The bound of {point(product)} is" in said["lipschitz.stages"]
+    assert draft.answer is not None
+    answered = " ".join((*draft.answer.may, *draft.answer.may_not))
+    assert (
+        f"at most {point(product)} times" in answered
+        and f"steeper than {point(lower)}: up to {point(product)}" in answered
+    )
     assert f"a slope of {point(lower)} was met" in said["lipschitz.product"]
     assert float(point(product)) >= product.value and float(point(lower)) <= lower.value
     assert (product.low, product.high, lower.high) == (lower.value, product.value, product.value)
@@ -185,6 +193,7 @@ def test_the_answers_are_counted_in_words(audited: tuple[Plan, Draft], options: 
     np.savez(options.data, x=held["x"][right], y=held["y"][right])
     draft = drafted(AUDIT, options, context)
     assert draft.findings[0].statement.endswith("All 32 images are classified correctly.")
+    assert draft.answer is not None and "All 32 images are classified correctly." in draft.answer.may
 
 
 def test_classes_with_ten_images_have_a_radius_of_their_own(audited: tuple[Plan, Draft]) -> None:
@@ -211,6 +220,13 @@ def test_every_finding_rests_on_estimates_and_every_figure_can_be_drawn(audited:
     assert all(len(picture.png) > 1000 for picture in pictures(Drawn()).values())  # type: ignore[arg-type]
 
 
+def test_headlines_are_short_and_rest_on_their_evidence(
+    audited: tuple[Plan, Draft], options: Options, context: Context
+) -> None:
+    for draft in (audited[1], drafted(AUDIT, replace(options, data=None), context)):
+        assert faults(draft) == [] and draft.answer is not None
+
+
 @pytest.mark.parametrize(("factor", "id", "severity"), [(1.0, "radius", "info"), (1e6, "vacuous", "low")])
 def test_radii_below_a_grey_level_are_called_of_no_use(
     options: Options, context: Context, network: SmallCNN, factor: float, id: str, severity: str
@@ -226,6 +242,9 @@ def test_radii_below_a_grey_level_are_called_of_no_use(
     high = values(draft, "margin_radius")[()].high
     assert (finding.id, finding.severity) == (f"lipschitz.{id}", severity)
     assert (high < GREY) == (id == "vacuous")
+    assert ("of no use" in finding.headline) == (id == "vacuous") and "0.0039" in finding.statement
+    assert draft.answer is not None and draft.answer.title == finding.headline
+    assert any("smaller median fits" in line for line in draft.answer.may_not) == (id == "vacuous")
 
 
 def test_without_images_there_are_layers_and_no_radii(options: Options, context: Context) -> None:
@@ -237,6 +256,8 @@ def test_without_images_there_are_layers_and_no_radii(options: Options, context:
     assert draft.records[0]["height"] == 8 and draft.records[0]["stride"] == "1x1"
     assert draft.coverage.given == len(draft.records) and [figure.id for figure in draft.figures] == ["layers", "parts"]
     assert "How much less" in next(found.statement for found in draft.findings if found.id == "lipschitz.product")
+    assert draft.answer is not None and draft.answer.title == draft.findings[0].headline
+    assert any("Any radius" in line for line in draft.answer.may_not)
 
 
 def test_the_normalisation_put_in_front_does_not_rename_layers(options: Options, context: Context) -> None:

@@ -55,6 +55,12 @@ def finding(draft: Draft, id: str) -> Claim:
     return next(row for row in draft.findings if row.id == f"certify.{id}")
 
 
+def text(draft: Draft, id: str) -> str:
+    """Return all that a finding says."""
+    claim = finding(draft, id)
+    return f"{claim.headline} {claim.statement} {claim.how_sure}"
+
+
 def ids(draft: Draft) -> set[str]:
     return {row.id.removeprefix("certify.") for row in draft.findings}
 
@@ -81,14 +87,15 @@ def test_an_alpha_that_fits_only_radii_cut_off_is_no_clean_bill(published: Path)
     draft = audited(published, alpha=0.001)
     doubt = finding(draft, "doubtful-alpha")
     assert doubt.severity == "medium" and "consistent-log" not in ids(draft)
-    assert "fit that only if they were cut off when printed (all 4 radii that can tell)" in doubt.statement
+    assert "is in doubt" in doubt.headline
+    assert "fit alpha = 0.001 only if they were cut off when printed (all 4 radii that can tell)" in doubt.statement
     assert "alpha = 0.005 only if they were rounded to nearest" in doubt.statement
     assert "alpha = 0.01 only if they were rounded to nearest" in doubt.statement
     found = shares(draft)
     assert found[0.001, "down"].value == found[0.01, "nearest"].value == 1.0
     assert found[0.001, "nearest"].value < 1 and found[0.01, "down"].value < 1
     # In doubt, the weakest certificate that fits is the one that is told.
-    assert "false with probability 0.01 at most" in finding(draft, "accuracy").statement
+    assert "false with probability 0.01 at most" in finding(draft, "accuracy").how_sure
 
 
 def test_the_alpha_of_the_log_is_told_with_the_others_that_fit(published: Path) -> None:
@@ -118,9 +125,15 @@ def test_radii_that_were_cut_off_are_believed_where_nothing_else_fits(tmp_path: 
 def test_every_alpha_in_common_use_is_tried(tmp_path: Path, alpha: float) -> None:
     path = log_of(tmp_path, [nearest(radius(missing, alpha)) for missing in range(25)])
     draft = audited(path, alpha=0.02)
-    told = next(row.statement for row in draft.findings if row.severity == "high")
+    claim = next(row for row in draft.findings if row.severity == "high")
+    told = claim.statement
+    if claim.id == "certify.unreachable-radii":
+        # The headline counts them, and its first row is what it counted.
+        share = claim.evidence[0]
+        assert share.where["alpha"] == 0.02
+        assert claim.headline.startswith(f"{round((1 - share.value) * share.n)} of {share.n} radii cannot come from")
     assert re.search(rf"fit alpha = {alpha:g} only if they were rounded to nearest \(all \d+ radii", told)
-    assert f"false with probability {alpha:g} at most" in finding(draft, "accuracy").statement
+    assert f"false with probability {alpha:g} at most" in finding(draft, "accuracy").how_sure
     assert number(draft, "false_certificate_bound") == pytest.approx(1 - (1 - alpha) ** 25)
 
 
@@ -131,9 +144,12 @@ def test_no_later_sentence_carries_an_alpha_that_the_radii_exclude(tmp_path: Pat
     told = finding(draft, "implied-alpha").statement
     least = re.search(r"an alpha of at least ([\d.]+)\. The log's radii fit no alpha in common use\.", told)
     assert least is not None and 0.015 < float(least[1]) <= 0.02
-    accuracy = finding(draft, "accuracy").statement
-    assert f"each certificate with an error probability of {least[1]} or more" in accuracy
-    assert "0.001" not in accuracy.partition("),")[0]
+    accuracy = text(draft, "accuracy")
+    assert f"Each certificate has an error probability of {least[1]} or more." in accuracy
+    assert "0.001" not in accuracy
+    # Without an error probability no certified accuracy may be reported.
+    assert draft.answer is not None and "certified accuracy" not in " ".join(draft.answer.may)
+    assert any("certified accuracy" in line for line in draft.answer.may_not)
     # What is not known has no number, and says why.
     assert number(draft, "false_certificate_bound") is None
     assert "alpha-unknown" in {row.id for row in draft.warnings}
@@ -146,9 +162,12 @@ def test_another_sigma_or_n_is_asked_for_and_the_log_not_accused(published: Path
     assert asked.severity == "high" and asked.evidence
     assert "with which sigma, and with how many draws, was it made?" in asked.statement
     assert not ids(draft) & {"implied-alpha", "unreachable-radii", "consistent-log"}
-    assert "weaker" not in asked.statement
-    told = finding(draft, "accuracy").statement
-    assert f"sigma {sigma:g}" not in told and "with which error probability, is not known" in told
+    assert "weaker" not in text(draft, "other-settings")
+    told = text(draft, "accuracy")
+    assert (
+        f"sigma {sigma:g}" not in told and "With which error probability a certificate is false, is not known" in told
+    )
+    assert draft.answer is not None and f"sigma {sigma:g}" not in str(draft.answer)
     assert number(draft, "false_certificate_bound") is None
 
 
@@ -176,9 +195,12 @@ def test_a_log_that_cannot_tell_gets_no_praise(tmp_path: Path) -> None:
 def test_every_radius_that_was_asked_for_is_answered(published: Path) -> None:
     draft = audited(published, alpha=0.01, radii=("0", "0.5", "1.5", "3.5", "3.7"))
     told = finding(draft, "accuracy")
-    for asked in ("0", "0.5", "1.5", "3.5"):
-        assert f"within {asked} on 0." in told.statement or f"within {asked} on 1." in told.statement
-    assert "within 3.7 on none (0.000 to 0.0" in told.statement and len(told.evidence) == 5
+    for asked in ("0", "1.5", "3.5"):
+        assert re.search(rf"[01]\.\d+ \([^)]+\) at radius {re.escape(asked)}(,| and )", told.statement), asked
+    assert re.search(r"0\.0+ \(0\.0+ to 0\.0\d+\) at radius 3\.7\.", told.statement) and len(told.evidence) == 5
+    # The headline is of the first positive one.
+    assert re.search(r"certified accuracy is [01]\.\d+ \([^)]+\) at radius 0\.5\.$", told.headline)
+    assert told.evidence[0].where["radius"] == 0.5
     # Of a grid only the radii worth a sentence.
     assert len(finding(audited(published, alpha=0.01), "accuracy").evidence) == 1
 
@@ -207,12 +229,25 @@ def test_every_column_of_groups_is_told_of_whether_or_not_its_groups_differ(tmp_
         one=[str(index) for index in range(100)],
     )
     uneven, even = finding(draft, "uneven"), finding(draft, "even")
-    assert uneven.severity == "medium" and "uneven over groups of parity" in uneven.statement
+    assert uneven.severity == "medium"
+    assert uneven.headline.startswith("Certified accuracy is lower on 0 than on 1 images (parity): 0.")
+    worst, best = uneven.evidence
+    assert (worst.where["group"], best.where["group"]) == ("parity=0", "parity=1") and worst.value < best.value
+    assert "highest is 1.0" in uneven.statement and uneven.statement.index("parity=1") < uneven.statement.index(
+        "parity=0"
+    )
     # The other columns are families of their own, and none of their groups stands in the sentence.
-    assert "all 2 groups of parity at once" in uneven.statement and "half" not in uneven.statement
-    assert even.severity == "info" and "parity" not in even.statement
-    assert "half=first 0.50 (" in even.statement and "half=second 0.50 (" in even.statement
-    assert "95 %, 50 images" in even.statement
+    assert "all 2 groups of parity at once" in uneven.how_sure and "half" not in text(draft, "uneven")
+    assert even.severity == "info" and "parity" not in text(draft, "even")
+    assert re.fullmatch(
+        r"No difference in certified accuracy is shown by half: 0\.50 \(0\.\d+ to 0\.\d+\) at the lowest\.",
+        even.headline,
+    )
+    assert re.search(
+        r"By half: 0\.50 \(.*\), 95 %, 50 images \(first\) to 0\.50 \(.*images \(second\)\.", even.statement
+    )
+    assert draft.answer is not None and draft.answer.title == uneven.headline
+    assert [line for line in draft.answer.may_not if "alike by half" in line]
     assert even.statement.endswith("Of one nothing can be told: fewer than two groups have 5 images.")
     assert {row.where["group"] for row in even.evidence} == {"half=first", "half=second"}
 

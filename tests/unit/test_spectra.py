@@ -263,7 +263,7 @@ def test_a_verdict_looks_at_intervals_alone() -> None:
     assert raised.value < apart.low < raised.high and verdict(draft) == ("upsample", "medium")
     # Of seven samples there is none, whatever they say.
     draft = told(0.4 + 0.02 * noise[1, :7], low[:7], low[:7], low[:7] / 10)
-    assert verdict(draft) == ("tie", "info") and "7 samples cannot tell" in draft.findings[-1].statement
+    assert verdict(draft) == ("tie", "info") and "7 samples cannot tell" in draft.findings[-1].headline
     # An error of about a half of the targets: below it, above it, and not told.
     for at, ids in ((0.3, set()), (0.9, {"poor-fit"}), (0.48, {"unclear-fit"})):
         draft = told(0.95 + 0.02 * noise[1], low, at + 0.1 * noise[2], low / 10)

@@ -1,0 +1,67 @@
+"""Wording that findings and the answer share: certified accuracy, the settings behind it, and how sure it is."""
+
+from audits.certification.bounds import Method
+from audits.certification.measure import Counts
+from audits.certification.rules import Mode
+from audits.core.numbers import bounded, counted, level_of
+from audits.core.records import Estimate
+from audits.core.wording import span
+
+_DRAWS: dict[Mode, str] = {
+    "fixed": "n = {:,} draws an image",
+    "decide": "draws until the radii are decided, n = {:,} an image at the most,",
+    "pilot": "as many draws as a pilot asks for, n = {:,} an image at the most,",
+}
+_LIMITS: dict[Method, str] = {
+    "one-sided": "limits of the top class alone",
+    "two-class": "limits of the top class and its rivals",
+    "auto": "limits of the top class alone or with its rivals, as the first draws favour",
+}
+
+
+def accuracy_at(row: Estimate) -> str:
+    """Return a certified accuracy with its radius, for the middle of a sentence."""
+    return f"{span(row)} at radius {float(row.where['radius']):g}"
+
+
+def headline_of(counts: Counts, row: Estimate) -> str:
+    """Return the answer at one radius, with whose word it rests on."""
+    rule = counts.rule
+    if counts.reading:
+        return f"By the log, certified accuracy is {accuracy_at(row)}."
+    if rule.soft and rule.asserted:
+        return f"With the Lipschitz constant that you asserted, certified accuracy is {accuracy_at(row)}."
+    return f"Certified accuracy is {accuracy_at(row)}."
+
+
+def settings_of(counts: Counts) -> str:
+    """Return the settings that make the certificates, as a sentence."""
+    rule, reading = counts.rule, counts.reading
+    if reading and reading.outcome == "other settings":
+        # A sigma that the radii contradict is not repeated.
+        return "With which noise and how many draws, the log's radii leave open."
+    noise = f"sigma {rule.geometry.sigma:g} ({rule.geometry.norm})"
+    if reading:
+        return f"As named for the log: {noise}, n = {rule.n:,}."
+    soft = f", soft outputs with the Lipschitz constant {rule.geometry.lipschitz:.6g}" if rule.soft else ""
+    return (
+        f"Settings: {noise}, {_DRAWS[rule.mode].format(rule.n)} after n0 = {rule.n0:,} that choose, "
+        f"alpha {rule.alpha:.6g} an image, {_LIMITS[rule.method]}{soft}."
+    )
+
+
+def certain(counts: Counts) -> str:
+    """Return the error probability of a certificate as a sentence; of a log, what its radii allow."""
+    alpha, reading = counts.alpha, counts.reading
+    if alpha is not None:
+        # Where the radii fit several, the one that was named is no more than that.
+        given = f", if alpha was {alpha:g}" if reading and reading.outcome == "fits" and reading.fitting(alpha) else ""
+        return f"Each certificate is false with probability {alpha:g} at most{given}."
+    if reading and reading.needed and reading.outcome == "larger alpha":
+        return f"Each certificate has an error probability of {bounded(reading.needed[1])} or more."
+    return "With which error probability a certificate is false, is not known."
+
+
+def over_images(row: Estimate) -> str:
+    """Return what the intervals are over, as a sentence."""
+    return f"Intervals are over images: {level_of(row)}, {counted(row.n, row.unit)}."

@@ -1,0 +1,76 @@
+"""The answer: how to run the operator on each finer grid, and what that does not say."""
+
+from collections.abc import Iterator
+
+from audits.core.context import Claim, Draft
+from audits.core.numbers import decimals, written
+from audits.core.records import SEVERITIES, Estimate
+from audits.core.wording import listed, span
+from audits.spectra.setup import Setup
+
+
+def conclude(draft: Draft, setup: Setup) -> None:
+    """Set the answer: the verdict over all finer grids, or without targets how far the answers lie apart."""
+    coarse = setup.grids[0].resolution
+    verdicts = [claim for claim in draft.findings if claim.id == "spectra.verdict"]
+    apart = draft.select("mismatch", tap="output")
+    numbers = [(row, f"error run at {row.where['resolution']} points directly, less upsampled from {coarse}")
+               for row in (claim.evidence[0] for claim in verdicts)]  # fmt: skip
+    if not verdicts:
+        numbers = [
+            (row, f"relative difference of the prediction at {row.where['resolution']} points from that at {coarse}")
+            for row in apart
+        ]
+    draft.conclude(
+        _title(draft, verdicts, coarse),
+        numbers=numbers,
+        may=list(_may(draft, setup, verdicts)),
+        may_not=list(_may_not(draft, verdicts)),
+    )
+
+
+def _title(draft: Draft, verdicts: list[Claim], coarse: int) -> str:
+    worst = max(draft.findings, key=lambda claim: SEVERITIES.index(claim.severity))
+    alike = {claim.where["verdict"] for claim in verdicts}
+    grids = listed([str(claim.where["resolution"]) for claim in verdicts])
+    if worst.id != "spectra.poor-fit" and len(verdicts) > 1 and alike == {"upsample"}:
+        return f"For {grids} points, run at {coarse} and upsample: run directly, the operator errs more."
+    if len(verdicts) > 1 and alike == {"direct"}:
+        return f"For {grids} points, run directly: upsampling from {coarse} errs more."
+    apart = next((claim for claim in draft.findings if claim.id == "spectra.attribution"), worst)
+    return worst.headline if verdicts or worst.severity != "info" else apart.headline
+
+
+def _may(draft: Draft, setup: Setup, verdicts: list[Claim]) -> Iterator[str]:
+    coarse = setup.grids[0].resolution
+    for claim in verdicts:
+        direct, raised = claim.evidence[1:3]
+        yield (
+            f"At {claim.where['resolution']} points the relative l2 error is {span(direct)} run directly, "
+            f"{span(raised)} run at {coarse} and upsampled ({setup.output_method})."
+        )
+    for claim in draft.findings:
+        if claim.id in ("spectra.poor-fit", "spectra.attribution"):
+            yield claim.headline
+
+
+def _may_not(draft: Draft, verdicts: list[Claim]) -> Iterator[str]:
+    misses = any(claim.id == "spectra.poor-fit" for claim in draft.findings)
+    if misses:
+        yield "Anything about the operator: it may have been run with settings that are not those of its training."
+    for claim in verdicts:
+        if claim.where["verdict"] == "tie":
+            yield (
+                f"That both ways err alike at {claim.where['resolution']} points: a difference of "
+                f"{_furthest(claim.evidence[0])} still fits the data."
+            )
+    yield "That a way is better for another operator, or another training of this one: one checkpoint was compared."
+    yield "That the parts of the difference are the same in another order: they were taken off one after the other."
+    if verdicts:
+        yield "An error against nature: the targets are those of a solver, whose own error is in all numbers."
+
+
+def _furthest(lead: Estimate) -> str:
+    """Return the size of the largest difference in the interval."""
+    ends = [end for end in (lead.low, lead.high) if end is not None] or [lead.value]
+    return written(abs(max(ends, key=abs)), decimals(lead))
