@@ -201,7 +201,7 @@ def _null_headline(task: TaskCounts, silent: Sequence[Contrast], *, blind: bool)
     ]
     short = [" or ".join(names)] if len(names) < 3 else []
     short += [first_of(names, most) for most in (3, 2, 1)]
-    return fitting(*(f"No_gap by {some} 9.87." for some in short))
+    return fitting(*(f"No gap by {some} is shown in {what}." for some in short))
 
 
 def _doubtful(silent: Sequence[Contrast]) -> tuple[list[Contrast], list[Contrast]]:
