@@ -99,7 +99,8 @@ def _may_not(draft: Draft, counts: Counts, shown: Sequence[Claim], best: int) ->
     if fits:
         what = "a systematic error of" if len(fits) == 1 else "systematic errors of"
         still = "fits" if len(fits) == 1 else "fit"
-        lines.append(f"That the others have no systematic error: {what} {listed(fits[:MOST_NAMED])} still {still}.")
+        who = "the others" if told else "the groups"
+        lines.append(f"That {who} have no systematic error: {what} {listed(fits[:MOST_NAMED])} still {still}.")
     lines += [
         f"Which of the two errors is larger for {spoken(str(claim.where['group']))}."
         for claim in shown[:MOST_NAMED]

@@ -1,4 +1,4 @@
-"""Are the headlines of audit-phonemes short and borne by the evidence, and does its answer lead with the worst error?"""
+"""Are the headlines of audit-phonemes short and borne by the evidence, and does the answer lead with the worst?"""
 
 import json
 from pathlib import Path
