@@ -106,7 +106,7 @@ def place_words(task: TaskCounts, layer: Layer) -> str:
 
 def within(task: TaskCounts, layer: Layer) -> str:
     """Return where a gap lies, after its name in a sentence."""
-    return f"{'of' if layer == HEAD else 'in'} {place_words(task, layer)}"
+    return f"{'with' if layer == HEAD else 'in'} {place_words(task, layer)}"
 
 
 def gap_headline(contrast: Contrast) -> str:
