@@ -12,6 +12,7 @@ from audits.core.measures import Measure
 from audits.core.option_groups import WORKERS, Corpus, Groups, Workers
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
+from audits.core.summary import Summary
 
 TASKS = ("sid", "asr")
 _DATA, _PROBES, _GROUPS = "Data", "Probes", "Groups and statistics"
@@ -152,4 +153,14 @@ AUDIT = AuditSpec(
     package="audits.asr_fairness",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    summaries=tuple(
+        Summary(
+            measure="gap",
+            title=f"Gap in {rate} between the worst and the best group, by layer (-1: log-mel energies)",
+            row="layer",
+            column="by",
+            where={"kind": "absolute", "metric": metric},
+        )
+        for metric, rate in (("wer", "word errors"), ("error", "misidentified speakers"))
+    ),
 )

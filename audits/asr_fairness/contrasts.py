@@ -1,4 +1,4 @@
-"""The gaps that are judged, on the best layer and by the checkpoint's own head, and sentences on those not shown."""
+"""The gaps that are judged, on the best layer and by the checkpoint's own head, and the finding on those not shown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,10 @@ from audits.core.context import Draft
 from audits.core.groups import ALL
 from audits.core.numbers import point
 from audits.core.records import Estimate
-from audits.core.wording import p_words, span
+from audits.core.wording import first_of, many, p_words, span
 from audits.group_rates import METRIC_WORDS
 from audits.group_rates.findings import blind_words, doubtful_words, how_tested, joined, missed_size, missed_words
+from audits.group_rates.wording import columns_of, compared, fitting
 
 CROSSINGS = 4
 """Most crossings of attributes that are told one by one."""
@@ -58,7 +59,7 @@ class Contrast:
     @property
     def name(self) -> str:
         """Name in a sentence."""
-        return f"{self.by} on {'the own head' if self.layer == HEAD else f'layer {self.layer}'}"
+        return f"{self.by} on {layer_name(self.layer)}"
 
     @property
     def described(self) -> str:
@@ -86,9 +87,39 @@ def by_size(found: Sequence[Contrast]) -> list[Contrast]:
     return sorted(found, key=lambda contrast: -contrast.low)
 
 
+def layer_name(layer: Layer) -> str:
+    """Return the short name of a layer, or of the head, in a list."""
+    return "the own head" if layer == HEAD else f"layer {layer}"
+
+
 def layer_words(layer: Layer) -> str:
     """Return the name in a sentence of the probe or head on a layer."""
     return "the checkpoint's own CTC head" if layer == HEAD else f"the probe on layer {layer}"
+
+
+def place_words(task: TaskCounts, layer: Layer) -> str:
+    """Return what errs, for a headline: a task on a layer, or the own head."""
+    if layer == HEAD:
+        return "the own CTC head"
+    return f"{TASK_WORDS[task.task]} {'on' if task.task == 'sid' else 'from'} layer {layer}"
+
+
+def within(task: TaskCounts, layer: Layer) -> str:
+    """Return where a gap lies, after its name in a sentence."""
+    return f"{'with' if layer == HEAD else 'in'} {place_words(task, layer)}"
+
+
+def gap_headline(contrast: Contrast) -> str:
+    """Return the answer of a shown gap: what errs more on whom, and by how much."""
+    comparison, layer, size = contrast.comparison, contrast.layer, span(contrast.gap)
+    who, pair = place_words(comparison.task, layer), compared(comparison.worst(layer), comparison.best(layer))
+    who = who[0].upper() + who[1:]
+    return fitting(
+        f"{who} errs more {pair}: by {size}.",
+        f"{who} errs more {pair}: {size}.",
+        f"{who} errs unevenly by {columns_of(contrast.by)}: {size}.",
+        f"{who} errs unevenly by {len(contrast.by.split('&'))} attributes crossed: {size}.",
+    )
 
 
 def limits(draft: Draft, task: TaskCounts, layers: Sequence[Layer]) -> str:
@@ -129,7 +160,7 @@ def find_not_shown(draft: Draft, task: TaskCounts, silent: Sequence[Contrast], t
     if doubtful:
         names = [f"{contrast.described}, p {p_words(contrast.p)}" for contrast in doubtful]
         names += [contrast.name for contrast in unnumbered]
-        sentences.append(doubtful_words(names, f"the comparisons made ({how_tested()})"))
+        sentences.append(doubtful_words(names, "the comparisons made"))
     if crossed:
         sentences.append(f"{_crossings_named(crossed, [*doubtful, *unnumbered])} showed nothing beyond chance either.")
     layers = list(dict.fromkeys(contrast.layer for contrast in silent))
@@ -142,8 +173,35 @@ def find_not_shown(draft: Draft, task: TaskCounts, silent: Sequence[Contrast], t
         "info",
         text + limits(draft, task, layers),
         [contrast.gap for contrast in evidence],
+        headline=_null_headline(task, evidence, blind=bool(blind)),
+        how_sure=f"Tested with {how_tested()} over {many(tests, 'comparison', 'comparisons')}.",
         **task.where,
     )
+
+
+def _null_headline(task: TaskCounts, silent: Sequence[Contrast], *, blind: bool) -> str:
+    """Return the answer where no gap is shown; with its number where it is about one comparison."""
+    what = TASK_WORDS[task.task]
+    if blind:
+        return f"Whether groups differ in {what} could not be tested."
+    if len(silent) == 1:
+        (only,) = silent
+        by, size = columns_of(only.by), span(only.gap)
+        where = within(task, only.layer)
+        if only.low > 0:
+            return fitting(f"A gap by {by} {where}, {size}, may be chance.", f"A gap of {size} may be chance.")
+        return fitting(f"No gap by {by} {where} is shown: {size}.", f"No gap is shown: {size}.")
+    single = [contrast for contrast in silent if not contrast.crossed] or list(silent)
+    layers: dict[str, set[Layer]] = {}
+    for contrast in single:
+        layers.setdefault(contrast.by, set()).add(contrast.layer)
+    names = [
+        columns_of(by) if places == set(task.judged) else f"{columns_of(by)} on {layer_name(min(places, key=str))}"
+        for by, places in layers.items()
+    ]
+    short = [" or ".join(names)] if len(names) < 3 else []
+    short += [first_of(names, most) for most in (3, 2, 1)]
+    return fitting(*(f"No gap by {some} is shown in {what}." for some in short))
 
 
 def _doubtful(silent: Sequence[Contrast]) -> tuple[list[Contrast], list[Contrast]]:

@@ -7,12 +7,14 @@ labels over speakers, Holm-corrected over all attributes and their crossings of 
 from collections.abc import Mapping, Sequence
 
 from audits.asr_fairness.comparisons import FEWEST_LAYERS, Comparison
+from audits.asr_fairness.conclusion import conclude
 from audits.asr_fairness.contrasts import (
     CROSSINGS,
     Contrast,
     by_size,
     contrasts,
     find_not_shown,
+    gap_headline,
     layer_words,
     limits,
 )
@@ -20,19 +22,21 @@ from audits.asr_fairness.counts import BASELINE, CONTROLS, HEAD, TASK_WORDS, TES
 from audits.asr_fairness.measure import Counts
 from audits.core.context import Draft
 from audits.core.groups import ALL
-from audits.core.numbers import point
+from audits.core.numbers import counted, point
 from audits.core.records import Estimate
-from audits.core.wording import listed, span
+from audits.core.wording import listed, many, p_words, span
 from audits.group_rates import METRIC_WORDS
 from audits.group_rates.clips import find_skipped
-from audits.group_rates.findings import gap_sentence, joined, severity_of
+from audits.group_rates.findings import how_tested, joined, severity_of
+from audits.group_rates.wording import columns_of, fitting, levels_of
 
 
 def findings(draft: Draft, counts: Counts) -> None:
     """Add the findings; there is always one."""
+    judged: list[Contrast] = []
     for task in counts.tasks:
         if task.compared:
-            _find_in_task(draft, task, counts.of(task))
+            judged += _find_in_task(draft, task, counts.of(task))
             _find_deals(draft, task, counts.of(task))
     _warn_about_controls(draft)
     used = [item.clip for item in counts.inputs.recordings]
@@ -41,27 +45,31 @@ def findings(draft: Draft, counts: Counts) -> None:
         draft.warn(
             "p-without-interval", "p-values of joint intervals are computed, not sampled: they have no interval."
         )
+    conclude(draft, counts, judged, worth_a_finding([contrast for contrast in judged if contrast.shown]))
 
 
-def _find_in_task(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
+def _find_in_task(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> list[Contrast]:
+    """Add the findings of a task, and return all contrasts that were judged."""
     if not comparisons:
         draft.find(
             "fairness.too-few-speakers",
             "info",
-            f"No group comparison could be made for {TASK_WORDS[task.task]}: no attribute has two groups with "
-            f"enough speakers, so nothing is said about any group.{limits(draft, task, task.judged)}",
+            "No attribute has two groups with enough speakers, so nothing is said about any group."
+            f"{limits(draft, task, task.judged)}",
+            headline=f"No groups could be compared in {TASK_WORDS[task.task]}.",
             task=task.task,
         )
-        return
+        return []
     judged = contrasts(draft, comparisons)
     shown = [contrast for contrast in judged if contrast.shown]
     silent = [contrast for contrast in judged if not contrast.shown]
     for contrast in worth_a_finding(shown):
-        _find_gap(draft, contrast)
+        _find_gap(draft, contrast, len(judged))
     find_crossings(draft, task, shown)
     if silent:
         find_not_shown(draft, task, silent, len(judged))
     _find_pattern(draft, task, [contrast.comparison for contrast in shown if contrast.layer == task.best])
+    return judged
 
 
 def _find_deals(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
@@ -86,8 +94,18 @@ def _find_deals(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison
         f"In {TASK_WORDS[task.task]} the clips were dealt over the folds {len(task.deals)} times, and means over the "
         f"deals are reported. {scatter}",
         [everyone, *gaps],
+        headline=_deal_headline(task, everyone, gaps),
         **task.at(layer),
     )
+
+
+def _deal_headline(task: TaskCounts, everyone: Estimate | None, gaps: Sequence[Estimate]) -> str:
+    """Return the answer on deals: the standard deviation that one more deal of the clips brings."""
+    if everyone is not None:
+        return f"Another deal of the clips would move the error rate of all by about {span(everyone)}."
+    if gaps:
+        return f"Another deal of the clips would move the gap by {gaps[0].where['by']} by about {span(gaps[0])}."
+    return f"All {len(task.deals or ())} deals of the clips gave the same error rate."
 
 
 def worth_a_finding(shown: Sequence[Contrast]) -> list[Contrast]:
@@ -118,33 +136,51 @@ def find_crossings(draft: Draft, task: TaskCounts, shown: Sequence[Contrast]) ->
         if names:
             sentences.append(f"the groups by {', '.join(names)} {what}")
     if sentences:
-        text = joined(f"In {TASK_WORDS[task.task]}, ", sentences)
-        draft.find("fairness.crossings", "info", text, [contrast.gap for contrast in rest], **task.where)
+        crossings = many(
+            len({contrast.by for contrast in rest}), "further crossing differs", "further crossings differ"
+        )
+        draft.find(
+            "fairness.crossings",
+            "info",
+            joined(f"In {TASK_WORDS[task.task]}, ", sentences),
+            [contrast.gap for contrast in rest],
+            headline=f"In {TASK_WORDS[task.task]}, {crossings} beyond chance.",
+            **task.where,
+        )
 
 
-def _find_gap(draft: Draft, contrast: Contrast) -> None:
+def _find_gap(draft: Draft, contrast: Contrast, tests: int) -> None:
     comparison, layer, gap = contrast.comparison, contrast.layer, contrast.gap
     task, worst, best = comparison.task, comparison.worst(layer), comparison.best(layer)
     high, low = (draft.row(named("error_rate", layer), **task.at(layer), group=name) for name in (worst, best))
-    evidence, rest = [gap, high, low], ""
+    each = [
+        f"{point(row)} for {levels_of(name)} ({counted(row.n, row.unit)})" for name, row in ((worst, high), (best, low))
+    ]
+    metric = METRIC_WORDS[task.metric]
+    text = f"{metric[:1].upper()}{metric[1:]} of {layer_words(layer)}: {', '.join(each)}."
+    evidence = [gap, high, low]
     if len(comparison.names) > 2:
         others = draft.row(named("gap_to_others", layer), **comparison.at(layer, group=worst))
         beyond = "above" if others.above(0) else "against"
-        rest = f" Its rate is {span(others)} {beyond} that of all other groups together."
+        text += f" The first is {span(others)} {beyond} that of all other groups together."
         evidence.append(others)
     if BASELINE in task.layers and layer != HEAD:
         before = draft.row("gap_to_others", **comparison.at(BASELINE, group=worst))
-        rest += f" On log-mel energies, without the encoder, that is {span(before)}."
+        what = "that" if len(comparison.names) > 2 else "the gap"
+        text += f" On log-mel energies, without the encoder, {what} is {span(before)}."
         evidence.append(before)
     if comparison.overlapping:
-        rest += " Some speakers are in several of these groups; rates are pooled over all clips, not compared in pairs."
-    rest += limits(draft, task, [layer])
-    who = f"In {TASK_WORDS[task.task]}, {layer_words(layer)}"
+        text += " Some speakers are in several of these groups; rates are pooled over all clips, not compared in pairs."
+    text += limits(draft, task, [layer])
+    sure = f"p {p_words(contrast.p)}: {how_tested()} over {many(tests, 'comparison', 'comparisons')}."
+    chosen = " The layer with the least error was chosen on the same clips." if layer != HEAD else ""
     draft.find(
         "fairness.gap",
         severity_of(contrast.low),
-        gap_sentence(who, (worst, best), METRIC_WORDS[task.metric], [high, low], span(gap), contrast.p) + rest,
+        text,
         evidence,
+        headline=gap_headline(contrast),
+        how_sure=sure + chosen,
         **task.at(layer),
         by=comparison.by,
         group=worst,
@@ -179,9 +215,25 @@ def _find_relation(draft: Draft, comparison: Comparison, rows: Sequence[Estimate
         f"on {len(sure)} of {len(task.encoder_layers)} layers, and judged on those. Rank correlation over all layers "
         f"of error and gap: {numbers}.",
         rows,
+        headline=_pattern_headline(task, comparison.by, rows, signs),
+        how_sure="A relation is told where its intervals over all layers and over those with a gap exclude 0.",
         **task.where,
         by=comparison.by,
     )
+
+
+def _pattern_headline(task: TaskCounts, by: str, rows: Sequence[Estimate], signs: Mapping[str, int]) -> str:
+    """Return the answer on the pattern over layers; with a number where all measures of the gap agree on it."""
+    where, name = f"in {TASK_WORDS[task.task]}", columns_of(by)
+    ways = set(signs.values())
+    if ways == {0}:
+        return f"No relation of error and gap by {name} over the layers is shown {where}."
+    if ways >= {1, -1}:
+        return f"Over the layers, the measures of the gap by {name} disagree {where}."
+    kinds = "" if len(ways) == 1 else f"{_kinds([kind for kind, sign in signs.items() if sign])} "
+    lead = f"Layers with less error have {'smaller' if 1 in ways else 'larger'} {kinds}gaps by {name}"
+    number = f": rank correlation {span(rows[0])}" if len(ways) == 1 else ""
+    return fitting(f"{lead} {where}{number}.", f"{lead}{number}.", f"{lead}.")
 
 
 def pattern_words(signs: Mapping[str, int], by: str) -> str:

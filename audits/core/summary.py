@@ -26,7 +26,7 @@ class Summary:
     remarks
         What a cell says in the place of "shown", by the id of the finding that rests on it.
     crossed
-        Whether rows of several attributes crossed (`age&gender`) are shown too.
+        Whether rows and columns of several attributes crossed (`age&gender`) are shown too.
 
     Examples
     --------
@@ -51,5 +51,5 @@ class Summary:
             and self.row in where
             and self.where.items() <= where.items()
             and all(where.get(key) == settings.get(key) for key in self.chosen)
-            and (self.crossed or "&" not in str(where[self.row]))
+            and (self.crossed or not any("&" in str(where.get(key, "")) for key in (self.row, self.column)))
         )

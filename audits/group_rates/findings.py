@@ -1,4 +1,4 @@
-"""Sentences on gaps between groups: shown gaps, and the size that could be missed where none is shown.
+"""Parts of findings on gaps between groups: severity, test, and the size that could be missed where none is shown.
 
 Severity of a gap, by the lower end of the interval of the absolute gap: high from 0.10, medium from 0.03, low above
 zero.
@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 from audits.core.context import Draft
-from audits.core.numbers import point
-from audits.core.records import Estimate, Severity
-from audits.core.wording import p_words
+from audits.core.records import Severity
 from audits.statistics import OUT_OF_REACH
 
 HIGH, MEDIUM = 0.10, 0.03
@@ -26,39 +24,6 @@ def severity_of(low: float) -> Severity:
 def how_tested(unit: str = "speakers") -> str:
     """Return the name of the test of a gap, in words."""
     return f"labels permuted over {unit} or joint intervals, the larger; Holm"
-
-
-def gap_sentence(
-    who: str,
-    pair: tuple[str, str],
-    metric: str,
-    rates: Sequence[Estimate],
-    gap: str,
-    p: float,
-    *,
-    more: bool = True,
-    unit: str = "speakers",
-) -> str:
-    """Return the sentence on a gap that is shown.
-
-    Parameters
-    ----------
-    who
-        What errs, at the start of a sentence.
-    pair
-        A group, and what it is compared with.
-    metric, rates
-        What the rate is called, and the rates of both, or of the group alone.
-    gap
-        The gap in words.
-    more
-        Whether the group errs more often, not less.
-    """
-    group, than = pair
-    return (
-        f"{who} errs {'more' if more else 'less'} often on {group} than on {than}: {metric} "
-        f"{' against '.join(map(point, rates))}, a gap of {gap}; p {p_words(p)} ({how_tested(unit)})."
-    )
 
 
 def missed_size(widest: float, tests: int, *, level: float) -> float:

@@ -11,6 +11,7 @@ from audits.core.measures import Measure
 from audits.core.option_groups import Groups, decimal_mark
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
+from audits.core.summary import Summary
 
 PROBES = ("auto", "logistic", "discriminant")
 TRANSFORMS = ("none", "log")
@@ -233,5 +234,13 @@ AUDIT = AuditSpec(
     package="audits.phoneme_errors",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    summaries=(
+        Summary(
+            measure="systematic_error",
+            title="Systematic error: accuracy that a group's own data add, by layer",
+            row="group",
+            column="layer",
+        ),
+    ),
     files=(ALIGNMENTS,),
 )

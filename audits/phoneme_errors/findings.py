@@ -8,6 +8,13 @@ from audits.core.groups import ALL
 from audits.core.numbers import point
 from audits.core.records import Coordinate, Estimate, Severity
 from audits.core.wording import listed, many, size_words, span
+from audits.phoneme_errors.conclusion import (
+    change_headline,
+    conclude,
+    correlation_headline,
+    error_headline,
+    neither_headline,
+)
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import RANDOM, SPLIT, SYSTEMATIC
 
@@ -51,10 +58,12 @@ def findings(draft: Draft, counts: Counts) -> None:
             "phonemes.nothing-compared",
             "info",
             f"No two groups of one attribute have {counts.options.min_speakers} speakers: nothing could be compared.",
+            headline="No groups could be compared.",
         )
     _find_correlation(draft, counts, best)
     if counts.second:
         _find_changes(draft, counts, best)
+    conclude(draft, counts, best)
 
 
 def best_layer(draft: Draft, layers: Sequence[int]) -> int:
@@ -108,9 +117,19 @@ def _find_errors(draft: Draft, counts: Counts, judged: Judged) -> None:
         _severity(draft, judged, gap, remaining),
         " ".join(part for part in parts if part),
         [judged.row(draft, name) for name in names],
+        headline=_headline(draft, counts, judged, kind),
+        how_sure="Beyond chance by interval and test (Holm over layers and groups).",
         group=group,
         layer=layer,
     )
+
+
+def _headline(draft: Draft, counts: Counts, judged: Judged, kind: str) -> str:
+    row = judged.row(draft, "variance_ratio" if kind == RANDOM else "systematic_error")
+    shift = judged.row(draft, "centroid_shift")
+    assert row is not None  # the error is shown, so its row is there
+    elsewhere = shift is not None and shift.above(0)
+    return error_headline(kind, judged.group, _in(counts, judged.layer), row, elsewhere=elsewhere)
 
 
 def _systematic(draft: Draft, counts: Counts, judged: Judged) -> str:
@@ -227,9 +246,10 @@ def _find_neither(draft: Draft, counts: Counts, by: str, groups: Sequence[str], 
     draft.find(
         "phonemes.neither",
         "info",
-        f"By {by}, neither error could be shown of {who}{anywhere} (Holm over layers and groups)."
-        + (f" {lead}: {named}{more}." if named else ""),
+        f"By {by}, neither error could be shown of {who}{anywhere}." + (f" {lead}: {named}{more}." if named else ""),
         evidence,
+        headline=neither_headline(by, groups),
+        how_sure="By interval and test (Holm over layers and groups).",
         by=by,
     )
 
@@ -247,13 +267,23 @@ def _find_correlation(draft: Draft, counts: Counts, best: int) -> None:
             f"Over {row.n} speakers{_in(counts, best)}, variance {counts.scale} of one half of the phones beside "
             f"accuracy of the other half{held}: "
         )
-        if p < 1 - draft.level and row.below(0):
+        shown = p < 1 - draft.level and row.excludes(0)
+        if shown and row.below(0):
             text = f"{lead}those whose phones scatter more are read worse, rank correlation {span(row)}."
-        elif p < 1 - draft.level and row.above(0):
+        elif shown:
             text = f"{lead}those whose phones scatter more are read better, rank correlation {span(row)}."
         else:
             text = f"{lead}no relation of variance and accuracy could be shown, rank correlation {span(row)}."
-        draft.find("phonemes.correlation", "info", text, [row], **where)
+        draft.find(
+            "phonemes.correlation",
+            "info",
+            text,
+            [row],
+            headline=correlation_headline(row, shown=shown),
+            layer=best,
+            unit="speaker",
+            partial=partial,
+        )
         return
 
 
@@ -274,6 +304,7 @@ def _find_changes(draft: Draft, counts: Counts, best: int) -> None:
             f"That the second encoder moved an error could not be shown of {many(len(still), 'group', 'groups')}; "
             f"change of the systematic error{_in(counts, best)}: {named}.",
             [row for _, row in known],
+            headline=f"No change of an error is shown for {many(len(still), 'group', 'groups')}.",
             layer=best,
         )
 
@@ -301,6 +332,7 @@ def _find_change(draft: Draft, counts: Counts, group: str, error: str, words: st
         f"In the second encoder the {words} of {group}{beside} {way}{_in(counts, layer)}{from_to} by "
         f"{size_words(change)}." + _also(counts, tuple(moved), layer),
         [change, before, after],
+        headline=change_headline(words, group, change),
         group=group,
         layer=layer,
         error=error,

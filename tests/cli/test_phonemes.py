@@ -304,8 +304,8 @@ def test_a_narrow_terminal_without_colour_names_the_findings(
     assert max(map(len, outcome.out.splitlines())) <= 80
     said = flat(outcome.out)
     for finding in read(done)["findings"]:
-        assert flat(finding["statement"]) in said
-    assert "The phones of dialect=south lie elsewhere" in said
+        assert flat(finding["headline"]) in said
+    assert "Phones of south speakers (dialect) lie elsewhere" in said
     assert str(tmp_path / "run" / "report.html") in said.replace(" ", "")
 
 
@@ -953,7 +953,7 @@ def test_one_level_leaves_the_accuracy_of_everyone(planted: Planted, quick: Any,
 # Commands around a run.
 def test_show_compare_render_and_list(planted: Planted, done: Path, quick: Any, call_miles: Call) -> None:
     shown = call_miles("show", done)
-    assert shown.code == 0 and "dialect=south" in shown.out and "lie elsewhere" in flat(shown.out)
+    assert shown.code == 0 and "Phones of south speakers (dialect) lie elsewhere" in flat(shown.out)
     other = quick(*planted.command("--seed", "1"), name="other")
     compared = call_miles("compare", done, other, "--all")
     assert compared.code == 0 and "group=dialect=south" in compared.out and "accuracy" in compared.out

@@ -10,7 +10,7 @@ from recorded_clips import inputs_of
 from audits.asr_fairness import Options
 from audits.asr_fairness.cohort import Cohort
 from audits.asr_fairness.comparisons import Comparison, compare
-from audits.asr_fairness.contrasts import Contrast, find_not_shown, missed
+from audits.asr_fairness.contrasts import Contrast, find_not_shown, gap_headline, missed
 from audits.asr_fairness.counts import HEAD, TEST, Layer, TaskCounts, named, sums_of
 from audits.asr_fairness.data_warnings import warn_about_attributes
 from audits.asr_fairness.estimates import add_best_layer, add_corrected, add_gaps, add_rates, warn_differing
@@ -19,8 +19,9 @@ from audits.asr_fairness.inputs import check
 from audits.asr_fairness.measure import Counts
 from audits.core.context import Cache, Context, Draft
 from audits.core.groups import GroupSet, group_sets
-from audits.core.numbers import point
+from audits.core.numbers import ends, point
 from audits.core.records import Estimate
+from audits.core.wording import span
 
 SPEAKERS, CLIPS = 40, 3
 OPTIONS = Options(
@@ -473,6 +474,39 @@ def _silent(scene: tuple, *rows: tuple[str, Layer, float]) -> Draft:
     ]
     find_not_shown(draft, counts, silent, len(silent))
     return draft
+
+
+def test_the_answer_is_the_largest_gap_and_says_what_the_rest_leaves_open(scene) -> None:
+    draft, comparison = _judged(_counts(), scene[0])
+    told = [finding for finding in draft.findings if finding.id == "fairness.gap"]
+    largest = max(told, key=lambda finding: finding.evidence[0].low)
+    assert draft.answer is not None and draft.answer.title == largest.headline
+    assert span(largest.evidence[0]) in largest.headline and " (accent): by " in largest.headline
+    layers = {finding.where.get("layer", HEAD) for finding in told}
+    assert layers == {4, HEAD} and len(draft.answer.numbers) == len(told) == 2
+    assert f"The gap by accent in transcription from layer 4: {span(_gap(draft, comparison, 4))}." in draft.answer.may
+    assert all("p < 0.001" in finding.how_sure or "p = 0.0" in finding.how_sure for finding in told)
+    draft, comparison = _judged(_counts(), scene[0], "gender")
+    assert draft.answer is not None and draft.answer.title == "No gap between groups is shown in 2 comparisons."
+    far = ends(_gap(draft, comparison, 4))[1]
+    where = "in transcription from layer 4"
+    assert f"That groups by gender fare alike {where}: a gap of {far} still fits the data." in draft.answer.may_not
+    assert not any(line.startswith("The gap by") for line in draft.answer.may)
+
+
+def test_long_names_of_groups_leave_a_headline_short(scene) -> None:
+    sets, cohort = scene
+    draft = Draft()
+    comparison = _gaps(draft, sets[2], _counts(), cohort)
+    long = {
+        name: "&".join(f"{part} of the far north and its isles" for part in name.split("&"))
+        for name in comparison.names
+    }
+    shown = Contrast(
+        comparison=replace(comparison, names=tuple(long.values())), layer=4, gap=_gap(draft, comparison, 4), p=0.001
+    )
+    size = span(shown.gap)
+    assert gap_headline(shown) == f"Transcription from layer 4 errs unevenly by accent and gender crossed: {size}."
 
 
 def _evidence(draft: Draft) -> list[object]:
