@@ -1,0 +1,37 @@
+"""What every headline and answer must keep to: few words, and numbers that stand in the evidence."""
+
+import re
+
+from audits.core.numbers import interval, point
+from audits.core.records import HEADLINE_WORDS, KEY_NUMBERS, Report
+
+NUMBER = re.compile(r"(?<![\w.=])-?\d[\d,]*\.\d+(?![\w.]*=)")
+"""A number with decimals, as a sentence has it."""
+
+
+def faults(report: Report) -> list[str]:
+    """Return what breaks the rules of headlines and of the answer in a report, in words."""
+    found = []
+    for finding in report.findings:
+        rows = [report.estimates[index] for index in finding.evidence]
+        shown = {text for row in rows for text in NUMBER.findall(f"{point(row)} ({interval(row)})".replace("-", ""))}
+        for number in NUMBER.findall(finding.headline.replace("-", "")):
+            if rows and number not in shown:
+                found += [f"{finding.id}: {number} of {finding.headline!r} is no number of its evidence"]
+        found += _of(finding.id, finding.headline)
+    if report.answer is not None:
+        found += _of("answer", report.answer.title)
+        found += ["too many key numbers"] if len(report.answer.numbers) > KEY_NUMBERS else []
+    return found
+
+
+def _of(name: str, headline: str) -> list[str]:
+    words = len(headline.split())
+    faults: list[str] = []
+    if not 0 < words <= HEADLINE_WORDS:
+        faults.append(f"{name}: {words} words in {headline!r}")
+    if headline and not headline.endswith("."):
+        faults.append(f"{name}: {headline!r} is no sentence")
+    if re.search(r"\w=\w|_", headline):
+        faults.append(f"{name}: {headline!r} has a machine's name")
+    return faults
