@@ -47,7 +47,7 @@ def number_words(row: Estimate, *, given: bool = False) -> str:
         "tpr": f"share of members found by {where.get('attack')}, false alarms {coordinate(row.where.get('fpr', ''))}",
         "blind_auc": "AUC of a classifier of the points alone, without any model",
         "copied_members": "share of the members that samples repeat",
-        "epsilon_lower": f"{'least' if certified else 'heuristic bound of'} epsilon, by {where.get('attack')}",
+        "epsilon_lower": f"{'proved lower' if certified else 'heuristic'} bound of epsilon, by {where.get('attack')}",
         "epsilon_ceiling": "largest epsilon that so many points can prove",
     }
     return f"{words.get(row.name) or row.measure.label}{of}"

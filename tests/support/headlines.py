@@ -2,7 +2,7 @@
 
 import re
 
-from audits.core.numbers import interval, point
+from audits.core.numbers import coordinate, interval, point
 from audits.core.records import HEADLINE_WORDS, KEY_NUMBERS, Report
 
 NUMBER = re.compile(r"(?<![\w.=])-?\d[\d,]*\.\d+(?![\w.]*=)")
@@ -15,6 +15,7 @@ def faults(report: Report) -> list[str]:
     for finding in report.findings:
         rows = [report.estimates[index] for index in finding.evidence]
         shown = {text for row in rows for text in NUMBER.findall(f"{point(row)} ({interval(row)})".replace("-", ""))}
+        shown |= {coordinate(value) for row in rows for value in row.where.values()}
         for number in NUMBER.findall(finding.headline.replace("-", "")):
             if rows and number not in shown:
                 found += [f"{finding.id}: {number} of {finding.headline!r} is no number of its evidence"]
