@@ -73,7 +73,7 @@ def _find_recall(draft: Draft, counts: Counts, path: list[tuple[float, str]]) ->
         text = f"The sweep has {many(len(path), 'temperature', 'temperatures')}."
         below = [f"{heat:g}" for heat, name in others if signs[name] < 0]
         if below:
-            text += f" It is below it at T = {listed(below)}."
+            text += f" Recall is below that at T = {listed(below)}."
     draft.find("texts.recall-by-temperature", "info", text, evidence, headline=headline, how_sure=PAIRS)
 
 
