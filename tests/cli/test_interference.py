@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from headlines import faults, whole
+from headlines import faults, says
 from run_folders import estimate, estimates, read, records, stripped
 from scipy.stats import spearmanr
 from scipy.stats import t as student
@@ -125,13 +125,13 @@ def sound(folder: Path) -> None:
             assert any(one["where"].items() <= row["where"].items() for one in report["warnings"]), row
     for finding in report["findings"]:
         assert all(0 <= place < len(report["estimates"]) for place in finding["evidence"])
-        assert "nan" not in whole(finding).lower().split()
+        assert "nan" not in says(finding).lower().split()
     assert not {"nan", "inf", "-inf"} & {cell for row in records(folder) for cell in row.values()}
 
 
 def said(folder: Path, id: str) -> str:
     """Return all that findings of one kind say, one behind the other."""
-    return " ".join(whole(one) for one in read(folder)["findings"] if one["id"] == f"interference.{id}")
+    return " ".join(says(one) for one in read(folder)["findings"] if one["id"] == f"interference.{id}")
 
 
 def warned(folder: Path, id: str) -> list[Row]:
@@ -314,8 +314,8 @@ def test_what_is_said_is_as_grave_as_the_share_is(quick: Run, tmp_path: Path) ->
         folder = quick("--losses", path, name=f"run-{value}")
         (told,) = [one for one in read(folder)["findings"] if one["id"] == "interference.interference"]
         assert told["severity"] == severity and told["where"] == {"target": "a", "source": "b"}
-        assert f"Adding b raises the held-out loss of a by {value:.3f}" in whole(told)
-        assert f"{value / 2:.1%} of what a alone loses" in whole(told)
+        assert f"Adding b raises the held-out loss of a by {value:.3f}" in says(told)
+        assert f"{value / 2:.1%} of what a alone loses" in says(told)
         assert "Adding a lowers the held-out loss of b by 0.500" in said(folder, "synergy")
         assert "Trained together, a suffers more than b" in said(folder, "asymmetry")
 

@@ -12,7 +12,7 @@ NUMBER = re.compile(r"(?<![\w.=])(?<!T = )-?\d[\d,]*\.\d+(?![\w.]*=)")
 """A number with decimals, as a sentence has it; a temperature is none."""
 
 
-def whole(finding: Claim | Finding | Mapping[str, Any]) -> str:
+def says(finding: Claim | Finding | Mapping[str, Any]) -> str:
     """Return all that a finding says: headline, statement and how sure it is."""
     if isinstance(finding, Mapping):
         parts = [finding.get("headline", ""), finding["statement"], finding.get("how_sure", "")]
