@@ -191,6 +191,8 @@ def _effect_words(row: Estimate, one: Association, alpha: float) -> tuple[str, s
     else:
         headline = f"No effect of one {one.name} on interference is shown: {span(row)} nats per byte"
         kept = f"Whether languages of one {one.name} hurt each other more or less than others cannot be told here. "
+        if (row.low or 0.0) * (row.high or 0.0) > 0:
+            kept += "By its interval alone it would be shown, not once all effects are counted. "
     test = one.test
     counted = f"of {ways_words(test)} to deal {plural(one.name)} to the languages, {as_far_words(test)} as far"
     # Before p itself: where no relabelling could be rare enough, a large p is no finding.
