@@ -5,6 +5,7 @@ without common units, again and again; how far the two halves' values lie apart 
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,12 +70,10 @@ class Halved:
         least
             Standard error below which it is not taken to be.
         """
-        from scipy.stats import t
-
         error, variance = max(self.error(), least), self.value * (1 - self.value)
         if not error > 0 or (share and not variance > TINY):
             return None
-        wide = float(t.isf((1 - level) / 2, len(self.gaps)))
+        wide = _quantile((1 - level) / 2, len(self.gaps))
         if not share:
             return self.value - wide * error, self.value + wide * error
         if error**2 > variance:
@@ -92,6 +91,14 @@ class Halved:
 
         error = self.error()
         return float(2 * t.sf(abs(self.value) / error, len(self.gaps))) if error > 0 else 1.0
+
+
+@cache
+def _quantile(tail: float, freedom: int) -> float:
+    """Return the quantile of Student's t: scipy takes long for it, and all intervals of a run have the same."""
+    from scipy.stats import t
+
+    return float(t.isf(tail, freedom))
 
 
 def halved(parts: Floats) -> Halved:

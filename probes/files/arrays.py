@@ -25,8 +25,8 @@ from probes.files.npz import TORCH
 from probes.files.opening import check_unchanged, read_head, stamp, unchanged
 from probes.files.stored import Refusal, Window, damaged
 
-# Deflate can make a thousand zeros of one byte; below 256 MiB that does no harm.
-_UNPACKED, _EXPANSION = 2**28, 100
+UNPACKED, EXPANSION = 2**28, 100
+"""Bytes that any file may unpack to, and times its size that it may: deflate makes a thousand zeros of one byte."""
 _HINT = "Give an NPZ, NPY, HDF5, MATLAB or torch file of arrays."
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 PIECE = 2**24
@@ -184,7 +184,7 @@ class Archive:
         total = sum(self.arrays[name].size for name in names if name in self.arrays)
         if total > self.most:
             what = "The file" if len(names) > 1 else f"The array {next(iter(names))!r}"
-            message = f"{what} unpacks to {total} bytes, over {_EXPANSION} times its size."
+            message = f"{what} unpacks to {total} bytes, over {EXPANSION} times its size."
             hint = "Save it uncompressed (numpy.savez) if it really holds so little."
             raise InputError(message, where=str(self.path), hint=hint)
 
@@ -214,7 +214,7 @@ def open_archive(path: Path, *, forms: Sequence[str] = FORMS, hint: str = _HINT)
     # Without the time of the last change of its status: a run may take hours, and a backup may link to the file.
     opened = stamp(path)[:-1]
     form = _form(path, head)
-    most = max(_UNPACKED, _EXPANSION * path.stat().st_size)
+    most = max(UNPACKED, EXPANSION * path.stat().st_size)
     source: Contents | ContainedContents | None = None
     if form in ("NPZ", "HDF5", "MATLAB 5") and form in forms:
         source = ContainedContents(path, form, most)

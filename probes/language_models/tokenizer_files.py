@@ -17,7 +17,8 @@ from probes.files.text import read_text
 LARGEST_FILE = 2**26
 """Bytes of a tokenizer.json at most; that of a vocabulary of 256,000 tokens has 34 million."""
 _MEMORY, _SECONDS = 2**30, 10
-_MOST_LISTS = 2**22
+MOST_LISTS = 2**22
+"""Lists and objects of a tokenizer.json at most: each takes some twenty times the bytes that it is written with."""
 _LONGEST_MAP = 2**20
 _MOST_GROWTH = 10_000
 AGAIN = "Fetch tokenizer.json again, or save the tokenizer again with save_pretrained()."
@@ -93,8 +94,7 @@ def read_json(file: Path) -> object:
             advise(error, file, AGAIN)
         raise
     try:
-        # Each list takes some twenty times the two bytes that it is written with.
-        if text.count("[") > _MOST_LISTS or text.count("{") > _MOST_LISTS:
+        if text.count("[") > MOST_LISTS or text.count("{") > MOST_LISTS:
             raise ValueError("too many lists")
         return json.loads(text)
     except (ValueError, RecursionError) as error:

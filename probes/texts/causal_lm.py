@@ -44,7 +44,7 @@ def train_causal_lm(
     steps, layers
         Optimiser steps of 32 texts each, and the depth of the network.
     """
-    tokeniser = _train_tokeniser(texts)
+    tokeniser = train_tokeniser(texts)
     end = tokeniser.convert_tokens_to_ids(END)
     examples = [torch.tensor([end, *ids[: CONTEXT - 2], end]) for ids in tokeniser(list(texts)).input_ids]
     with torch.random.fork_rng(devices=[]):
@@ -57,7 +57,8 @@ def train_causal_lm(
     tokeniser.save_pretrained(folder)
 
 
-def _train_tokeniser(texts: Sequence[str]) -> Any:
+def train_tokeniser(texts: Sequence[str]) -> Any:
+    """Train a byte-level BPE tokenizer, whose one special token opens and ends a text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     whole = Tokenizer(models.BPE())

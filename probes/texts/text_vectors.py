@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.core.errors import InputError
-from probes.files.arrays import Archive, StoredArray, open_archive
+from probes.files.arrays import PIECE, Archive, StoredArray, open_archive
 from probes.vectors.token_arrays import MAX_WIDTH
 
 _SAVE = "Save numpy.savez(file, embeddings=vectors), vectors of the shape (texts, width)."
-_PIECE = 2**24
 
 
 def open_vectors(path: Path) -> tuple[Archive, str, StoredArray]:
@@ -67,34 +66,34 @@ def _check_size(archive: Archive, name: str, stored: StoredArray) -> None:
         raise _wrong(archive, name, f"unpacks to {unpacked} bytes, far more than the file's size", hint)
 
 
-def vectors_of(stored: StoredArray, where: str) -> NDArray[np.float32]:
-    """Read embeddings as float32, shape (texts, width), and refuse numbers that are not finite."""
+def vectors_of(stored: StoredArray, where: str, *, piece: int = PIECE) -> NDArray[np.float32]:
+    """Read embeddings as float32, shape (texts, width), so many bytes at a time; refuse numbers that are not finite."""
     count, width = stored.shape
     values = np.empty((count, width), dtype=np.float32)
-    step = max(1, _PIECE // (width * stored.dtype.itemsize))
+    step = max(1, piece // (width * stored.dtype.itemsize))
     for start in range(0, count, step):
-        piece = stored.rows(start, min(start + step, count))
+        rows = stored.rows(start, min(start + step, count))
         # Numbers beyond float32 become infinite, and are refused below with their position.
         with np.errstate(over="ignore", invalid="ignore"):
-            values[start : start + step] = piece
+            values[start : start + step] = rows
         for row, number in np.argwhere(~np.isfinite(values[start : start + step]))[:1].tolist():
-            large = ", beyond the range of float32" if np.isfinite(piece[row, number]) else ""
+            large = ", beyond the range of float32" if np.isfinite(rows[row, number]) else ""
             message, position = (
-                f"A number is {piece[row, number]:g}{large}.",
+                f"A number is {rows[row, number]:g}{large}.",
                 f"row {start + row + 1}, column {number + 1}",
             )
             raise InputError(message, where=f"{where}, {position}", hint="Embed the text again, or leave it out.")
     return values
 
 
-def texts_beside(archive: Archive, beside: str, count: int) -> Iterator[str] | None:
-    """Read the texts of the `count` embeddings in the array `beside`; None where the file has none."""
+def texts_beside(archive: Archive, beside: str, count: int, *, piece: int = PIECE) -> Iterator[str] | None:
+    """Read the texts of the `count` embeddings in the array `beside`, so many bytes at a time; None without any."""
     names = {**archive.arrays, **archive.refused}
     label = next((label for label in ("text", "texts") if label in names), None)
-    return None if label is None else _strings(archive, label, beside, count)
+    return None if label is None else _strings(archive, label, beside, count, piece)
 
 
-def _strings(archive: Archive, name: str, beside: str, count: int) -> Iterator[str]:
+def _strings(archive: Archive, name: str, beside: str, count: int, piece: int) -> Iterator[str]:
     hint = "Save one text for each embedding: numpy.array(texts, dtype=str)."
     if name in archive.refused:
         raise _wrong(archive, name, archive.refused[name].reason, hint)
@@ -104,6 +103,6 @@ def _strings(archive: Archive, name: str, beside: str, count: int) -> Iterator[s
     if stored.shape != (count,):
         raise _wrong(archive, name, f"has the shape {stored.shape}, but {beside!r} holds {count} embeddings", hint)
     _check_size(archive, name, stored)
-    step = max(1, _PIECE // stored.dtype.itemsize)
+    step = max(1, piece // stored.dtype.itemsize)
     for start in range(0, count, step):
         yield from stored.items(start, min(start + step, count))

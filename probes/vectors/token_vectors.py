@@ -16,7 +16,8 @@ from probes.core.errors import InputError
 from probes.core.progress import Progress
 from probes.files.arrays import StoredArray
 
-_PIECE = 2**22
+PIECE = 2**22
+"""Bytes of vectors that are read at a time, where a number takes eight."""
 _SHOWN = 40
 
 
@@ -99,11 +100,11 @@ class ArrayVectors:
             if kept.any():
                 yield as_float32(values if kept.all() else values[kept], self.transform)
 
-    def usable(self, progress: Progress) -> NDArray[np.bool_]:
-        """Read all layers once and tell which tokens have only finite numbers."""
+    def usable(self, progress: Progress, *, piece: int = PIECE) -> NDArray[np.bool_]:
+        """Read all layers once, so many bytes at a time, and tell which tokens have only finite numbers."""
         # In the order of the file, so that what is compressed is unpacked once.
         layers = sorted(self.stored, key=lambda layer: self.stored[layer].first)
-        size = max(1, _PIECE // (8 * max(vectors.width for vectors in self.stored.values())))
+        size = max(1, piece // (8 * max(vectors.width for vectors in self.stored.values())))
         good = np.ones(len(self.kept), dtype=np.bool_)
         seen = 0
         with progress.phase("Checking tokens", len(good), "tokens") as advance:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from audited_points import attack_of, inputs_of, labelled
 from chance import at_most
 from headlines import says
 from numpy.typing import NDArray
@@ -18,10 +19,8 @@ from audits.core.context import Cache, Claim, Context, Draft, Plan
 from audits.core.records import Estimate
 from audits.core.testing import drafted
 from audits.membership import AUDIT, Options, bounding, figures, measure
-from audits.membership.pool import pool_of_labels
-from audits.membership.reading import Inputs
 from audits.membership.releases import Release
-from audits.membership.scoring import Attack, Scored
+from audits.membership.scoring import Scored
 from probes.generators.diffusion import linear
 from probes.generators.generative_training import train_denoiser
 
@@ -179,32 +178,13 @@ def compared(
     """Run the audit on models of which each has an attack of each tier, whose scores are known."""
     member = np.arange(2 * SIDE) < SIDE
     attacks = [
-        Attack(
-            name=f"attack-{place}",
-            tier=tier,
-            where={"model": model} if model else {},
-            setting="",
-            scores=found,
-            member=member,
-            judged=np.ones(2 * SIDE, dtype=bool),
-        )
+        attack_of(f"attack-{number}", found, member, model=model, tier=tier)
         for model, rows in models.items()
-        for place, (tier, found) in enumerate(zip(tiers, rows, strict=True))
+        for number, (tier, found) in enumerate(zip(tiers, rows, strict=True))
     ]
     monkeypatch.setattr(measure, "score", lambda *given: Scored(attacks=attacks))
-    inputs = Inputs(
-        fprs=(0.1,),
-        timesteps=(),
-        given=None,
-        pool=pool_of_labels(
-            member, [f"{place}" for place in range(2 * SIDE)], seed, given=2 * SIDE, skipped={}, where=""
-        ),
-        blind=None,
-        reference=None,
-        releases=tuple(Release(name=model) for model in models),
-        claim=None,
-        notes=(),
-    )
+    releases = tuple(Release(name=model) for model in models)
+    inputs = inputs_of(labelled(member, seed=seed), fprs=(0.1,), releases=releases)
     context = Context(cache=Cache(cache), seed=seed)
     made = Plan(inputs=inputs, subject=None, data=(), cost=())
     return runner.carry_out(AUDIT, Options(suite=cache, blind=False), made, context)

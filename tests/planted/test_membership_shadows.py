@@ -1,12 +1,13 @@
 """Is it said where shadow models are too few, too weak or of another kind, and is nothing said where they are good?"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from audited_points import inputs_of, labelled, points_of
 from torch import nn
 
 from audits.core.context import Cache, Context, Draft
@@ -15,8 +16,7 @@ from audits.membership.attacking import FEW_SHADOWS, attack_all
 from audits.membership.estimates import estimates
 from audits.membership.measure import Counts, score
 from audits.membership.membership_scores import ShadowScores
-from audits.membership.pool import LEAST, Pool, pool_of_labels
-from audits.membership.reading import Inputs
+from audits.membership.pool import LEAST, Pool
 from audits.membership.releases import Release
 from audits.membership.scoring import Scored
 from audits.membership.settings import LIRA
@@ -25,17 +25,6 @@ from probes.generators.diffusion import Denoiser, linear
 from probes.generators.shadows import Shadows, complementary_halves
 
 POINTS = 200
-
-
-def inputs(pool: Pool, **more: Any) -> Inputs:
-    kept: dict[str, Any] = {"given": None, "blind": None, "reference": None, "releases": (), "claim": None, "notes": ()}
-    return Inputs(fprs=(0.1,), timesteps=(10,), pool=pool, **{**kept, **more})
-
-
-def pool_of(member: Any) -> Pool:
-    return pool_of_labels(
-        member, [f"{place}" for place in range(len(member))], 0, given=len(member), skipped={}, where=""
-    )
 
 
 @pytest.fixture
@@ -82,7 +71,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_shadows_that_are_no_likeness_of_the_audited_model_are_told(
-    monkeypatch: pytest.MonkeyPatch, context: Context, case: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, context: Context, case: str
 ) -> None:
     asked, told = CASES[case]
     kind = {"models": FEW_SHADOWS, "leak": 0.3, "apart": 0.0, "members": POINTS // 2, **asked}
@@ -90,8 +79,8 @@ def test_shadows_that_are_no_likeness_of_the_audited_model_are_told(
     drawn = Drawn(member, **kind)
     monkeypatch.setattr(attacking, "score_denoiser", drawn.own)
     monkeypatch.setattr(attacking, "train_and_score", drawn.shadows)
-    monkeypatch.setattr(attacking, "_points", lambda _: SimpleNamespace())
-    given = inputs(pool_of(member), releases=(Release(name="", denoiser=denoiser()),))
+    pool = replace(labelled(member), points=points_of(tmp_path / "points", -1, 1, count=POINTS))
+    given = inputs_of(pool, timesteps=(10,), releases=(Release(name="", denoiser=denoiser()),))
     found = Scored()
     attack_all(found, given, Options(shadows=kind["models"], attack=("loss", *LIRA)), context)
     assert [one.name for one in found.attacks] == ["loss", *LIRA]
@@ -121,8 +110,8 @@ def scores_of_five(pool: Pool, each: int) -> ShadowScores:
 
 @pytest.mark.parametrize(("each", "made"), [(LEAST // 2 - 1, False), (LEAST // 2, True)])
 def test_likelihood_ratios_of_too_few_points_are_not_made(context: Context, each: int, made: bool) -> None:
-    pool = pool_of(np.arange(80) < 40)
-    given = inputs(pool, given=scores_of_five(pool, each))
+    pool = labelled(np.arange(80) < 40)
+    given = inputs_of(pool, fprs=(0.1,), given=scores_of_five(pool, each))
     found = score(given, Options(scores=Path("s.npz")), context)
     missing = {one.where["attack"]: one.message for one in found.warnings if one.id == "no-shadows"}
     ratios = ("lira-online", "lira-offline")

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 
-def promise(path: Path, *, fortran: bool = False, **shapes: tuple[int, ...]) -> Path:
-    """Write an NPZ whose compressed members promise bytes of these shapes, and end after their headers."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+def promise(path: Path, *, fortran: bool = False, descr: str = "|u1", **shapes: tuple[int, ...]) -> Path:
+    """Add compressed members to an NPZ that promise values of these shapes, bytes if nothing else, and hold none."""
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
         for name, shape in shapes.items():
             header = io.BytesIO()
-            described = {"descr": "|u1", "fortran_order": fortran, "shape": shape}
+            described = {"descr": descr, "fortran_order": fortran, "shape": shape}
             np.lib.format.write_array_header_1_0(header, described)
             archive.writestr(f"{name}.npy", header.getvalue())
             # The directory, which is written last, says how long a member is.
-            archive.getinfo(f"{name}.npy").file_size += int(np.prod(shape))
+            archive.getinfo(f"{name}.npy").file_size += int(np.prod(shape)) * np.dtype(descr).itemsize
     return path

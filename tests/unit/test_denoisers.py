@@ -416,7 +416,11 @@ def test_wrappers_without_end_are_refused(tmp_path: Path) -> None:
 
 FACTORY = """
 import torch
-from types import SimpleNamespace
+from dataclasses import dataclass
+
+@dataclass
+class Output:
+    sample: torch.Tensor
 
 class Net(torch.nn.Module):
     def __init__(self):
@@ -424,7 +428,7 @@ class Net(torch.nn.Module):
         self.scale = torch.nn.Linear(64, 64, bias=False)
 
     def forward(self, x, t):
-        return SimpleNamespace(sample=self.scale(x) + t[:, None] / 1000)
+        return Output(self.scale(x) + t[:, None] / 1000)
 
 def empty():
     return Net()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from audited_points import attack_of, labelled
 
 from audits.core.context import Draft
 from audits.core.numbers import LOWER_BOUND, interval
@@ -15,7 +16,7 @@ from audits.membership import Options, bounding
 from audits.membership.bounding import Bounds, bound_all, provable
 from audits.membership.claims import Claim
 from audits.membership.estimates import add_bounds
-from audits.membership.pool import Pool, pool_of_labels
+from audits.membership.pool import Pool
 from audits.membership.rates import judged_of
 from audits.membership.scoring import Attack
 from audits.statistics.joint_beta import joint_beta
@@ -31,7 +32,7 @@ PLAIN, RUN = ("clopper-pearson", "gdp"), ("one-run", "one-run-fdp")
 
 @pytest.fixture
 def pool() -> Pool:
-    return pool_of_labels(MEMBER, (), 0, given=2 * N, skipped={}, where="")
+    return labelled(MEMBER)
 
 
 @pytest.fixture
@@ -42,15 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def attack(seed: int = 0, mu: float = 2.0, model: str = "", judged: np.ndarray | None = None) -> Attack:
     scores = np.random.default_rng(seed).normal(size=2 * N) + mu * MEMBER
-    return Attack(
-        name=f"attack-{seed}",
-        tier="full",
-        where={"model": model} if model else {},
-        setting="",
-        scores=scores,
-        member=MEMBER,
-        judged=np.ones(2 * N, dtype=bool) if judged is None else judged,
-    )
+    return attack_of(f"attack-{seed}", scores, MEMBER, model=model, judged=judged)
 
 
 def bounds(
@@ -169,10 +162,7 @@ def test_one_run_bounds_are_those_of_the_engine(pool: Pool) -> None:
             assert found.proved[method].epsilon == pytest.approx(expected, rel=1e-9) != 0
             assert row_of(draft, found, method).n == used.sum()
         # A perfect attack reaches the ceiling: it guesses as many as pay most.
-        perfect = Attack(
-            name="p", tier="full", setting="", scores=MEMBER + np.linspace(0, 0.5, 2 * N), member=MEMBER,
-            judged=one.judged,
-        )  # fmt: skip
+        perfect = attack_of("p", MEMBER + np.linspace(0, 0.5, 2 * N), MEMBER, judged=one.judged)
         (top,), _ = bounds(pool, perfect, selection=selection, threshold=threshold, coin_flip=0.5)
         assert top.proved["one-run"].epsilon == pytest.approx(top.proved["one-run"].ceiling, rel=1e-6)
         assert top.proved["one-run"].ceiling == pytest.approx(found.proved["one-run"].ceiling, rel=1e-6)
@@ -315,7 +305,7 @@ def test_points_that_chose_a_setting_prove_nothing(pool: Pool) -> None:
     # On the points that chose, the attack is perfect; on the others it is worthless.
     plain = attack(4, mu=0.0, judged=~pool.chooses)
     scores = np.where(pool.chooses, 20.0 * MEMBER + plain.scores, plain.scores)
-    tuned = Attack(name="tuned", tier="full", setting="", scores=scores, member=MEMBER, judged=plain.judged)
+    tuned = attack_of("tuned", scores, MEMBER, judged=plain.judged)
     for selection in ("split", "bonferroni"):
         (found,), draft = bounds(pool, tuned, selection=selection, coin_flip=0.5)
         assert {name: one.epsilon for name, one in found.proved.items()} == dict.fromkeys((*PLAIN, *RUN), 0.0)
@@ -326,10 +316,7 @@ def test_points_that_chose_a_setting_prove_nothing(pool: Pool) -> None:
 def test_points_without_a_score_are_left_out_of_every_bound(pool: Pool) -> None:
     there = np.arange(2 * N) % 4 != 0
     full = attack(5)
-    part = Attack(
-        name="part", tier="full", setting="", scores=np.where(there, full.scores, 0.0), member=MEMBER, judged=there,
-        usable=there,
-    )  # fmt: skip
+    part = replace(attack_of("part", np.where(there, full.scores, 0.0), MEMBER, judged=there), usable=there)
     for selection in ("split", "bonferroni"):
         (found,), draft = bounds(pool, part, selection=selection, coin_flip=0.5)
         used = there & ~pool.chooses if selection == "split" else there

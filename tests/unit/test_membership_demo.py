@@ -1,7 +1,7 @@
 """Does the demo train on the points that it says, once for each seed, and find nothing where it is balanced?"""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
 from audits.core.context import Cache, Context, Draft
 from audits.core.records import Finding
 from audits.core.testing import drafted
 from audits.membership import AUDIT, Options, bounding, demo, figures
+from probes.generators import private_training
 
 MODELS = ("ddpm", "gan", "gan-dp", "ddpm-dp")
 PRIVATE = ("gan-dp", "ddpm-dp")
@@ -49,16 +51,19 @@ class Made:
 
 def make(cache: Path, patch: pytest.MonkeyPatch, *, balanced: bool, seed: int = 0, **sizes: int) -> Made:
     seen: dict[str, NDArray[np.float32]] = {}
-    train = demo._train
 
-    def watched(job: Any, points: NDArray[np.float32], place: Path) -> None:
-        seen[job.name] = points
-        train(job, points, place)
+    def watched(name: str, train: Callable[..., Any]) -> Callable[..., Any]:
+        def trained(points: NDArray[np.float32], *, private: bool, **more: Any) -> Any:
+            seen[name + "-dp" * private] = points
+            return train(points, private=private, **more)
+
+        return trained
 
     with patch.context() as inner:
         for name, value in {**SMALL, **sizes}.items():
             inner.setattr(demo, name, value)
-        inner.setattr(demo, "_train", watched)
+        for name, train in (("ddpm", "train_private_denoiser"), ("gan", "train_private_gan")):
+            inner.setattr(private_training, train, watched(name, getattr(private_training, train)))
         context = Context(cache=Cache(cache), seed=seed)
         return Made(context, demo.prepare(context, balanced=balanced), seen)
 
@@ -86,7 +91,7 @@ def test_points_were_put_in_by_a_coin_and_models_saw_these_or_none(both: dict[bo
     assert len(members) + len(others) == SMALL["POOL"] and abs(len(members) - len(others)) < 4 * SMALL["POOL"] ** 0.5
     assert not set(members) & set(others) and not set(reference) & {*members, *others, *seen}
     assert set(seen) == set(members) if not balanced else not set(seen) & {*members, *others}
-    assert {*members, *others, *reference, *seen} == {*rows(demo._digits(0))}
+    assert {*members, *others, *reference, *seen} == {*rows((load_digits().images[:, None] / 8 - 1).astype(np.float32))}
 
 
 def test_coins_and_order_are_of_the_seed(

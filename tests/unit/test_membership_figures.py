@@ -2,77 +2,71 @@
 
 import json
 import math
-from collections.abc import Iterator
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import vl_convert
+from audited_points import FPRS, GivenCounts, attack_of, inputs_of, labelled
 
 from audits.core.context import Draft
 from audits.core.intervals import Interval
-from audits.core.records import Figure
 from audits.core.wording import span
-from audits.membership import figures
-from audits.membership.attack_figures import ALL_POINTS, CHANCE, LEAST_POINTS, MOST_BINS, MOST_POINTS, claim_name
+from audits.membership.attack_figures import ALL_POINTS, CHANCE, LEAST_POINTS, MOST_BINS, MOST_POINTS, claim_name, rates
+from audits.membership.attack_figures import scores as all_scores
+from audits.membership.bound_figures import proofs
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, Bounds, Proved
 from audits.membership.claims import Claim
-from audits.membership.figure_parts import LONGEST, MOST_PANELS, MOST_ROWS
-from audits.membership.leaks import Leak
-from audits.membership.rates import Judged, hit_rate, judged_of, of_area
-from audits.membership.scoring import Attack, model_where
+from audits.membership.estimates import estimates
+from audits.membership.figure_parts import LONGEST, MOST_PANELS, MOST_ROWS, names_of
+from audits.membership.figures import areas, figures
+from audits.membership.leak_figures import leakage, utility
+from audits.membership.leaks import leaks_of
+from audits.membership.rates import judged_of
+from audits.membership.releases import Release
 from audits.report.charts.text import distinct
 from audits.report.charts.theme import CONFIG
 from audits.report.pages.content import listing
 from audits.report.pages.figures import sized
 from audits.statistics import clopper_pearson, generator
 from audits.statistics.epsilon_bounds import most_hits
-from audits.statistics.roc import Floats, call_at
+from audits.statistics.roc import Floats, area, call_at
 
 EVIL = "</script><script>alert(1)</script> | `a` & <img src=x> {{ 7*7 }}"
-FPRS = (0.1, 0.01)
-ALL = ["roc", "auc", "epsilon", "leakage", "utility", "scores"]
+KINDS = {"roc": rates, "auc": areas, "epsilon": proofs, "leakage": leakage, "utility": utility, "scores": all_scores}
+ALL = list(KINDS)
 ONE = ["roc", "auc", "epsilon", "scores"]
 
 
-KINDS = dict(zip(ALL, ("rates", "areas", "proofs", "leakage", "utility", "scores"), strict=True))
-
-
 class World:
-    """Results by hand: attacks are (model, name, tier, scores), the first half of the scores of members."""
+    """Results of attacks, which are (model, name, tier, scores), the first half of the scores of members.
+
+    Bounds alone are by hand.
+    """
 
     def __init__(self, attacks, *, claims=None, utilities=None, blind=False, bounds=True, validity=HEURISTIC) -> None:
-        self.draft = Draft()
-        self.judged = [self.judge(*attack) for attack in attacks]
-        claims = {model: Claim(epsilon=value, delta=1e-5, source="") for model, value in (claims or {}).items()}
-        for name in ("linear", "trees") if blind else ():
-            self.add("blind_auc", 0.5, 0.45, 0.55, classifier=name)
-        for measure, values in (utilities or {}).items():
-            for model, value in values.items():
-                self.add("utility", value, value - 0.05, value + 0.05, model=model, measure=measure)
-        self.counts = SimpleNamespace(
-            judged=self.judged,
+        self.draft, count = Draft(), len(attacks[0][-1])
+        pool, claims = labelled(np.arange(count) < count // 2), claims or {}
+        self.judged = [
+            judged_of(attack_of(name, given, pool.member, model=model, tier=tier), 0.95, FPRS)
+            for model, name, tier, given in attacks
+        ]
+        models = list(dict.fromkeys(model for model, *_ in attacks))
+        claimed = {model: Claim(epsilon=value, delta=1e-5, source="") for model, value in claims.items()}
+        releases = tuple(Release(name=model, claim=claimed.get(model)) for model in models)
+        self.counts = GivenCounts(
+            inputs=inputs_of(pool, releases=releases),
+            judged=tuple(self.judged),
             bounds=[self.bound(one, validity) for one in self.judged] if bounds else [],
-            claims=claims,
-            leaks=[leak for model in dict.fromkeys(attack[0] for attack in attacks) for leak in self.leaks(model)],
-            blind=blind,
+            leaks=leaks_of(self.judged, pool, models),
+            blind={name: area(scores(0.0), np.arange(200) < 100) for name in ("linear", "trees")} if blind else {},
+            utilities={
+                (model, measure): Interval(value=value, low=value - 0.05, high=value + 0.05, method="t", n=9, unit="p")
+                for measure, values in (utilities or {}).items()
+                for model, value in values.items()
+            },
         )
-
-    def add(self, name, value, low, high, **where) -> None:
-        found = Interval(value=value, low=low, high=high, method="t", n=9, unit="points")
-        self.draft.add(name, found, **where)
-
-    def judge(self, model, name, tier, scores) -> Judged:
-        scores = np.asarray(scores, dtype=np.float64)
-        member, everybody = np.arange(len(scores)) < len(scores) // 2, np.ones(len(scores), dtype=np.bool_)
-        attack = Attack(
-            name=name, tier=tier, where=model_where(model), setting="", scores=scores, member=member, judged=everybody
-        )
-        one = judged_of(attack, 0.95, FPRS)
-        self.draft.add("auc", of_area(one.area, 0.95), **one.where, tier=tier)
-        for rate, met in one.calls.items():
-            self.draft.add("tpr", hit_rate(met, 0.95), **one.where, fpr=rate)
-        return one
+        estimates(self.draft, self.counts)
 
     def bound(self, one, validity) -> Bounds:
         methods = {CLOPPER_PEARSON: validity, GDP: ASSUMES_GDP}
@@ -91,26 +85,14 @@ class World:
             rivals=1,
         )
 
-    def leaks(self, model) -> Iterator[Leak]:
-        own = [one for one in self.judged if one.attack.model == model]
-        accesses = (("samples", ("samples",)), ("weights", ("samples", "generator", "denoiser")))
-        for access, tiers in accesses:
-            held = [one for one in own if one.attack.tier in tiers]
-            if held:
-                best = max(held, key=lambda one: one.area.value)
-                leak = Leak(model=model, access=access, judged=best, area=best.area, p=0.5)
-                self.draft.add("leakage", of_area(best.area, 0.95), **leak.where)
-                yield leak
-
     def figures(self) -> dict:
-        return {figure.id: figure for figure in figures.figures(self.draft, self.counts)}
+        return {figure.id: figure for figure in figures(self.draft, self.counts)}
 
-    def figure(self, id) -> Figure | None:
+    def figure(self, id) -> Any:
         """Draw one figure only: each of the others takes its time."""
-        with pytest.MonkeyPatch.context() as patch:
-            for other in KINDS.keys() - {id}:
-                patch.setattr(figures, KINDS[other], lambda *_: None)
-            return self.figures().get(id)
+        attacks, models = (names_of([getattr(one.attack, key) for one in self.judged]) for key in ("name", "model"))
+        names = (models,) if id in ("leakage", "utility") else (attacks, models)
+        return KINDS[id](self.draft, self.counts, *names)
 
 
 def scores(shift, n=200, seed=0) -> Floats:
@@ -187,7 +169,7 @@ def test_which_figures_there_are_and_that_they_can_be_drawn(attacks, more, names
 
 
 def test_nothing_was_judged() -> None:
-    assert list(figures.figures(Draft(), SimpleNamespace(judged=[]))) == []
+    assert not list(figures(Draft(), GivenCounts(inputs=inputs_of(labelled(np.arange(20) < 10)))))
 
 
 def test_a_curve_never_shows_more_hits_than_there_are() -> None:
@@ -284,9 +266,9 @@ def test_areas_stand_by_tier_beside_the_points_alone_on_one_axis() -> None:
     assert low <= min(every) and high >= max(every)
 
 
-def test_equal_scores_have_a_point_and_an_interval_around_chance() -> None:
+def test_equal_scores_have_a_point_at_chance_and_no_interval() -> None:
     (row,) = panels(World([("", "equal", "full", ODD["equal"])]).figure("auc"))[""]
-    assert row["value"] == 0.5 and row["low"] < 0.5 < row["high"] and row["as chance"]
+    assert row["value"] == 0.5 and row["low"] is row["high"] is None and row["as chance"]
 
 
 def test_the_bounds_of_the_attacks_that_prove_most() -> None:
@@ -345,9 +327,7 @@ def test_leaks_against_what_was_learnt(utilities, claims, measure) -> None:
 
 
 def test_models_without_weights_are_compared_by_their_samples() -> None:
-    world = World(SUITE, utilities={"recall": {"a": 0.5, "b": 0.6}})
-    world.counts.leaks = [one for one in world.counts.leaks if (one.model, one.access) != ("b", "weights")]
-    figure = world.figure("utility")
+    figure = World(SUITE[:-1], utilities={"recall": {"a": 0.5, "b": 0.6}}).figure("utility")
     assert len(rows(figure)) == 2 and "from samples alone" in figure.caption
 
 

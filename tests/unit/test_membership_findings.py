@@ -1,17 +1,17 @@
 """What is said of points, claims, leaks and models, with numbers by hand: severities, verdicts, evidence."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from audited_points import GivenCounts, attack_of, inputs_of, labelled
 
 from audits.core.context import Claim as Said
 from audits.core.context import Draft
 from audits.core.intervals import Interval
 from audits.core.numbers import bounded
-from audits.core.records import SEVERITIES, Estimate
+from audits.core.records import SEVERITIES, Estimate, Warning
 from audits.membership import Options
 from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, Bounds, Proved
 from audits.membership.claims import Claim
@@ -21,18 +21,25 @@ from audits.membership.findings import NOTHING, findings
 from audits.membership.hit_ratios import LARGE_TIMES, NOTABLE_TIMES, Hit
 from audits.membership.leak_findings import LARGE, NOTABLE
 from audits.membership.leaks import Difference, Leak
+from audits.membership.membership_scores import ScoreSet
+from audits.membership.rates import Judged, hit_rate, judge_all, of_area
+from audits.membership.releases import Release
 from audits.membership.scoring import model_where
-from audits.statistics.roc import Area, Call, Gap, area
+from audits.statistics.roc import Gap, area
 
 MEMBER = np.arange(80) < 40
-AREA: Area = area(np.random.default_rng(0).normal(size=80), MEMBER)
+POOL = labelled(MEMBER)
 SAMPLES = 60
+# At a false alarm rate of 0.1, 16 of 40 members are hit and 3 of 40 others.
+FOUND = np.where(MEMBER, np.arange(80) < 16, np.arange(80) < 43).astype(float)
+HITS = "finds 0.40 (0.25 to 0.57) of the members"
+TURNED, EQUAL = -FOUND, np.ones(80)
 
 
 class World:
     """A report in the making with numbers by hand, and what was counted for it."""
 
-    def __init__(self, *, shifted: bool | None = None, scores: bool = False) -> None:
+    def __init__(self, *, shifted: bool | None = None, scores: bool = False, **options: Any) -> None:
         self.draft = Draft()
         if shifted is not None:
             self.add("blind_auc", 0.7, 0.65 if shifted else 0.45, 0.75, classifier="trees")
@@ -40,11 +47,10 @@ class World:
         self.leaks: list[Leak] = []
         self.gaps: list[Difference] = []
         self.claims: dict[str, Claim] = {}
-        self.judged: list[SimpleNamespace] = []
+        self.judged: list[Judged] = []
         self.hits: list[Hit] = []
         self.copying: list[Copying] = []
-        self.attacks = self.pool = ()
-        self.inputs, self.options = SimpleNamespace(given=object() if scores else None), Options()
+        self.scores, self.options = scores, Options(**options)
 
     def add(
         self, name: str, value: float, low: float | None = None, high: float | None = None, n: int = 80, **where: Any
@@ -54,23 +60,17 @@ class World:
             name, Interval(value=value, low=low, high=high, method=method, n=n, unit="points"), **where
         )
 
-    def attacked(self, name: str, model: str = "", *, flipped: bool = False) -> SimpleNamespace:
+    def attacked(self, name: str, model: str = "", *, tier: str = "samples", scores: Any = FOUND) -> Judged:
         """Return an attack; one of the same name on the same model is the same."""
-        where = {"attack": name, **model_where(model)}
         for one in self.judged:
-            if one.where == where:
+            if one.where == {"attack": name, **model_where(model)}:
                 return one
-        label = f"{name} on {model}" if model else name
-        attack = SimpleNamespace(
-            name=name, model=model, where=model_where(model), label=label, setting="", member=MEMBER, tier="samples"
-        )
-        self.add("tpr", 0.4, 0.3, 0.5, **where, fpr=0.1)
-        self.add("auc", 0.3, 0.2, 0.4, **where, tier="samples")
-        calls = {0.1: Call(0.0, 16, 40, 3, 40)}
-        self.judged.append(
-            SimpleNamespace(attack=attack, area=AREA, where=where, calls=calls, flipped=flipped, constant=False)
-        )
-        return self.judged[-1]
+        attack = attack_of(name, scores, MEMBER, model=model, tier=tier)
+        (one,) = judge_all([attack], 0.95, (0.1,))
+        self.judged.append(one)
+        self.draft.add("auc", one.unless_constant(of_area(one.area, 0.95)), **one.where, tier=tier)
+        self.draft.add("tpr", one.unless_constant(hit_rate(one.calls[0.1], 0.95)), **one.where, fpr=0.1)
+        return one
 
     def claim(self, epsilon: float, model: str = "") -> None:
         self.claims[model] = Claim(epsilon=epsilon, delta=1e-5, source="as given")
@@ -85,8 +85,8 @@ class World:
         model: str = "",
         *,
         rivals: int = 1,
-        flipped: bool = False,
         n: int = 80,
+        scores: Any = FOUND,
         **more: float,
     ) -> None:
         """Add the bounds of an attack; `more` are those by further methods."""
@@ -95,20 +95,21 @@ class World:
             valid = {GDP: ASSUMES_GDP, ONE_RUN: CERTIFIED}.get(method, validity)
             ends = Interval(value=value, low=value, high=max(value, ceiling), method="t", n=n, unit="points")
             proved[method] = Proved(method=method, validity=valid, bound=ends)
-        judged: Any = self.attacked(name, model, flipped=flipped)
+        judged = self.attacked(name, model, scores=scores)
         self.bounds.append(Bounds(judged=judged, proved=proved, rivals=rivals))
         add_bounds(self.draft, self.bounds[-1])
 
     def leak(
-        self, low: float, *, p: float = 0.001, access: str = "samples", name: str = "nearest", model: str = ""
-    ) -> Leak:
-        judged: Any = self.attacked(name, model)
-        made = Leak(model=model, access=access, judged=judged, area=AREA, p=p)
+        self, low: float, *, p: float = 0.001, access: str = "samples", name: str = "nearest", model: str = "",
+        **more: Any,
+    ) -> Leak:  # fmt: skip
+        judged = self.attacked(name, model, **more)
+        made = Leak(model=model, access=access, judged=judged, area=judged.area, p=p)
         self.add("leakage", low + 0.05, low, low + 0.1, **made.where)
         self.leaks.append(made)
         return made
 
-    def hit(self, times: float, judged: Any) -> Hit:
+    def hit(self, times: float, judged: Judged) -> Hit:
         """Add hits of an attack at few false alarms, which are of members so many times as often at the least."""
         ratio = Interval(value=times, low=times, high=40.0, method="Lower bound: by hand", n=80, unit="points")
         made = Hit(judged=judged, rate=0.1, ratio=ratio)
@@ -137,12 +138,27 @@ class World:
     def row(self, name: str, found: Leak | Difference | Hit) -> Estimate:
         return self.draft.row(name, **found.where)
 
+    def warned(self, id: str) -> list[Warning]:
+        return [one for one in self.draft.warnings if one.id == id]
+
     def found(self) -> dict[str, list[Said]]:
-        findings(self.draft, self)  # type: ignore[arg-type]
+        releases = tuple(Release(name=model, claim=claim) for model, claim in self.claims.items())
+        counts = GivenCounts(
+            inputs=inputs_of(POOL, given=GIVEN if self.scores else None, releases=releases),
+            options=self.options, judged=tuple(self.judged), hits=self.hits, copying=self.copying, bounds=self.bounds,
+            leaks=self.leaks, gaps=self.gaps,
+        )  # fmt: skip
+        findings(self.draft, counts)
         found: dict[str, list[Said]] = {}
         for one in sorted(self.draft.findings, key=lambda one: -SEVERITIES.index(one.severity)):
             found.setdefault(one.id.removeprefix("membership."), []).append(one)
         return found
+
+
+GIVEN = ScoreSet(
+    path="s.csv", sha256="", layout="", scores={"score": FOUND}, member=MEMBER, names=(), include_prob=None,
+    groups=None, one_run=False, given=80, skipped={}, notes=(),
+)  # fmt: skip
 
 
 # Claims.
@@ -237,8 +253,7 @@ def test_a_verdict_says_what_was_proved_what_could_be_and_on_whose_word(
     options: dict[str, Any], validity: str, rest: str, proved: float, ceiling: float, kind: str,
     severity: str | None, said: str,
 ) -> None:  # fmt: skip
-    world = World()
-    world.options = Options(**options)
+    world = World(**options)
     world.claim(2.0)
     world.bound("loss", proved, ceiling, validity=validity)
     (told,) = world.found()["verdict"]
@@ -262,10 +277,9 @@ def test_a_verdict_says_how_many_of_the_points_prove_it_and_how_many_attacks_sha
 def test_equal_scores_uphold_no_claim_and_say_nothing_of_leakage(scores: bool) -> None:
     world = World(scores=scores)
     world.claim(3.0)
-    world.bound("score", 0.0)
-    world.judged[-1].constant = True
-    equal = area(np.ones(80), MEMBER)
-    world.leaks.append(Leak(model="", access="full", judged=world.judged[-1], area=equal, p=0.5))  # type: ignore[arg-type]
+    world.bound("score", 0.0, scores=EQUAL)
+    judged = world.judged[-1]
+    world.leaks.append(Leak(model="", access="full", judged=judged, area=judged.area, p=0.5))
     world.add("leakage", 0.5, **world.leaks[0].where)
     found = world.found()
     (told,) = found["equal" if scores else "no-leak"]
@@ -275,7 +289,7 @@ def test_equal_scores_uphold_no_claim_and_say_nothing_of_leakage(scores: bool) -
         if scores
         else "With all that was released, nothing can be said of leakage: all scores of score are equal."
     )
-    (warning,) = (one for one in world.draft.warnings if one.id == "no-verdict")
+    (warning,) = world.warned("no-verdict")
     assert warning.message == "The claimed epsilon of 3 was not judged: all scores are equal."
 
 
@@ -283,12 +297,12 @@ def test_a_model_that_no_attack_touched_or_only_flipped_ones_has_no_verdict() ->
     world = World()
     for model in ("untouched", "turned", "sound"):
         world.claim(1.0, model)
-    world.bound("loss", 3.0, model="turned", flipped=True)
+    world.bound("loss", 3.0, model="turned", scores=TURNED)
     world.bound("loss", 3.0, model="sound")
-    world.bound("pia", 9.0, model="sound", flipped=True)
+    world.bound("pia", 9.0, model="sound", scores=TURNED)
     found = world.found()
     assert [(one.where["model"], one.where["attack"]) for one in found["verdict"]] == [("sound", "loss")]
-    warnings = {one.where["model"]: one.message for one in world.draft.warnings if one.id == "no-verdict"}
+    warnings = {one.where["model"]: one.message for one in world.warned("no-verdict")}
     assert set(warnings) == {"untouched", "turned"}
     assert "no attack was made" in warnings["untouched"] and "wrong way round" in warnings["turned"]
     assert "flipped" not in found, "only of files is the direction somebody's word"
@@ -337,7 +351,7 @@ def test_sides_that_differ_without_the_model_stop_the_verdict(claimed: bool) -> 
     found = world.found()
     assert "verdict" not in found and found["shifted"][0].severity == "high"
     assert ("No verdict" in found["shifted"][0].statement) == claimed
-    assert [one.id for one in world.draft.warnings] == (["no-verdict"] if claimed else [])
+    assert len(world.warned("no-verdict")) == claimed
     assert "difference between the two sides" in found["leak"][0].statement
     assert found["shifted"][0].evidence[0].name == "blind_auc"
 
@@ -354,11 +368,11 @@ def test_sides_that_do_not_differ_stop_nothing() -> None:
 def test_scores_the_wrong_way_round_are_told_and_judge_no_claim() -> None:
     world = World(scores=True)
     world.claim(1.0)
-    world.bound("loss", 3.0, flipped=True)
+    world.bound("loss", 3.0, scores=TURNED)
     found = world.found()
     assert set(found) == {"flipped"} and found["flipped"][0].severity == "high"
     assert found["flipped"][0].evidence[0].name == "auc"
-    assert [one.id for one in world.draft.warnings] == ["no-verdict"]
+    assert len(world.warned("no-verdict")) == 1
     world.bound("other", 0.5)
     assert [one.where["attack"] for one in world.found()["verdict"]] == ["other"]
 
@@ -399,7 +413,7 @@ def test_a_leak_is_told_with_what_was_held(scores: bool, model: str, access: str
 
 
 def test_hits_are_told_only_of_an_attack_that_was_not_chosen() -> None:
-    hits = "The threshold that 3 of 40 non-members reach finds 0.40 (0.30 to 0.50) of the members."
+    hits = f"The threshold that 3 of 40 non-members reach {HITS}."
     world = World()
     world.leak(0.8)
     (told,) = world.found()["leak"]
@@ -441,7 +455,7 @@ def test_hits_that_are_hardly_ever_wrong_are_a_leak_where_the_area_shows_none() 
     )
     assert told.statement == (
         "With generated samples, some members are told from non-members. The threshold of nearest that 3 of 40 "
-        "non-members reach finds 0.40 (0.30 to 0.50) of the members, 6.59 times as often as non-members at the least. "
+        f"non-members reach {HITS}, 6.59 times as often as non-members at the least. "
         "On average it is not shown: the best AUC, of domias, is 0.50 (0.45 to 0.55)."
     )
 
@@ -451,10 +465,8 @@ def test_hits_are_those_of_the_same_model_and_access_and_of_scores_the_right_way
     for model in ("one", "two", "three", "four"):
         world.leak(0.45, p=0.4, model=model)
     world.hit(9.0, world.attacked("pia", "two"))
-    full = world.attacked("discriminator", "three")
-    full.attack.tier = "full"
-    world.hit(9.0, full)
-    world.hit(9.0, world.attacked("loss", "four", flipped=True))
+    world.hit(9.0, world.attacked("discriminator", "three", tier="full"))
+    world.hit(9.0, world.attacked("loss", "four", scores=TURNED))
     found = world.found()
     assert [one.where["model"] for one in found["leak"]] == ["two"]
     assert [one.where["model"] for one in found["no-leak"]] == ["one", "three", "four"]
@@ -467,9 +479,7 @@ def test_hits_of_a_wider_access_are_told_where_they_are_another_attacks() -> Non
         world.leak(0.52, access="weights")
         world.hit(3.0, world.judged[0])
         if attack == "pia":
-            judged = world.attacked(attack)
-            judged.attack.tier = "denoiser"
-            world.hit(6.0, judged)
+            world.hit(6.0, world.attacked(attack, tier="denoiser"))
         assert len(world.found()["leak"]) == count
 
 
@@ -520,8 +530,7 @@ def test_copies_of_sides_that_differ_may_be_that_difference() -> None:
 def test_flipped_scores_have_no_leak_of_their_own_to_be_missed() -> None:
     for scores in (True, False):
         world = World(scores=scores)
-        leak = world.leak(0.2, p=1.0)
-        leak.judged.flipped = True  # type: ignore[misc]
+        world.leak(0.2, p=1.0, scores=TURNED)
         assert set(world.found()) == ({"flipped"} if scores else set())
 
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from audited_points import attack_of
 from scipy.stats import binom, norm
 
 from audits.core.numbers import LOWER_BOUND
 from audits.membership.hit_ratios import Hit, hits_of, ratio
 from audits.membership.rates import hit_rate, judge_all
-from audits.membership.scoring import Attack
 from audits.statistics import clopper_pearson
 from audits.statistics.roc import Call, call_at, roc
 
@@ -17,10 +17,7 @@ EVERYBODY = np.ones(2 * N, dtype=bool)
 
 
 def told(*rows: np.ndarray, fprs: tuple[float, ...] = (0.1, 0.01)) -> list[Hit]:
-    attacks = [
-        Attack(name=f"a{place}", tier="full", setting="", scores=row, member=MEMBER, judged=EVERYBODY)
-        for place, row in enumerate(rows)
-    ]
+    attacks = [attack_of(f"a{number}", row, MEMBER) for number, row in enumerate(rows)]
     return hits_of(judge_all(attacks, 0.95, fprs), 0.95)
 
 

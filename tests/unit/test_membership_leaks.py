@@ -4,10 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from audited_points import attack_of, labelled
 from scipy.stats import mannwhitneyu, norm
 
 from audits.membership.leaks import ACCESS, NEWEST, Difference, Leak, detectable, gaps_of, leaks_of
-from audits.membership.pool import Pool, pool_of_labels
+from audits.membership.pool import Pool
 from audits.membership.rates import judged_of
 from audits.membership.scoring import Attack
 from audits.statistics.roc import Area, area, area_interval, difference
@@ -21,7 +22,7 @@ LEVEL = 0.95
 
 @pytest.fixture
 def pool() -> Pool:
-    return pool_of_labels(MEMBER, (), 0, given=2 * N, skipped={}, where="")
+    return labelled(MEMBER)
 
 
 def scores(seed: int, mu: float) -> np.ndarray:
@@ -31,15 +32,7 @@ def scores(seed: int, mu: float) -> np.ndarray:
 def attack(
     name: str, given: np.ndarray, tier: str = "full", model: str = "", judged: np.ndarray | None = None
 ) -> Attack:
-    return Attack(
-        name=name,
-        tier=tier,
-        where={"model": model} if model else {},
-        setting="",
-        scores=given,
-        member=MEMBER,
-        judged=np.ones(2 * N, dtype=bool) if judged is None else judged,
-    )
+    return attack_of(name, given, MEMBER, tier=tier, model=model, judged=judged)
 
 
 def leaks(pool: Pool, *attacks: Attack) -> tuple[list[Leak], list[Difference]]:

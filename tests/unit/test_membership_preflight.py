@@ -1,21 +1,37 @@
 """Is what a run cannot say, and what it will cost, said before it starts?"""
 
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from audited_points import inputs_of, labelled, points_of
 
 from audits.membership import Options
 from audits.membership.claims import Claim
 from audits.membership.membership_scores import ScoreSet, ShadowScores, read_scores
-from audits.membership.pool import Pool, pool_of_labels
+from audits.membership.pool import Pool
 from audits.membership.preflight import FEW, coordinates_of, cost_of, names_of, possible, warnings_of
 from audits.membership.reading import Inputs
-from audits.membership.settings import DENOISER, LIRA, NEED_REFERENCE
+from audits.membership.releases import Release
+from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
 from probes.generators.diffusion import Denoiser, linear
-from probes.generators.generative_networks import fresh_denoiser
+from probes.generators.generative_networks import fresh_denoiser, fresh_gan
+from probes.generators.generator_files import LoadedGenerator
+
+DENOISING = fresh_denoiser((4,), hidden=8, layers=1, seed=0)
+WEIGHTS = sum(weight.numel() for weight in DENOISING.parameters())
+_KEPT: dict[str, Any] = {"shape": (4,), "path": "", "family": "", "sha256": ""}
+PARTS: dict[str, Any] = {
+    "generator": LoadedGenerator(
+        module=fresh_gan((4,), latent=2, hidden=8, seed=0)[0], latent=2, parameters=1, notes=(), **_KEPT
+    ),
+    "denoiser": Denoiser(
+        module=DENOISING, alphas_bar=linear(), prediction="epsilon", parameters=WEIGHTS,
+        notes=("The names of the weights are those of mlp-denoiser.",), **_KEPT,
+    ),
+}  # fmt: skip
 
 
 def given(folder: Path, values: Any, member: Any, column: str = "member") -> ScoreSet:
@@ -27,25 +43,28 @@ def given(folder: Path, values: Any, member: Any, column: str = "member") -> Sco
 
 
 def pool(members: int, others: int, **more: Any) -> Pool:
-    member = np.arange(members + others) < members
-    return pool_of_labels(member, (), 0, given=len(member), skipped=more.get("skipped", {}), where="")
+    return labelled(np.arange(members + others) < members, **more)
 
 
-def inputs(scores: ScoreSet | None = None, sides: tuple[int, int] = (200, 200), **more: Any) -> Inputs:
-    kept: dict[str, Any] = {"pool": pool(*sides), "blind": None, "reference": None, "releases": (), "claim": None}
-    return Inputs(fprs=(0.1, 0.01), timesteps=(), given=scores, notes=(), **{**kept, **more})
+def inputs(scores: ScoreSet | ShadowScores | None = None, sides: tuple[int, int] = (200, 200), **more: Any) -> Inputs:
+    return inputs_of(**{"given": scores, "pool": pool(*sides), **more})
 
 
-def release(name: str = "", **parts: Any) -> SimpleNamespace:
-    kept = dict.fromkeys(("samples", "generator", "denoiser", "discriminator")) | parts
-    tiers = [
-        tier for tier, part in zip(("samples", "generator", "denoiser", "full"), kept.values(), strict=True) if part
-    ]
-    return SimpleNamespace(name=name, where={"model": name} if name else {}, tiers=tuple(tiers), claim=None, **kept)
+def release(part: str, name: str = "") -> Release:
+    """Return a release of one part."""
+    return Release(name=name, **{part: PARTS[part]})
 
 
-def spanned(low: float, high: float, *, pixels: bool = False) -> SimpleNamespace:
-    return SimpleNamespace(span=(low, high), pixels=pixels, notes=())
+@pytest.fixture
+def samples(tmp_path: Path) -> Release:
+    """Return a release of samples between -1 and 1, which the points of `seen` are too."""
+    return Release(name="", samples=points_of(tmp_path / "samples", -1, 1))
+
+
+def seen(folder: Path, low: float = -1, high: float = 1, *, pixels: bool = False) -> dict[str, Any]:
+    """Return 200 members and 200 others whose values lie so, to be looked at and attacked."""
+    whole = replace(pool(200, 200), points=points_of(folder / "points", low, high, pixels=pixels))
+    return {"pool": whole, "blind": whole}
 
 
 def warned(found: Inputs, **options: Any) -> dict[str, str]:
@@ -126,14 +145,12 @@ def test_without_delta_there_is_no_gaussian_bound(scores: ScoreSet, delta: float
     assert ("no-gdp" in warned(inputs(scores), delta=delta)) == told
 
 
-def test_models_of_a_suite_have_their_bounds_called_heuristic_too() -> None:
-    parts = [release(name, samples=spanned(-1, 1)) for name in "ab"]
-    parts[1].claim = Claim(epsilon=1.0, delta=1e-5, source="", notes=("Loose for b.",))
-    points = SimpleNamespace(points=spanned(-1, 1), member=np.arange(400) < 200, skipped={})
-    found = warned(inputs(pool=points, blind=points, releases=tuple(parts)))
+def test_models_of_a_suite_have_their_bounds_called_heuristic_too(tmp_path: Path, samples: Release) -> None:
+    claim = Claim(epsilon=1.0, delta=1e-5, source="", notes=("Loose for b.",))
+    suite = inputs(releases=(replace(samples, name="a"), replace(samples, name="b", claim=claim)), **seen(tmp_path))
+    found = warned(suite)
     assert "heuristic-bounds" in found and found["claim"] == "Loose for b."
-    every = warnings_of(inputs(pool=points, blind=points, releases=tuple(parts)), Options())
-    assert all(not one.where for one in every if one.id == "claim")
+    assert all(not one.where for one in warnings_of(suite, Options()) if one.id == "claim")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +162,7 @@ def test_what_is_no_probability_gives_no_rmia(reference: Any, scale: str, told: 
         scores=np.zeros((3, 400, 1)), keep=np.zeros((3, 400), dtype=bool), target=0, reference=reference, scale=scale,
         names=(), given=400, skipped={}, sha256="", notes=(), path="", layout="", models=("a", "b", "c"),
     )  # fmt: skip
-    found: Any = inputs(several)  # type: ignore[arg-type]
+    found = inputs(several)
     assert ("no-rmia" in warned(found)) == told
     assert ("rmia" in possible(found, Options())) == (scale == "probability")
 
@@ -179,9 +196,9 @@ def test_what_was_left_out_is_told(scores: ScoreSet) -> None:
     ("samples", "told"),
     [((-1.0, 1.0), False), ((-0.7, 0.8), False), ((0.0, 1.0), True), ((-1.0, 3.0), True), ((-30.0, 1.0), True)],
 )
-def test_samples_on_another_scale_are_told(samples: tuple[float, float], told: bool) -> None:
-    points = SimpleNamespace(points=spanned(-1, 1), member=np.arange(400) < 200, skipped={})
-    found = warned(inputs(pool=points, blind=points, releases=(release(samples=spanned(*samples)),)))
+def test_samples_on_another_scale_are_told(tmp_path: Path, samples: tuple[float, float], told: bool) -> None:
+    made = Release(name="", samples=points_of(tmp_path / "samples", *samples))
+    found = warned(inputs(releases=(made,), **seen(tmp_path)))
     assert ("sample-scale" in found) == told and "no-reference" in found
 
 
@@ -189,35 +206,33 @@ def test_samples_on_another_scale_are_told(samples: tuple[float, float], told: b
     ("span", "pixels", "told"),
     [((0, 1), False, True), ((0, 1), True, False), ((-1, 1), False, False), ((0, 9), False, False)],
 )  # fmt: skip
-def test_points_that_a_network_may_not_know_are_told(span: tuple[float, float], pixels: bool, told: bool) -> None:
-    points = SimpleNamespace(points=spanned(*span, pixels=pixels), member=np.arange(400) < 200, skipped={})
-    network = SimpleNamespace(notes=("The names of the weights are those of mlp-denoiser.",))
-    found = warned(inputs(pool=points, blind=points, releases=(release("ddpm", denoiser=network),)))
+def test_points_that_a_network_may_not_know_are_told(
+    tmp_path: Path, span: tuple[float, float], pixels: bool, told: bool
+) -> None:
+    found = warned(inputs(releases=(release("denoiser", "ddpm"),), **seen(tmp_path, *span, pixels=pixels)))
     assert ("scale" in found) == told and "names of the weights" in found["model"]
 
 
 # Attacks, coordinates and costs.
-@pytest.mark.parametrize(
-    ("parts", "more", "lacks"),
-    [("samples", {}, NEED_REFERENCE), ("samples", {"reference": spanned(-1, 1)}, ()), ("denoiser", {}, LIRA)],
-)
-def test_attacks_are_those_that_the_release_allows(parts: str, more: dict[str, Any], lacks: tuple[str, ...]) -> None:
-    from audits.membership.settings import ATTACKS
+def test_attacks_are_those_that_the_release_allows(samples: Release) -> None:
+    def allowed(made: Release, **more: Any) -> list[str]:
+        return possible(inputs(releases=(made,), **more), Options())
 
-    found = possible(inputs(releases=(release(**{parts: object()}),), **more), Options())
-    assert found == [name for name in ATTACKS[parts] if name not in lacks]
+    assert allowed(samples) == [name for name in ATTACKS["samples"] if name not in NEED_REFERENCE]
+    assert allowed(samples, reference=samples.samples) == list(ATTACKS["samples"])
+    assert allowed(release("denoiser")) == [name for name in ATTACKS["denoiser"] if name not in LIRA]
 
 
 def test_shadows_allow_likelihood_ratios_and_a_choice_leaves_the_rest_out() -> None:
-    given = inputs(releases=(release(denoiser=object()),))
+    given = inputs(releases=(release("denoiser"),))
     assert possible(given, Options(shadows=4)) == [*DENOISER, *LIRA]
     assert names_of(given, Options(shadows=4, attack=("pia", "loss"))) == ["loss", "pia"]
 
 
-def test_coordinates_are_those_of_the_inputs(scores: ScoreSet) -> None:
+def test_coordinates_are_those_of_the_inputs(scores: ScoreSet, samples: Release) -> None:
     found = coordinates_of(inputs(scores), Options())
     assert found["attack"] == ("score",) and found["fpr"] == (0.1, 0.01) and "model" not in found
-    several = coordinates_of(inputs(releases=(release("a", samples=1), release("b", generator=1))), Options())
+    several = coordinates_of(inputs(releases=(replace(samples, name="a"), release("generator", "b"))), Options())
     assert several["model"] == several["against"] == ("a", "b")
     assert several["attack"] == ("nearest", "monte-carlo", "latent-search")
 
@@ -242,7 +257,7 @@ def test_coordinates_of_bounds_are_those_that_the_options_allow(
 
 def test_coordinates_are_without_what_the_run_leaves_out(scores: ScoreSet) -> None:
     assert coordinates_of(inputs(scores), Options(tier="samples"))["tier"] == ("samples",)
-    assert coordinates_of(inputs(releases=(release(generator=1),)), Options())["tier"] == ("generator",)
+    assert coordinates_of(inputs(releases=(release("generator"),)), Options())["tier"] == ("generator",)
     looked = inputs(scores, blind=pool(200, 200))
     assert coordinates_of(looked, Options())["classifier"] == ("linear", "trees")
     assert "classifier" not in coordinates_of(looked, Options(blind=False))
@@ -284,19 +299,10 @@ def test_what_is_claimed_is_told_before_the_run(scores: ScoreSet) -> None:
 
 
 def test_a_model_costs_its_forward_passes() -> None:
-    module = fresh_denoiser((4,), hidden=8, layers=1, seed=0)
-    weights = sum(weight.numel() for weight in module.parameters())
-    denoiser = Denoiser(
-        module=module, alphas_bar=linear(), prediction="epsilon", shape=(4,), path="", family="", sha256="",
-        parameters=weights,
-    )  # fmt: skip
-    found = Inputs(
-        fprs=(0.1,), timesteps=(10, 50, 100), given=None, pool=pool(30, 50), blind=None, reference=None,
-        releases=(release(denoiser=denoiser),), claim=None, notes=(),  # type: ignore[arg-type]
-    )  # fmt: skip
+    found = inputs(sides=(30, 50), timesteps=(10, 50, 100), releases=(release("denoiser"),))
     rows = dict(cost_of(found, Options(attack=("loss",), draws=5), 0.95))
     # Three timesteps, five draws, eighty points.
     assert rows["forwards"] == "1,200 of one point" and rows["access"] == "denoiser" and "time" in rows
     assert "shadow models" not in rows
     more = dict(cost_of(found, Options(attack=("loss",), draws=5, shadows=4), 0.95))
-    assert more["shadow models"] == f"4 models of {weights:,} weights" and "MB in the cache" in more["disk"]
+    assert more["shadow models"] == f"4 models of {WEIGHTS:,} weights" and "MB in the cache" in more["disk"]

@@ -1,11 +1,11 @@
 """Does every number of an attack, and both ends of its interval, lie where such a number can lie?"""
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from audited_points import attack_of, inputs_of, labelled
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,10 +14,9 @@ from audits.core.measures import by_name
 from audits.membership import MEASURES, Options
 from audits.membership.estimates import estimates
 from audits.membership.measure import Counts
-from audits.membership.pool import LEAST, pool_of_labels
+from audits.membership.pool import LEAST
 from audits.membership.rates import advantage_of
-from audits.membership.reading import Inputs
-from audits.membership.scoring import Attack
+from audits.membership.releases import Release
 from audits.statistics import joint_beta
 from audits.statistics.roc import Call
 
@@ -40,17 +39,9 @@ def few_nodes() -> Iterator[None]:
 def told(rows: list[np.ndarray], member: np.ndarray, **options: Any) -> Draft:
     """Return the numbers of an attack on each of several models."""
     draft = Draft(measures=by_name(MEASURES))
-    pool = pool_of_labels(member, (), 0, given=len(member), skipped={}, where="")
-    everybody = np.ones(len(member), dtype=bool)
-    models = [f"m{place}" for place in range(len(rows))]
-    attacks = [
-        Attack(name="x", tier="full", where={"model": model}, setting="", scores=row, member=member, judged=everybody)
-        for model, row in zip(models, rows, strict=True)
-    ]
-    inputs = Inputs(
-        fprs=(0.1, 0.01), timesteps=(), given=None, pool=pool, blind=None, reference=None,
-        releases=tuple(SimpleNamespace(name=model, claim=None) for model in models), claim=None, notes=(),
-    )  # fmt: skip
+    models = [f"m{number}" for number in range(len(rows))]
+    attacks = [attack_of("x", row, member, model=model) for model, row in zip(models, rows, strict=True)]
+    inputs = inputs_of(labelled(member), releases=tuple(Release(name=model) for model in models))
     estimates(draft, Counts(inputs=inputs, options=Options(**options), level=0.95, seed=0, attacks=tuple(attacks)))
     return draft
 
@@ -116,8 +107,7 @@ def test_equal_scores_have_the_numbers_of_a_coin_and_no_interval(options: dict[s
 
 def test_equal_scores_on_the_judging_half_alone_are_said() -> None:
     member = np.arange(400) < 200
-    pool = pool_of_labels(member, (), 0, given=400, skipped={}, where="")
-    scores = np.where(pool.chooses, np.random.default_rng(0).normal(size=400), 0.5)
+    scores = np.where(labelled(member).chooses, np.random.default_rng(0).normal(size=400), 0.5)
     draft = told([scores, scores], member)
     rows = [row for row in draft.estimates if row.name == "leakage"]
     assert {(row.value, row.method) for row in rows} == {(0.5, "none")}

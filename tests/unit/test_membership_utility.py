@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from audited_points import inputs_of
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -17,7 +18,6 @@ from audits.membership import MEASURES, Options, utility
 from audits.membership.estimates import estimates
 from audits.membership.measure import Counts
 from audits.membership.pool import pool_of_points
-from audits.membership.reading import Inputs
 from audits.membership.releases import Release
 from audits.membership.utility import MOST, STEPS, K, utilities
 from probes.generators.attacks.noise import point_noise
@@ -87,17 +87,8 @@ class Bench:
         """Return the estimates by model and measure."""
         given = self.points(normal(SIZE, 1) if members is None else members)
         pool = pool_of_points(given, self.points(normal(SIZE, 2) if others is None else others), 0)
-        inputs = Inputs(
-            fprs=(0.1,),
-            timesteps=(),
-            given=None,
-            pool=pool,
-            blind=pool,
-            reference=None if reference is None else self.points(reference),
-            releases=releases,
-            claim=None,
-            notes=(),
-        )
+        beside = None if reference is None else self.points(reference)
+        inputs = inputs_of(pool, blind=pool, reference=beside, releases=releases)
         draft = Draft(measures=by_name(MEASURES)) if draft is None else draft
         made = utilities(inputs, Options(), Context(cache=Cache(self.folder / "cache"), seed=seed))
         estimates(draft, Counts(inputs=inputs, options=Options(), level=0.95, seed=seed, attacks=(), utilities=made))

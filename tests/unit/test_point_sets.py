@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
+from promised_arrays import promise
 
 from probes.core.errors import InputError
 from probes.generators.point_sets import PointSet, joined, read_points
@@ -130,14 +130,7 @@ def without_bytes(folder: Path) -> Path:
 
 
 def bomb(folder: Path) -> Path:
-    path = folder / "bomb.npz"
-    head = io.BytesIO()
-    np.lib.format.write_array_header_1_0(head, {"descr": "|u1", "fortran_order": False, "shape": (20, 2**20)})
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w") as file:
-        file.write(head.getvalue())
-        for _ in range(20):
-            file.write(bytes(2**20))
-    return path
+    return promise(folder / "bomb.npz", x=(257, 2**20))
 
 
 def cut_short(folder: Path) -> Path:
@@ -230,8 +223,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_no_set_of_points_is_refused(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("probes.files.arrays._UNPACKED", 2**20)
+def test_what_is_no_set_of_points_is_refused(case: str, tmp_path: Path) -> None:
     make, said = REFUSED[case]
     path = make(tmp_path)
     with pytest.raises(InputError, match=said) as caught:

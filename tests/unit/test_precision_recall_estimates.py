@@ -1,60 +1,26 @@
 """Do counts become estimates with intervals, differences and corrected p-values, and is what is unknown left out?"""
 
 from collections.abc import Sequence
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import t
+from scored_texts import GAP, SIGNS, SIZE, SPLITS, compared, counted, described, fair, parts
+from scored_texts import estimated as table_of
 
 from audits.core.context import Draft
-from audits.precision_recall import MEASURES
 from audits.precision_recall.clustering import CURVES, Clustered
-from audits.precision_recall.comparing import Comparison, Tally
-from audits.precision_recall.counts import Counts, Difference, Texts
-from audits.precision_recall.estimates import estimates
+from audits.precision_recall.counts import Counts, Difference
 from audits.precision_recall.intervals import add
 from audits.precision_recall.sequences import Sequences
 from audits.statistics.halves import Halved
 from probes.vectors.support_metrics import METRICS, coverage_ceiling
 
-SIZE, SPLITS = 200, 20
 
-
-def parts(value: float, gap: float, draws: int = 2) -> np.ndarray:
-    """Return a value and halves that lie `gap` apart, by turns above and below."""
-    rows = np.full((1 + 2 * SPLITS, draws), value)
-    signs = np.where(np.arange(SPLITS) % 2, 1.0, -1.0)[:, None]
-    rows[1::2] += signs * gap / 2
-    rows[2::2] -= signs * gap / 2
-    return rows
-
-
-def compared(name: str, values, ks: Sequence[int] = (5,), gap: float = 0.1) -> Comparison:
-    seen = Tally(*(np.ones(SIZE, dtype=np.int64) for _ in range(4)), np.ones(SIZE), np.ones(SIZE))
-    scores = {(metric, k): parts(values.get(metric, 0.8), gap) for metric in METRICS for k in ks}
-    return Comparison(name, SIZE, scores, {}, {}, seen, seen, (seen, seen))
-
-
-def texts(name: str, sequences: Sequences | None = None) -> Texts:
-    kinds = np.arange(SIZE)
-    pool = SimpleNamespace(kinds=kinds, point=kinds, vectors=kinds[:, None], draws=kinds[None])
-    none = np.array([], dtype=np.int64)
-    return Texts(name=name, pool=pool, texts=None, places=kinds, words=none, shortened=0, sequences=sequences)
-
-
-def world(candidates, controls=None, ks: Sequence[int] = (5,), clusters=None, words=None) -> Counts:
-    """Return what was measured of candidates with given scores."""
-    main = {name: one if isinstance(one, Comparison) else compared(name, one, ks) for name, one in candidates.items()}
-    both = {} if controls is None else {**main, **{name: compared(name, one, ks) for name, one in controls.items()}}
-    inputs = SimpleNamespace(settings=SimpleNamespace(k=tuple(ks)), size=SIZE, names=tuple(candidates), generation=None)
-    sets = {name: texts(name, (words or {}).get(name)) for name in ("reference", *candidates)}
-    return Counts(inputs=inputs, sets=sets, main=main, controls=both, clusters=clusters or {})
-
-
-def estimated(*how, **more) -> Draft:
-    draft = Draft(measures={measure.name: measure for measure in MEASURES})
-    estimates(draft, world(*how, **more))
-    return draft
+def estimated(*scores: Any, **more: Any) -> Draft:
+    """Return the table of candidates, and of controls, with given scores."""
+    return table_of(counted(*scores, **more))
 
 
 def asked(counts: Counts, metric: str, candidate: str, against: str) -> Difference:
@@ -72,15 +38,17 @@ def test_every_score_has_its_value_interval_and_number_of_texts() -> None:
             assert draft.row(metric, candidate="one", k=k) is row
     assert draft.select("recall", k=5)[0].value == pytest.approx(0.6)
     density = draft.select("density", k=5)[0]
-    # Student's t with 20 degrees of freedom; the error is half the gap.
-    assert (density.low, density.high) == pytest.approx((1.2 - 2.086 * 0.05, 1.2 + 2.086 * 0.05), abs=1e-3)
+    # Student's t with a degree of freedom for each split; the error is half the gap.
+    half = t.isf(0.025, SPLITS) * GAP / 2
+    assert (density.low, density.high) == pytest.approx((1.2 - half, 1.2 + half))
     assert [one.value for one in draft.select("expected_coverage")] == pytest.approx(
         [coverage_ceiling(SIZE, SIZE, 5), coverage_ceiling(SIZE, SIZE, 10)]
     )
 
 
 def test_shares_stay_within_0_and_1() -> None:
-    draft = estimated({"one": {"recall": 0.99, "precision": 0.01, "clipped_density": 1.3}})
+    edges = {"recall": 0.99, "precision": 0.01, "clipped_density": 1.3}
+    draft = estimated({"one": compared("one", edges, gap=0.1)})
     for metric in ("recall", "precision", "clipped_density"):
         (row,) = draft.select(metric)
         assert 0 <= row.low <= row.value <= row.high <= 1
@@ -170,7 +138,8 @@ def test_noise_that_two_candidates_share_is_no_noise_of_their_difference() -> No
 
 def test_p_values_are_corrected_within_each_metric() -> None:
     scores = {"a": compared("a", {"recall": 0.9}, gap=0.02), "b": {"recall": 0.8}, "c": {"recall": 0.7}}
-    draft, counts = estimated(scores), world(scores)
+    counts = counted(scores)
+    draft = table_of(counts)
     raw = sorted(asked(counts, "recall", *pair).value.p() for pair in (("a", "b"), ("a", "c"), ("b", "c")))
     held = [min(1.0, 3 * raw[0]), min(1.0, 2 * raw[1]), raw[2]]
     held = np.maximum.accumulate(held).tolist()
@@ -181,12 +150,11 @@ def test_p_values_are_corrected_within_each_metric() -> None:
 
 
 def test_all_by_which_a_candidate_may_fall_short_is_one_family() -> None:
-    scores = {"a": compared("a", {"recall": 0.75}, gap=0.09), "b": compared("b", {"density": 0.76}, gap=0.07)}
-    words = {
-        name: Sequences(SIZE, Halved(value, np.tile([gap, -gap], SPLITS // 2)), {})
-        for name, value, gap in (("reference", 0.5, 0.01), ("a", 0.53, 0.03), ("b", 0.5, 0.02))
-    }
-    counts = world(scores, {"ceiling": {}, "floor": {}}, words=words)
+    sets = [
+        described(name, np.arange(SIZE), sequences=Sequences(SIZE, Halved(value, GAP * SIGNS[number]), {}))
+        for number, (name, value) in enumerate({"reference": 0.5, "a": 0.53, "b": 0.5}.items())
+    ]
+    counts = counted({"a": fair(recall=-0.05), "b": fair(density=-0.04)}, {"ceiling": {}, "floor": {}}, sets=sets)
     short = [
         asked(counts, metric, name, "ceiling")
         for name in "ab"
@@ -203,31 +171,26 @@ def test_all_by_which_a_candidate_may_fall_short_is_one_family() -> None:
     assert asked(counts, "f1", "a", "ceiling").questions == 2
 
 
-def clusters(name: str, *, same: bool, starts: Sequence[float]) -> Clustered:
-    scores = {}
-    for metric in CURVES:
-        whole = parts(0.5, 0.02, len(starts))
+def clusters(name: str, *, same: bool = False, starts: Sequence[float] = (0.5, 0.5)) -> Clustered:
+    """Return the scores of a set from one clustering for each start."""
+    scores = {metric: parts(0.5, draws=len(starts)) for metric in CURVES}
+    for whole in scores.values():
         whole[0] = starts
-        scores[metric] = whole
-    slopes = np.array([0.5, 1.0, 2.0])
-    alpha = np.repeat(parts(0.4, 0.02, len(starts))[:, :, None], 3, axis=2)
-    return Clustered(name, SIZE, same, scores, slopes, alpha)
+    alpha = np.repeat(parts(0.4, draws=len(starts))[:, :, None], 3, axis=2)
+    return Clustered(name, SIZE, same, scores, np.array([0.5, 1.0, 2.0]), alpha)
 
 
 def test_starts_of_the_clustering_widen_the_interval_only_where_all_are_of_the_same_texts() -> None:
-    starts = (0.4, 0.5, 0.6)
-    widths = {}
     for same in (False, True):
-        draft = estimated({"one": {}}, clusters={"one": clusters("one", same=same, starts=starts)})
-        (row,) = draft.select("frontier_integral")
-        widths[same] = (row.high - row.low) / 2
-    # Between starts the variance is 0.01, of the mean of three 0.01 / 3; the halves bring 0.01 ** 2.
-    assert widths[False] == pytest.approx(2.086 * 0.01, rel=1e-3)
-    assert widths[True] == pytest.approx(2.086 * np.sqrt(0.0001 + 0.01 / 3), rel=1e-3)
+        found = clusters("one", same=same, starts=(0.4, 0.5, 0.6))
+        (row,) = estimated({"one": {}}, clusters={"one": found}).select("frontier_integral")
+        # Between starts the variance is 0.01, of the mean of three 0.01 / 3.
+        error = np.sqrt((GAP / 2) ** 2 + same * 0.01 / 3)
+        assert (row.high - row.low) / 2 == pytest.approx(t.isf(0.025, SPLITS) * error)
 
 
 def test_the_curve_has_a_precision_and_a_recall_at_every_slope() -> None:
-    draft = estimated({"one": {}}, clusters={"one": clusters("one", same=False, starts=(0.5, 0.5))})
+    draft = estimated({"one": {}}, clusters={"one": clusters("one")})
     met = {(one.where["side"], one.where["lambda"]): one.value for one in draft.select("curve")}
     assert met == pytest.approx(
         {
@@ -239,14 +202,14 @@ def test_the_curve_has_a_precision_and_a_recall_at_every_slope() -> None:
 
 
 def test_mauve_is_compared_between_candidates_but_not_with_controls() -> None:
-    found = {name: clusters(name, same=False, starts=(0.5, 0.5)) for name in ("a", "b", "ceiling")}
+    found = {name: clusters(name) for name in ("a", "b", "ceiling")}
     draft = estimated({"a": {}, "b": {}}, {"ceiling": {}}, clusters=found)
     assert [one.where["against"] for one in draft.select("difference", metric="mauve")] == ["b"]
 
 
 def test_scores_of_clusters_have_their_ceiling_and_floor() -> None:
     starts = {"a": (0.3, 0.3), "ceiling": (0.9, 0.9), "floor": (0.1, 0.1)}
-    found = {name: clusters(name, same=False, starts=own) for name, own in starts.items()}
+    found = {name: clusters(name, starts=own) for name, own in starts.items()}
     draft = estimated({"a": {}}, {"ceiling": {}, "floor": {}}, clusters=found)
     for control in ("ceiling", "floor"):
         for metric in CURVES:

@@ -1,29 +1,29 @@
 """Is what the inputs already show of how little a run could say told, and nothing else?"""
 
-from types import SimpleNamespace
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scored_texts import MINILM, counted, described
 
+from audits.precision_recall import Options
 from audits.precision_recall.preflight import warnings_of
 
 WORDS = [f"word{number} goes on from here" for number in range(100)]
 
 
-def side(texts) -> SimpleNamespace:
-    words = np.array([len(text.split()) for text in texts or ()], dtype=np.int64)
-    return SimpleNamespace(texts=None if texts is None else tuple(texts), words=words)
-
-
 def warned(
-    reference, candidate=WORDS, *, size: int = 2000, control: int | None = None, curves: bool = True
-) -> dict[str, str]:
+    reference: Sequence[str] | None, candidate: Sequence[str] | None = WORDS, *, size: int = 2000, curves: bool = True
+) -> dict[tuple[object, ...], str]:
     """Return the warnings of a run on a good encoder, by what they are and of whom."""
-    sets = {"reference": side(reference), "one": side(candidate)}
-    inputs = SimpleNamespace(
-        size=size, control=size, encoder=SimpleNamespace(weak=False), reference=sets["reference"], sets=sets
-    )
-    found = warnings_of(inputs, SimpleNamespace(curves=curves))
+    sets = [
+        described(name, np.arange(len(texts or WORDS)), texts=texts, words=[len(text.split()) for text in texts or ()])
+        for name, texts in (("reference", reference), ("one", candidate))
+    ]
+    inputs = replace(counted({"one": {}}, encoder=MINILM, sets=sets).inputs, size=size, control=size)
+    found = warnings_of(inputs, Options(reference=Path("reference.jsonl"), curves=curves))
     return {(one.id, *one.where.values()): one.message for one in found}
 
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 import probes.texts.text_embeddings as module
 from probes.core.cache import Cache
 from probes.core.errors import IncompleteError, InputError
 from probes.core.guarded_imports import transformers
 from probes.core.progress import Silent
-from probes.texts.text_embeddings import CHUNK, TextEncoder, encode_all
+from probes.texts.text_embeddings import CHUNK, LETTERS, TextEncoder, encode_all
 from probes.texts.text_encoders import TextEncoderSpec, find_text_encoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -132,17 +132,17 @@ def test_long_texts_are_cut_at_the_end_and_counted(folders: dict[str, Path]) -> 
     assert np.abs(found.vectors[4] - found.vectors[0]).max() > 1e-3
 
 
-def test_a_book_is_cut_before_it_is_tokenised(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    made = encoder(folders["bert"], max_tokens=10)
-    whole, seen = made._encoder._tokenizer, []
-
-    def watched(texts: Any, **options: Any) -> Any:
-        seen.extend(len(text) for text in ([texts] if isinstance(texts, str) else texts))
-        return whole(texts, **options)
-
-    monkeypatch.setattr(made._encoder, "_tokenizer", watched)
-    assert made.encode(["x" * 1_000_000, "x"]).shortened == 1
-    assert max(seen) == 400
+def test_a_book_is_cut_before_it_is_tokenised(tmp_path: Path) -> None:
+    folder, most = save_model(tmp_path / "stripping", "bert"), 10
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    # What the tokenizer drops shows how much of a text it was given.
+    tokenizer.normalizer = normalizers.Strip()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    beyond, within = (" " * count + "x" for count in (LETTERS * most, LETTERS * most - 1))
+    found = encoder(folder, max_tokens=most).encode([beyond, "", within, "x"])
+    assert found.cut.tolist() == [True, False, False, False]
+    np.testing.assert_array_equal(found.vectors[[0, 2]], found.vectors[[1, 3]])
+    assert np.abs(found.vectors[0] - found.vectors[2]).max() > 1e-3
 
 
 def test_a_text_without_tokens_is_read_as_the_end_mark(folders: dict[str, Path], tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_full_device_says_what_to_do(folders: dict[str, Path], monkeypatch: py
     def full(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError("full")
 
-    monkeypatch.setattr(made._encoder, "_model", full)
+    monkeypatch.setattr(transformers().BertModel, "forward", full)
     with pytest.raises(IncompleteError) as caught:
         made.encode(["a", "b"])
     assert "--batch" in caught.value.hint

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from promised_arrays import promise
 
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
-from probes.texts import text_vectors
+from probes.files import arrays as arrays_of_files
 from probes.texts.text_files import EMPTY, TextSet, read_texts
+from probes.texts.text_vectors import open_vectors, texts_beside, vectors_of
 from probes.texts.text_words import count_words, words_of
 
 VECTORS = np.random.default_rng(3).normal(size=(5, 3)).astype(np.float32)
@@ -314,17 +316,23 @@ def stored(folder: Path, form: str, values: np.ndarray) -> Path:
     return save(folder, {"npz": np.savez, "packed": np.savez_compressed}[form], embeddings=values)
 
 
+def in_pieces(path: Path) -> np.ndarray:
+    """Return embeddings that are read a few rows at a time."""
+    _, name, stored = open_vectors(path)
+    return vectors_of(stored, f"{path}, {name}", piece=40)
+
+
 @pytest.mark.parametrize("form", ["npy", "npz", "packed"])
 @pytest.mark.parametrize("dtype", ["<f2", "<f4", ">f4", "<f8", "i1", "<u2", "<i8"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_embeddings_come_back_as_float32(tmp_path, monkeypatch, form, dtype, order) -> None:
-    monkeypatch.setattr(text_vectors, "_PIECE", 40)
+def test_embeddings_come_back_as_float32(tmp_path, form, dtype, order) -> None:
     values = np.array(VECTORS * 9 if dtype[1] == "f" else np.abs(VECTORS) * 9, dtype=dtype, order=order)
     path = stored(tmp_path, form, values)
     found = read_texts(path, max_words=2)
     assert found.embeddings.dtype == np.float32
     assert found.embeddings.flags.c_contiguous
     np.testing.assert_array_equal(found.embeddings, values.astype(np.float32))
+    np.testing.assert_array_equal(in_pieces(path), found.embeddings)
     assert (found.texts, found.words.tolist(), found.words.dtype) == (None, [], np.int64)
     assert (found.places.tolist(), found.where, len(found), found.given) == ([1, 2, 3, 4, 5], "row", 5, 5)
     assert (found.skipped, found.shortened, found.sha256) == ({}, 0, sha256_file(path))
@@ -337,15 +345,15 @@ def test_spaces_of_no_width_are_an_empty_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["text", "texts"])
 @pytest.mark.parametrize("saver", [np.savez, np.savez_compressed])
-def test_texts_beside_embeddings_stay_whole_and_an_empty_one_takes_its_row_along(
-    tmp_path, monkeypatch, name, saver
-) -> None:
-    monkeypatch.setattr(text_vectors, "_PIECE", 2 * NAMES.itemsize)
-    found = read_texts(save(tmp_path, saver, embeddings=VECTORS, **{name: NAMES}), max_words=1)
+def test_texts_beside_embeddings_stay_whole_and_an_empty_one_takes_its_row_along(tmp_path, name, saver) -> None:
+    path = save(tmp_path, saver, embeddings=VECTORS, **{name: NAMES})
+    found = read_texts(path, max_words=1)
     assert found.texts == ("one", "two", "th\u00e9", "\U0001f600 five")
     assert (found.places.tolist(), found.words.tolist(), found.shortened) == ([1, 2, 4, 5], [1, 1, 1, 2], 0)
     np.testing.assert_array_equal(found.embeddings, VECTORS[[0, 1, 3, 4]])
     assert (found.given, found.skipped, found.where) == (5, {EMPTY: 1}, "row")
+    archive, beside, _ = open_vectors(path)
+    assert [*(texts_beside(archive, beside, 5, piece=2 * NAMES.itemsize) or ())] == NAMES.tolist()
 
 
 @pytest.mark.parametrize(
@@ -398,11 +406,15 @@ def at(row: int, column: int, value: float, dtype: str = "f8") -> np.ndarray:
         ({"embeddings": VECTORS, "text": np.full(5, " ")}, ("all 5 are empty",)),
     ],
 )
-def test_arrays_that_are_no_embeddings_are_refused(tmp_path, monkeypatch, arrays, said) -> None:
-    monkeypatch.setattr(text_vectors, "_PIECE", 40)
-    told = refuse(save(tmp_path, **arrays))
+def test_arrays_that_are_no_embeddings_are_refused(tmp_path, arrays, said) -> None:
+    path = save(tmp_path, **arrays)
+    told = refuse(path)
     for part in said:
         assert part in told
+    if "column" in said[-1]:
+        with pytest.raises(InputError) as caught:
+            in_pieces(path)
+        assert said[-1] in caught.value.where
 
 
 def test_what_a_pickle_would_do_is_not_done(tmp_path) -> None:
@@ -426,19 +438,21 @@ def test_a_header_that_promises_too_much_is_refused(tmp_path, shape) -> None:
     assert "promises" in refuse(write(tmp_path, "a.npy", header(shape, "<f4") + bytes(64)))
 
 
-@pytest.mark.parametrize(("name", "shape", "descr"), [("embeddings", (1000, 64), "<f4"), ("text", (5,), "<U9999")])
-def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(
-    tmp_path, monkeypatch, name, shape, descr
-) -> None:
-    # The floor below which nothing is called a bomb would make the test slow.
-    monkeypatch.setattr("probes.files.arrays._UNPACKED", 0)
+@pytest.mark.parametrize(
+    ("name", "shape", "descr"), [("embeddings", (2**20 + 1, 64), "<f4"), ("text", (5,), f"<U{2**24}")]
+)
+def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path, name, shape, descr) -> None:
     path = tmp_path / "a.npz"
-    arrays = {"embeddings": VECTORS, name: np.zeros(shape, np.dtype(descr))}
-    np.savez_compressed(path, **arrays)
-    size = arrays[name].nbytes
-    assert f"'{name}' unpacks to {size} bytes" in refuse(path)
-    np.savez(path, **{**arrays, "text": np.full(len(arrays["embeddings"]), "a", np.dtype(descr[:1] + "U9"))})
-    assert len(read_texts(path)) == len(arrays["embeddings"])
+    if name == "text":
+        np.savez_compressed(path, embeddings=VECTORS)
+    promise(path, descr=descr, **{name: shape})
+    assert f"'{name}' unpacks to {np.prod(shape) * np.dtype(descr).itemsize} bytes" in refuse(path)
+
+
+def test_an_archive_may_unpack_to_its_own_size(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(arrays_of_files, "UNPACKED", 0)
+    np.savez(tmp_path / "a.npz", embeddings=np.zeros((1000, 64), np.float32), text=np.full(1000, "a", "<U9"))
+    assert len(read_texts(tmp_path / "a.npz")) == 1000
 
 
 @pytest.mark.parametrize("form", ["npz", "packed"])

@@ -3,8 +3,9 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,13 @@ from probes.core.errors import IncompleteError, InputError
 from probes.core.progress import Silent
 from probes.models.checkpoints import find_model
 from probes.texts import text_generation
-from probes.texts.causal_lm import _train_tokeniser, train_causal_lm
+from probes.texts.causal_lm import train_causal_lm, train_tokeniser
 from probes.texts.synthetic_sentences import make_sentences
 from probes.texts.text_generation import (
     TEXTS,
     CausalLM,
     Generated,
     Sampling,
-    _Draw,
     check_causal,
     generate_all,
     row_seed,
@@ -44,7 +44,7 @@ SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "nu
 def save(folder: Path, family: str, *, end: int | None = 0, change: Callable[[Any], None] | None = None) -> Path:
     """Save a random model of a family, whose logits are far apart, with a real tokenizer."""
     transformers = guarded.transformers()
-    tokeniser = _train_tokeniser(SENTENCES)
+    tokeniser = train_tokeniser(SENTENCES)
     name, options = FAMILIES[family]
     shape = {} if family == "gpt2" else SHAPE
     tokens = {"vocab_size": len(tokeniser), "bos_token_id": 0, "eos_token_id": end}
@@ -114,15 +114,19 @@ def test_greedy_text_is_that_of_one_forward_pass_a_token(random_model: CausalLM)
     ids, _ = random_model.speller.spell(PROMPTS[2], 8)
     (new,) = random_model.continue_ids([ids], Sampling(temperature=0, max_new_tokens=8), [0])
     for at, token in enumerate(new):
-        with torch.inference_mode():
-            logits = random_model._model(torch.tensor([[*ids, *new[:at]]])).logits[0, -1]
-        assert token == int(logits.argmax())
+        assert token == int(next_logits(random_model, [*ids, *new[:at]]).argmax())
 
 
-def shares(model: CausalLM, ids: list[int], temperature: float) -> torch.Tensor:
+@cache
+def loaded(folder: Path) -> Any:
+    return guarded.transformers().AutoModelForCausalLM.from_pretrained(folder).eval()
+
+
+def next_logits(model: CausalLM, ids: list[int]) -> torch.Tensor:
+    """Return the logits of the token after these, by transformers alone."""
     with torch.inference_mode():
-        logits = model._model(torch.tensor([ids])).logits[0, -1]
-    return (logits.double() / temperature).softmax(0)
+        logits: torch.Tensor = loaded(model.speller.folder.path)(torch.tensor([ids])).logits[0, -1]
+    return logits.double()
 
 
 @pytest.mark.parametrize(
@@ -135,7 +139,7 @@ def test_tokens_are_drawn_with_their_probabilities(
     sampling = Sampling(temperature=temperature, top_p=top_p, top_k=top_k, max_new_tokens=1)
     seeds = [row_seed(0, row, sampling) for row in range(4_000)]
     drawn = torch.tensor([row[0] for row in writer.continue_ids([ids] * 4_000, sampling, seeds)])
-    probability, order = shares(writer, ids, temperature).sort(descending=True)
+    probability, order = (next_logits(writer, ids) / temperature).softmax(0).sort(descending=True)
     if top_k:
         probability[top_k:] = 0
         probability /= probability.sum()
@@ -171,11 +175,16 @@ def test_a_penalty_on_repetition_counts_prompt_and_text(random_model: CausalLM) 
     assert len(set(ids + new)) == len(ids + new)
 
 
-def test_a_penalty_on_repetition_leaves_padding_alone(writer: CausalLM) -> None:
-    mask = torch.tensor([[0, 0, 1], [1, 1, 1]])
-    draw = _Draw(Sampling(temperature=0, repetition_penalty=2.0), [0, 1], mask, writer.speller.folder)
-    changed = draw(torch.tensor([[0, 0, 3, 4], [1, 2, 3, 3]]), torch.tensor([[4.0, 4, 4, 4, -4]] * 2))
-    assert changed.tolist() == [[4, 4, 4, 2, -8], [4, 2, 2, 2, -4]]
+def test_a_penalty_on_repetition_leaves_padding_alone(tmp_path: Path) -> None:
+    def favour_the_padding(model: Any) -> None:
+        weight = model.transformer.wte.weight.data[0]
+        model.transformer.ln_f.bias.data += 10 * weight / weight.norm()
+
+    model = open_model(save(tmp_path, "gpt2", change=favour_the_padding))
+    sampling = Sampling(temperature=0, repetition_penalty=50.0, max_new_tokens=3)
+    assert model.continue_ids([[5], [1, 2, 3]], sampling, [0, 1]) == [[0], [0]]
+    # Once it is in the text, it is penalised.
+    assert model.continue_ids([[5, 0], [0, 2, 3]], sampling, [0, 1])[0][0] != 0
 
 
 def test_a_text_ends_at_its_end_token(writer: CausalLM) -> None:
@@ -234,7 +243,7 @@ def test_the_texts_of_a_killed_run_are_kept(trained: Path, tmp_path: Path, monke
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("the model was loaded although nothing is missing")
 
-    monkeypatch.setattr(text_generation, "_load", refuse)
+    monkeypatch.setattr(text_generation, "CausalLM", refuse)
     assert run(trained, tmp_path / "part", PROMPTS, batch=2) == whole
     assert Cache(tmp_path / "part").usage()[TEXTS][0] == 3
 
@@ -307,16 +316,21 @@ def test_too_little_memory_is_told(writer: CausalLM, monkeypatch: pytest.MonkeyP
     def full(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(writer._model, "generate", full)
+    monkeypatch.setattr(guarded.transformers().GPT2LMHeadModel, "generate", full)
     with pytest.raises(IncompleteError, match="batch of 2 texts") as caught:
         writer.generate(["a", "b"], Sampling(max_new_tokens=4), [0, 1])
     assert "--batch" in caught.value.hint
 
 
-def test_half_precision_writes_too(trained: Path) -> None:
-    model = CausalLM(find_model(str(trained)), device="cpu", dtype="bfloat16")
-    (text,) = model.generate(["The"], Sampling(max_new_tokens=5), [0])
-    assert text.tokens >= 0 and next(model._model.parameters()).dtype == torch.bfloat16
+def test_half_precision_writes_too_with_the_range_that_it_has(tmp_path: Path) -> None:
+    def enlarge(model: Any) -> None:
+        model.transformer.ln_f.weight.data *= 1e5
+
+    folder = find_model(str(save(tmp_path, "gpt2", change=enlarge)))
+    for dtype in ("float32", "bfloat16", "float16"):
+        model = CausalLM(folder, device="cpu", dtype=dtype)
+        with pytest.raises(InputError, match="not finite") if dtype == "float16" else nullcontext():
+            assert model.generate(["The"], Sampling(max_new_tokens=5), [0])[0].tokens >= 0
 
 
 @pytest.mark.parametrize(
@@ -370,13 +384,10 @@ BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("name", list(BROKEN))
-def test_a_folder_that_writes_no_text_is_refused(
-    trained: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_writes_no_text_is_refused(trained: Path, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "model"
     shutil.copytree(trained, folder)
     check_causal(find_model(str(folder)))
-    monkeypatch.setattr(text_generation, "_load", None)
     spoil, message = BROKEN[name]
     spoil(folder)
     with pytest.raises(InputError, match=message) as caught:

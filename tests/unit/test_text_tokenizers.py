@@ -21,6 +21,7 @@ from probes.contained import Limits
 from probes.core.errors import InputError
 from probes.language_models import tokenizer_files
 from probes.language_models.text_tokenizers import BYTES, read_tokenizer, train_bpe
+from probes.language_models.tokenizer_files import LARGEST_FILE, MOST_LISTS
 
 LINES = {
     "en": [b"the cat sat on the mat", b"the dog sat on the cat", b"a cat and a dog"] * 8,
@@ -194,7 +195,7 @@ def test_where_the_library_panics_an_error_is_told(tmp_path: Path, capfd) -> Non
     assert "panicked" in capfd.readouterr().err
 
 
-def test_files_that_are_no_json_are_refused(tmp_path: Path, monkeypatch) -> None:
+def test_files_that_are_no_json_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     nested = "[" * 100_000 + "]" * 100_000
     for content, said in (("{", "no JSON"), ("", "empty"), ("[1]", "no tokenizer"), ("5", "no tokenizer"),
@@ -203,12 +204,13 @@ def test_files_that_are_no_json_are_refused(tmp_path: Path, monkeypatch) -> None
         with pytest.raises(InputError, match=said) as caught:
             read_tokenizer(path)
         assert caught.value.hint and "table" not in caught.value.hint
-    written(tmp_path, words())
-    monkeypatch.setattr(tokenizer_files, "_MOST_LISTS", 5)
-    with pytest.raises(InputError, match="too many lists"):
-        read_tokenizer(path)
-    monkeypatch.setattr(tokenizer_files, "LARGEST_FILE", 100)
-    with pytest.raises(InputError, match="more than 100 bytes"):
+    for letter in "[{":
+        # In a text they are none, but who counts before reading cannot know.
+        path.write_text(json.dumps({**words(), "beside": letter * (MOST_LISTS + 1)}), encoding="utf-8")
+        with pytest.raises(InputError, match="too many lists"):
+            read_tokenizer(path)
+    os.truncate(path, LARGEST_FILE + 1)
+    with pytest.raises(InputError, match=f"more than {LARGEST_FILE} bytes"):
         read_tokenizer(path)
 
 
@@ -311,8 +313,6 @@ def test_rules_that_the_library_cannot_read_within_limits_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tokenizers import Tokenizer, models
-
-    from probes.language_models import tokenizer_files
 
     vocabulary = {f"token{place}": place for place in range(50_000)} | {"[UNK]": 50_000}
     Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]")).save(str(tmp_path / "tokenizer.json"))

@@ -4,6 +4,7 @@ import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 from audits.phoneme_errors.tokens import NO_FEATURE, NO_PHONE, Tokens, read_tokens, write_tokens
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
-from probes.vectors import token_arrays, token_vectors
+from probes.core.progress import Silent
+from probes.vectors import token_arrays
 
 RNG = np.random.default_rng(5)
 N, WIDTH, DEPTH = 9, 4, 3
@@ -152,12 +154,16 @@ def test_the_logarithm_is_taken_of_what_is_above_nought(tmp_path, dtype) -> None
         (lambda values: {f"x{k}": values[1, :, k] for k in range(WIDTH)}, "x2[7]"),
     ],
 )
-def test_what_has_no_logarithm_is_told_with_its_place(tmp_path, monkeypatch, arrays, place) -> None:
+def test_what_has_no_logarithm_is_told_with_its_place(tmp_path, arrays, place) -> None:
     values = np.exp(CUBE)
     values[1, 7, 2] = 0
     path = save(tmp_path, **arrays(values))
-    monkeypatch.setattr(token_vectors, "_PIECE", 3 * 8 * WIDTH)
     assert f"0 has no logarithm. | {path}, {place}" in refuse(path, transform="log")
+    # Also where it is not in the first piece that is read.
+    vectors = replace(read(path).vectors, transform="log")
+    with pytest.raises(InputError) as caught:
+        vectors.usable(Silent(), piece=3 * 8 * WIDTH)
+    assert caught.value.where == f"{path}, {place}"
 
 
 class Watch:
@@ -170,10 +176,9 @@ class Watch:
         yield self.steps.append
 
 
-def test_progress_counts_tokens_over_all_layers(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(token_vectors, "_PIECE", 2 * 8 * WIDTH)
+def test_progress_counts_tokens_over_all_layers(tmp_path) -> None:
     watch = Watch()
-    read(save(tmp_path, features=CUBE), progress=watch)
+    assert read(save(tmp_path, features=CUBE)).vectors.usable(watch, piece=2 * 8 * WIDTH).all()
     assert watch.opened == ("Checking tokens", N, "tokens")
     assert sum(watch.steps) == N
     assert len(watch.steps) == 5 * DEPTH
