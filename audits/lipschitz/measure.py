@@ -18,7 +18,8 @@ from probes.classifiers.spectral_norm import measure as measure_norm
 from probes.core.errors import IncompleteError
 
 CACHE = "spectral-norms"
-_VERSION = 2
+VERSION = 2
+"""Part of the key of every kept norm: another one measures them again."""
 _KINDS = ("exact", "gram")
 
 
@@ -89,7 +90,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
 def cached_norm(layer: Operator, steps: int, cache: Cache) -> Norm:
     """Return the norm of a layer, from the cache where the same weights were measured before."""
     # By the weights, not by the checkpoint: networks that share a layer share its norm.
-    key = [_VERSION, torch.__version__, _content(layer), steps, EXACT_UP_TO, ITERATIONS]
+    key = [VERSION, torch.__version__, _content(layer), steps, EXACT_UP_TO, ITERATIONS]
     stored = cache.read(CACHE, key)
     if stored is None:
         norm = measure_norm(layer, steps=steps)

@@ -12,6 +12,7 @@ from audits.core.numbers import counted, described
 from audits.core.records import Estimate, Severity
 from audits.spectra.counts import Counts
 from audits.spectra.setup import Setup
+from probes.operators.resampling import Method
 
 LIMITED = 0.5
 """Share of the upsampled error from which the floor of interpolation is said to limit it."""
@@ -35,11 +36,11 @@ PARTS = {
 def findings(draft: Draft, counts: Counts) -> None:
     """Add the findings."""
     setup = counts.setup
-    finer = [grid.resolution for grid in setup.grids[1:]]
-    misfit = _check_fit(draft, setup)
+    coarse, *finer = (grid.resolution for grid in setup.grids)
+    misfit = check_fit(draft, coarse)
     for resolution in finer:
         if draft.get("direct_minus_upsampled", resolution=resolution):
-            _find_verdict(draft, setup, resolution, misfit)
+            find_verdict(draft, coarse, resolution, misfit, setup.output_method)
     if not setup.scored:
         draft.find("spectra.no-targets", "info", "Without targets there is no error and no verdict: only how far the "
                    "operator's answers on two grids lie apart, and their spectra.")  # fmt: skip
@@ -57,8 +58,16 @@ def verdict_of(lead: Estimate | Interval) -> str:
     return "upsample" if lead.above(0) else "direct" if lead.below(0) else "tie"
 
 
-def _find_verdict(draft: Draft, setup: Setup, at: int, misfit: str) -> None:
-    coarse = setup.grids[0].resolution
+def find_verdict(draft: Draft, coarse: int, at: int, misfit: str, method: Method) -> None:
+    """Add the finding whether to run the operator directly at a resolution or to upsample from the coarse one.
+
+    Parameters
+    ----------
+    misfit
+        Why no way can be preferred, as of `check_fit`; empty for nothing of the kind.
+    method
+        How the upsampled solution was made.
+    """
     lead = draft.row("direct_minus_upsampled", resolution=at)
     share = draft.row("direct_worse_share", resolution=at)
     paths = [draft.row("relative_l2", resolution=at, path=path) for path in ("direct", "upsampled", "floor")]
@@ -88,16 +97,15 @@ def _find_verdict(draft: Draft, setup: Setup, at: int, misfit: str) -> None:
         )
         draft.warn(
             "limited-by-interpolation",
-            f"Upsampling the true solution ({setup.output_method}) errs by {floor.value:.3g}, by all intervals half or "
+            f"Upsampling the true solution ({method}) errs by {floor.value:.3g}, by all intervals half or "
             "more of the upsampled error: the comparison is partly one of interpolation.",
             resolution=at,
         )
     draft.find("spectra.verdict", severity, text, [lead, *paths], resolution=at, verdict=verdict)
 
 
-def _check_fit(draft: Draft, setup: Setup) -> str:
+def check_fit(draft: Draft, coarse: int) -> str:
     """Add a finding where the operator misses the targets on its own grid; return why no way is preferred, or ""."""
-    coarse = setup.grids[0].resolution
     own = draft.get("relative_l2", resolution=coarse, path="same")
     if own is None or (own.value if own.high is None else own.high) <= POOR:
         return ""

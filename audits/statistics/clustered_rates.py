@@ -270,7 +270,7 @@ def _spread(errors: Floats, sizes: Floats) -> Spread:
     top = np.where(silent.any(axis=0), np.fmax(highest(errors, sizes), value), highest(errors, sizes))
     certain = (value == 0) | ((value >= 1 - ALIKE) & (top <= 1))
     own = np.where(certain, 0.0, np.where(top > 1, value, value * (1.0 - value)))
-    between, scaled = _between(rates, ratio(own + 0 * sizes, sizes), inside, several)
+    between, scaled = between_clusters(rates, ratio(own + 0 * sizes, sizes), inside, several)
     # Below 1 where clusters differ less than trials do by chance: listing each clip twice must not narrow the interval.
     quasi = np.minimum(ratio((scaled**2).sum(axis=0), np.maximum(several - 1.0, 1.0)), 1.0)
     alike = np.abs(np.where(inside, rates - value, 0.0)).max(axis=0, initial=0.0) <= ALIKE * np.maximum(value, 1.0)
@@ -293,7 +293,7 @@ def _spread(errors: Floats, sizes: Floats) -> Spread:
     )
 
 
-def _between(
+def between_clusters(
     rates: Floats, within: Floats, inside: NDArray[np.bool_], clusters: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
     """Return the variance of true rates between clusters, shape (rates,), and how far each rate lies from the mean.

@@ -191,14 +191,14 @@ def _seed_parts(family: Sequence[Contrast], sources: Sequence[_Sources]) -> list
     if several:
         counts = np.array([len(sources[index].values) for index in several])
         plain = np.array([sources[index].values.var(ddof=1) for index in several])
-        most = _independent([family[index] for index in several]) * float((counts - 1).mean())
+        most = independent_contrasts([family[index] for index in several]) * float((counts - 1).mean())
         moderated = squeeze(plain, counts - 1.0, caution=CAUTION, most=most)
         for index, *pair in zip(several, moderated.variances / counts, moderated.freedom, strict=True):
             found[index] = (float(pair[0]), float(pair[1]))
     return found
 
 
-def _independent(family: Sequence[Contrast]) -> float:
+def independent_contrasts(family: Sequence[Contrast]) -> float:
     """Return the effective number of independent contrasts in a family, where those of one language share a model.
 
     That model has half of the variance, so that two contrasts are correlated by half the cosine of their factors.

@@ -72,6 +72,7 @@ def permutation_test(
     rng: np.random.Generator,
     adjust: Sequence[Floats] = (),
     repeats: int = 20_000,
+    enumerated: int = ENUMERATED,
 ) -> QapTest:
     """Return the association of a matrix with a covariate of pairs, and its permutation test.
 
@@ -92,6 +93,8 @@ def permutation_test(
         of least squares with intercept, in cells per unit of the covariate.
     adjust
         Further covariates that the slope is adjusted for.
+    enumerated
+        Languages up to which all orders are gone through.
 
     Raises
     ------
@@ -122,7 +125,7 @@ def permutation_test(
     if not present.any():
         raise Undefined("no cell of the matrix has a value")
     ranks, whole = statistic == "spearman", present.sum() == off.sum()
-    moved, exact = _left_by(covariate, adjust, present), n <= ENUMERATED
+    moved, exact = _left_by(covariate, adjust, present), n <= enumerated
     if ranks:
         # Where cells are missing, `_ranked` ranks the rest of each arrangement anew, from these dense codes.
         moved[off] = rankdata(moved[off], method="average" if whole else "dense")

@@ -30,7 +30,7 @@ HELD = 512
 MOST_VALUES = 1 << 26
 """Pixels in one batch at the most, 256 MiB."""
 _TRIAL = 0.12
-_SAVE = 10.0
+SAVE = 10.0
 """Seconds between two writes of what has been counted of one image."""
 
 
@@ -203,6 +203,8 @@ class ImageCounts:
         The image's number in its data set, which decides its noise.
     pixels
         The image, shape (c, h, w), float32 in [0, 1].
+    clock, pause
+        What tells the seconds that draws take; and those between two writes of what has been counted.
     """
 
     sampler: Callable[[], Sampler]
@@ -211,6 +213,8 @@ class ImageCounts:
     index: int
     pixels: "Tensor"
     advance: Advance = field(default=lambda draws: None)
+    clock: Callable[[], float] = time.perf_counter
+    pause: float = SAVE
     seconds: float = 0.0
     _known: dict[Stream, dict[int, VoteCounts]] = field(default_factory=lambda: {stream: {} for stream in STREAMS})
     _clean: int = -1
@@ -244,7 +248,7 @@ class ImageCounts:
         self.advance(start)
         while counts is None or counts.draws < draws:
             counts = self._grown(stream, counts, draws)
-            if time.monotonic() - self._saved > _SAVE and counts.draws < draws:
+            if time.monotonic() - self._saved > self.pause and counts.draws < draws:
                 known[counts.draws] = counts
                 self.save()
                 # Intermediate counts serve a killed run only; if they stayed, each save would be longer than the last.
@@ -257,9 +261,9 @@ class ImageCounts:
         sampler = self.sampler()
         sampler.prepare(self.pixels)
         start = counts.draws if counts else 0
-        began = time.perf_counter()
+        began = self.clock()
         more = sampler.count_votes(self.pixels, self.index, stream, start, min(start + sampler.piece, draws))
-        taken = time.perf_counter() - began
+        taken = self.clock() - began
         # A short last piece says less about the speed than the pieces before it.
         if more.draws == sampler.piece:
             sampler.piece = max(round(more.draws / taken / sampler.batch), 1) * sampler.batch

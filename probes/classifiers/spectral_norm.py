@@ -36,7 +36,7 @@ ITERATIONS = 7
 STEPS = 600
 """Steps of the power iteration, unless it converges before."""
 _STILL = 1e-12
-_CHUNK = 2**22
+CHUNK = 2**22
 """Complex numbers of the symbol held at once, 64 MB."""
 
 
@@ -142,7 +142,14 @@ class Dense:
 Operator = Convolution | Dense
 
 
-def measure(operator: Operator, *, steps: int = STEPS, iterations: int = ITERATIONS, kind: Kind | None = None) -> Norm:
+def measure(
+    operator: Operator,
+    *,
+    steps: int = STEPS,
+    iterations: int = ITERATIONS,
+    kind: Kind | None = None,
+    chunk: int = CHUNK,
+) -> Norm:
     """Bound the spectral norm of a layer from above and from below, in float64 on the CPU.
 
     Parameters
@@ -153,6 +160,8 @@ def measure(operator: Operator, *, steps: int = STEPS, iterations: int = ITERATI
         Gram iterations, where they are used.
     kind
         "exact" for eigenvalues, "gram" for Gram iteration; None chooses by size, see `EXACT_UP_TO`.
+    chunk
+        Complex numbers of the symbol that are held at once.
     """
     begun = time.perf_counter()
     operator = _in_double(operator)
@@ -162,7 +171,7 @@ def measure(operator: Operator, *, steps: int = STEPS, iterations: int = ITERATI
     else:
         grid, stride = symbol_grid(operator)
         sides = block_sides(operator, stride)
-        batches = symbol(operator, grid, stride)
+        batches = symbol(operator, grid, stride, chunk=chunk)
     chosen: Kind = kind or ("exact" if min(sides) <= EXACT_UP_TO else "gram")
     value = max(
         largest_singular_value(batch) if chosen == "exact" else gram_bound(batch, iterations) for batch in batches
@@ -245,7 +254,7 @@ def block_sides(convolution: Convolution, stride: Pair) -> Pair:
     return outputs // convolution.groups, inputs * stride[0] * stride[1]
 
 
-def symbol(convolution: Convolution, grid: Pair, stride: Pair) -> Iterator[Tensor]:
+def symbol(convolution: Convolution, grid: Pair, stride: Pair, *, chunk: int = CHUNK) -> Iterator[Tensor]:
     """Yield the matrices whose largest singular value is the norm of the periodic operator, batch by batch.
 
     On a grid of N points, the kernel w has the symbol A(f) = sum_j w_j exp(-2 pi i f d j / N), with d the
@@ -258,6 +267,11 @@ def symbol(convolution: Convolution, grid: Pair, stride: Pair) -> Iterator[Tenso
     So the operator has the norm of the matrices [A(f) ... A(f + (s-1) N/s)] / sqrt(s), side by side; with
     stride s on both axes they are divided by s. Real weights give the same norms at f and -f: half of the
     frequencies suffice. The transform is computed from the few taps alone, so any part of it can be computed alone.
+
+    Parameters
+    ----------
+    chunk
+        Complex numbers that are held at once, at most, beside a single frequency.
 
     Yields
     ------
@@ -273,8 +287,8 @@ def symbol(convolution: Convolution, grid: Pair, stride: Pair) -> Iterator[Tenso
     columns = columns[: columns.shape[0] // 2 + 1]
     scale = 1 / math.sqrt(stride[0] * stride[1])
     numbers = weight[..., 0, 0].numel() * stride[0] * stride[1]
-    many = max(1, _CHUNK // max(1, numbers * len(columns)))
-    few = max(1, _CHUNK // numbers)
+    many = max(1, chunk // max(1, numbers * len(columns)))
+    few = max(1, chunk // numbers)
     for some_rows in rows.split(many):
         for some_columns in columns.split(len(columns) if many > 1 else few):
             along = torch.einsum("goihw,flh->gfloiw", weight, some_rows)

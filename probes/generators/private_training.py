@@ -32,7 +32,7 @@ History = list[tuple[float, float, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Mechanism:
+class Mechanism:
     """The Poisson-subsampled Gaussian mechanism of a step; its noise is in units of `clip`, the norm of a gradient."""
 
     noise_multiplier: float
@@ -87,10 +87,10 @@ def train_private_denoiser(
     module = fresh_denoiser(points.shape[1:], hidden=hidden, layers=layers, seed=seed)
     adam = torch.optim.Adam(module.parameters(), lr=rate, fused=True)
     scales = [torch.from_numpy(np.sqrt(part)).float() for part in (alphas_bar, 1 - alphas_bar)]
-    mechanism = _Mechanism(noise_multiplier=noise_multiplier, clip=clip, sample_rate=sample_rate) if private else None
-    with _guarded(module, adam, mechanism, sample_rate * len(data), seed) as guard, one_thread():
+    mechanism = Mechanism(noise_multiplier=noise_multiplier, clip=clip, sample_rate=sample_rate) if private else None
+    with guarded(module, adam, mechanism, sample_rate * len(data), seed) as guard, one_thread():
         with (progress or Silent()).phase(label, steps, "steps") as advance:
-            for chosen in _poisson(len(data), sample_rate, steps, seed):
+            for chosen in poisson_batches(len(data), sample_rate, steps, seed):
                 times = torch.randint(len(alphas_bar), (len(chosen), multiplicity), generator=draws)
                 noise = torch.randn(*times.shape, *data.shape[1:], generator=draws)
                 signal, spread = (scale[times].reshape(*times.shape, *(1,) * (data.ndim - 1)) for scale in scales)
@@ -136,11 +136,11 @@ def train_private_gan(
     generator, discriminator = fresh_gan(points.shape[1:], latent=latent, hidden=hidden, seed=seed)
     pair = (generator, discriminator)
     both = [torch.optim.Adam(network.parameters(), lr=rate, betas=BETAS, fused=True) for network in pair]
-    mechanism = _Mechanism(noise_multiplier=noise_multiplier, clip=clip, sample_rate=sample_rate) if private else None
+    mechanism = Mechanism(noise_multiplier=noise_multiplier, clip=clip, sample_rate=sample_rate) if private else None
     expected = sample_rate * len(data)
-    with _guarded(discriminator, both[1], mechanism, expected, seed) as guard, one_thread():
+    with guarded(discriminator, both[1], mechanism, expected, seed) as guard, one_thread():
         with (progress or Silent()).phase(label, steps, "steps") as advance:
-            for chosen in _poisson(len(data), sample_rate, steps, seed):
+            for chosen in poisson_batches(len(data), sample_rate, steps, seed):
                 guard.differentiate(functional.softplus(-discriminator(data[chosen])))
                 with guard.uncharged():
                     fake = generator(torch.randn(max(1, round(expected)), latent, generator=draws))
@@ -159,14 +159,17 @@ def save_private(path: Path, module: nn.Module, history: Sequence[tuple[float, f
     torch.save({"module_state_dict": weights, ACCOUNT: account}, path)
 
 
-class _Guard(Protocol):
+class Guard(Protocol):
     """The interface that turns losses of real points into the gradients that a network learns from."""
 
-    def differentiate(self, losses: Tensor) -> None: ...
+    def differentiate(self, losses: Tensor) -> None:
+        """Set the gradients of the weights to those of the losses, one for each point."""
 
-    def uncharged(self) -> AbstractContextManager[None]: ...
+    def uncharged(self) -> AbstractContextManager[None]:
+        """Return a block in which what is learned of no real point costs no privacy."""
 
-    def history(self) -> History: ...
+    def history(self) -> History:
+        """Return the steps as the accountant has them."""
 
 
 class _Plain:
@@ -192,7 +195,7 @@ class _Private:
     """Private gradients by Opacus: each is clipped, their sum gets noise and is divided by the expected size."""
 
     def __init__(
-        self, network: nn.Module, adam: torch.optim.Optimizer, mechanism: _Mechanism, expected: float, seed: int
+        self, network: nn.Module, adam: torch.optim.Optimizer, mechanism: Mechanism, expected: float, seed: int
     ) -> None:
         grad_sample, optimizers, accountants, self.losses = _opacus()
         self.wrapped = grad_sample.GradSampleModuleFastGradientClipping(
@@ -226,9 +229,16 @@ class _Private:
 
 
 @contextmanager
-def _guarded(
-    network: nn.Module, adam: torch.optim.Optimizer, mechanism: _Mechanism | None, expected: float, seed: int
-) -> Iterator[_Guard]:
+def guarded(
+    network: nn.Module, adam: torch.optim.Optimizer, mechanism: Mechanism | None, expected: float, seed: int
+) -> Iterator[Guard]:
+    """Yield what gives a network its gradients, clipped and noised by the mechanism where there is one.
+
+    Parameters
+    ----------
+    expected
+        Mean number of points in a batch.
+    """
     if mechanism is None:
         yield _Plain(network, expected)
         return
@@ -255,7 +265,7 @@ def _opacus() -> tuple[ModuleType, ModuleType, ModuleType, ModuleType]:
     return grad_sample, optimizers, accountants, losses
 
 
-def _poisson(count: int, sample_rate: float, steps: int, seed: int) -> Iterator[Tensor]:
+def poisson_batches(count: int, sample_rate: float, steps: int, seed: int) -> Iterator[Tensor]:
     """Yield the points of each step, each drawn independently with the same probability; there may be none."""
     draws = stream(seed, "poisson batches")
     for _ in range(steps):

@@ -22,7 +22,7 @@ from probes.models.checkpoints import ModelFolder, contradiction, read_weights
 LOCAL: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}
 TOGETHER = "config.json and the weights must belong together; save the folder again with save_pretrained()."
 _TRUST = "Fetch the model again, or use one that you trust."
-_LIMITS = Limits(memory=2**31, seconds=60)
+LIMITS = Limits(memory=2**31, seconds=60)
 """Of what transformers makes of files, without memory for weights: large models take a few seconds."""
 _INFORMED = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 
@@ -49,7 +49,7 @@ def within_limits(what: str, file: Path) -> Iterator[None]:
         What is made of it.
     """
     try:
-        with within(_LIMITS):
+        with within(LIMITS):
             yield
     except LimitError as error:
         raise InputError(f"The {what} cannot be made: {error.text}.", where=str(file), hint=_TRUST) from None

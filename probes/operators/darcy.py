@@ -48,7 +48,7 @@ def darcy_samples(
     pressure = np.empty((count, size, size), dtype=np.float32)
     with (progress or Silent()).phase("Solving flows through random ground", count, "samples") as advance:
         for number in range(count):
-            high[number] = _field(size, seed, number) >= 0
+            high[number] = random_field(size, seed, number) >= 0
             pressure[number] = solve(np.where(high[number], HIGH, LOW))
             advance(1)
     return high, pressure
@@ -105,7 +105,7 @@ def stiffness(coefficient: NDArray[np.floating]) -> sparse.csc_array:
     return sparse.csc_array((values, positions), shape=(centre.size, centre.size))
 
 
-def _field(size: int, seed: int, number: int) -> NDArray[np.float64]:
+def random_field(size: int, seed: int, number: int) -> NDArray[np.float64]:
     """Draw g ~ N(0, (-Laplacian + 9)^-2) with zero mean and zero slope at the edge, by its cosine series."""
     scale, cosines = _basis(size)
     stream = np.random.default_rng((seed, number))

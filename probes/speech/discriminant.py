@@ -82,14 +82,15 @@ def fit_discriminant(moments: ClassMoments, priors: Tensor | None = None) -> Pro
     n = float(counts.sum() - seen.sum())
     squares = torch.triu(squares) + torch.triu(squares, 1).T
     within = (squares - (means * counts[:, None]).T @ means) / max(n, 1.0)
-    shrunk = _shrunk(within, max(n, 1.0)).float()
+    shrunk = shrunk_covariance(within, max(n, 1.0)).float()
     weights = torch.linalg.solve(shrunk, means.T.float())
     expected = counts / counts.sum() if priors is None else priors
     biases = -0.5 * (means.float() * weights.T).sum(1) + torch.log(expected).float()
     return weights, torch.where(seen, biases, torch.full_like(biases, -torch.inf))
 
 
-def _shrunk(covariance: Tensor, n: float) -> Tensor:
+def shrunk_covariance(covariance: Tensor, n: float) -> Tensor:
+    """Shrink a covariance of n degrees of freedom towards a multiple of the identity, by the amount of equation 23."""
     width = len(covariance)
     trace = float(covariance.trace())
     square = float((covariance**2).sum())

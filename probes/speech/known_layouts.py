@@ -6,7 +6,7 @@ from pathlib import Path
 
 from probes.core.errors import InputError
 
-_COLUMNS = (
+COLUMNS = (
     ("artie", "the Artie Bias corpus", {"client_id", "path", "sentence", "up_votes"}, "artie-bias-corpus.tsv"),
     ("common-voice", "Common Voice", {"client_id", "path", "sentence", "up_votes"}, ""),
     ("fair-speech", "Fair-Speech", {"hash_name", "transcription", "first_language", "socioeconomic_bkgd"}, ""),
@@ -14,7 +14,7 @@ _COLUMNS = (
     ("coraal", "a transcript of CORAAL", {"Spkr", "StTime", "Content", "EnTime"}, ""),
 )
 """Preset, corpus, columns that no other table has, and the name of the file where the columns do not decide."""
-_FOLDERS = (
+FOLDERS = (
     ("kaldi", "a Kaldi data folder", ("wav.scp",)),
     ("speechocean", "speechocean762", ("train/wav.scp", "test/wav.scp")),
     ("audiomnist", "AudioMNIST", ("data/audioMNIST_meta.txt",)),
@@ -38,7 +38,7 @@ def advice_on_table(path: Path, columns: Sequence[str]) -> str:
     >>> advice_on_table(Path("clips.csv"), ["path", "speaker", "text"])
     ''
     """
-    for preset, corpus, wanted, name in _COLUMNS:
+    for preset, corpus, wanted, name in COLUMNS:
         if wanted <= set(columns) and name in ("", path.name):
             return _advice(preset, corpus)
     return ""
@@ -47,7 +47,7 @@ def advice_on_table(path: Path, columns: Sequence[str]) -> str:
 def advice_on_folder(folder: Path) -> str:
     """Return advice that names the preset of a folder; empty where none is known."""
     try:
-        for preset, corpus, patterns in _FOLDERS:
+        for preset, corpus, patterns in FOLDERS:
             if all(next(folder.glob(pattern), None) is not None for pattern in patterns):
                 return _advice(preset, corpus)
     except OSError:

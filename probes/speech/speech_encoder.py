@@ -56,7 +56,7 @@ class TrainingSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class _Example:
+class Example:
     """A clip prepared for training: normalised signal, phoneme of each frame, symbols of the transcript."""
 
     signal: torch.Tensor
@@ -90,7 +90,7 @@ def train_encoder(
     clips = corpus.part("training")
     names = sorted({phone.name for clip in clips for phone in clip.phones})
     numbers = {name: 1 + at for at, name in enumerate(names)}
-    examples = [_prepare(clip, numbers, vocabulary, units) for clip in clips]
+    examples = [prepare(clip, numbers, vocabulary, units) for clip in clips]
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         model = _build(len(vocabulary))
@@ -132,14 +132,14 @@ def _vocabulary(corpus: SpokenCorpus, units: Units) -> dict[str, int]:
     return {token: number for number, token in enumerate((*special, *sorted(symbols.difference(special))))}
 
 
-def _prepare(clip: Clip, numbers: dict[str, int], vocabulary: dict[str, int], units: Units) -> _Example:
+def prepare(clip: Clip, numbers: dict[str, int], vocabulary: dict[str, int], units: Units) -> Example:
     """Read a clip and normalise it as the saved feature extractor will: zero mean, unit variance."""
     import soundfile
 
     signal, _ = soundfile.read(clip.path, dtype="float32")
     signal = (signal - signal.mean()) / np.sqrt(signal.var() + 1e-7)
     frames = (len(signal) - FIELD) // STRIDE + 1
-    return _Example(
+    return Example(
         signal=torch.from_numpy(signal),
         frames=frame_labels(clip, frames, numbers),
         symbols=torch.tensor([vocabulary[symbol] for symbol in _written(clip, units)]),
@@ -224,7 +224,7 @@ def mel_waves(filters: int, length: int) -> torch.Tensor:
     return unit
 
 
-def _batches(examples: Sequence[_Example], generator: torch.Generator) -> Iterator[list[_Example]]:
+def _batches(examples: Sequence[Example], generator: torch.Generator) -> Iterator[list[Example]]:
     """Deal the examples into batches of similar length, in random order."""
     noise = torch.rand(len(examples), generator=generator).tolist()
     # A tenth of the length at random keeps neighbours alike without making every pass the same.
@@ -235,7 +235,7 @@ def _batches(examples: Sequence[_Example], generator: torch.Generator) -> Iterat
 
 
 def _fit(
-    model: Any, sounds: torch.nn.Module, batches: Sequence[list[_Example]], progress: Progress
+    model: Any, sounds: torch.nn.Module, batches: Sequence[list[Example]], progress: Progress
 ) -> list[tuple[float, float]]:
     """Run AdamW over the batches; return both losses of each step."""
     weights = [*model.parameters(), *sounds.parameters()]
@@ -258,7 +258,7 @@ def _fit(
     return losses
 
 
-def _losses(model: Any, sounds: torch.nn.Module, batch: Sequence[_Example]) -> tuple[torch.Tensor, torch.Tensor]:
+def _losses(model: Any, sounds: torch.nn.Module, batch: Sequence[Example]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the frame cross-entropy and the CTC loss (per symbol) of one batch."""
     pad = torch.nn.utils.rnn.pad_sequence
     signals = pad([example.signal for example in batch], batch_first=True)

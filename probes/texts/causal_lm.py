@@ -50,7 +50,7 @@ def train_causal_lm(
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         model = _build(len(tokeniser), end, layers)
-        batches = _batches(examples, torch.Generator().manual_seed(seed))
+        batches = deal_batches(examples, torch.Generator().manual_seed(seed))
         _fit(model, batches, steps, progress)
     folder.mkdir(parents=True, exist_ok=True)
     model.eval().save_pretrained(folder)
@@ -94,7 +94,7 @@ def _build(tokens: int, end: int, layers: int) -> Any:
     return transformers.GPT2LMHeadModel(config)
 
 
-def _batches(examples: Sequence[Tensor], generator: torch.Generator) -> Iterator[list[Tensor]]:
+def deal_batches(examples: Sequence[Tensor], generator: torch.Generator) -> Iterator[list[Tensor]]:
     """Deal the examples into batches of similar length, in random order, over and over."""
     while True:
         noise = torch.rand(len(examples), generator=generator).tolist()

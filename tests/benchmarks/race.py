@@ -178,23 +178,50 @@ def _run_side(side: Side, told: Sequence[Any]) -> None:
     np.savez(told[2], taken=np.array([taken.cpu, taken.wall, taken.extra]), **taken.result)
 
 
-def measured(job: Job, *, short: float = SHORT) -> Taken:
-    """Run a job in this process and say what it took."""
+def processor_seconds() -> float:
+    """Return the seconds of this process and of its children, whether they have ended or not."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime + sum(cpu for cpu, _ in _descendants())
+
+
+def held_by_children() -> float:
+    """Return the MB that the living descendants hold."""
+    return sum(held for _, held in _descendants())
+
+
+def measured(
+    job: Job,
+    *,
+    short: float = SHORT,
+    pause: float = PAUSE,
+    processor: Callable[[], float] = processor_seconds,
+    wall: Callable[[], float] = time.perf_counter,
+    held: Callable[[], float] = held_by_children,
+) -> Taken:
+    """Run a job in this process and say what it took.
+
+    Parameters
+    ----------
+    short
+        Seconds of the wall up to which the job is run again.
+    pause
+        Seconds between two looks at what children hold, in MB.
+    """
     # What is garbage by now would else be freed in the middle of the job, and taken off its peak.
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
     before = _status("VmRSS")
     runs, made = 0, None
-    with _Children() as children:
-        cpu, wall = _cpu(), _wall()
-        while not runs or _wall() - wall < short:
+    with _Children(pause, held) as children:
+        cpu, began = processor(), wall()
+        while not runs or wall() - began < short:
             again = job()
             made = again if made is None else made
             runs += 1
-        wall, cpu = _wall() - wall, _cpu() - cpu
+        took, cpu = wall() - began, processor() - cpu
     extra = max(_status("VmHWM") - before, 0.0) + children.peak
     result = made() if callable(made) else made
-    return Taken((cpu - children.own) / runs, wall / runs, extra, dict(result or {}))
+    return Taken((cpu - children.own) / runs, took / runs, extra, dict(result or {}))
 
 
 def _status(key: str) -> float:
@@ -202,16 +229,6 @@ def _status(key: str) -> float:
     found = re.search(rf"^{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
     assert found is not None
     return int(found[1]) / 1024
-
-
-def _cpu() -> float:
-    """Return the seconds of this process and of its children, whether they have ended or not."""
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + ended.ru_utime + ended.ru_stime + sum(cpu for cpu, _ in _descendants())
-
-
-def _wall() -> float:
-    return time.perf_counter()
 
 
 def _descendants() -> list[tuple[float, float]]:
@@ -233,22 +250,19 @@ def _descendants() -> list[tuple[float, float]]:
     return [(sum(map(int, row[11:15])) / ticks, int(row[21]) * page) for row in found]
 
 
-def _held() -> float:
-    return sum(held for _, held in _descendants())
-
-
 class _Children(threading.Thread):
     """Looks now and then at what the descendants hold; `own` is the seconds of the processor that this took."""
 
-    def __init__(self) -> None:
+    def __init__(self, pause: float, held: Callable[[], float]) -> None:
         super().__init__(daemon=True)
         self.own, self._over = 0.0, threading.Event()
-        self._before = self._most = _held()
+        self._pause, self._held = pause, held
+        self._before = self._most = held()
 
     def run(self) -> None:
         """Look until it is over."""
-        while not self._over.wait(PAUSE):
-            self._most = max(self._most, _held())
+        while not self._over.wait(self._pause):
+            self._most = max(self._most, self._held())
             self.own = time.thread_time()
 
     @property

@@ -684,10 +684,10 @@ def test_a_run_with_other_statistics_reads_no_layer_again(
 
     first = quick(*planted.command("--seed", "5"), name="first")
 
-    def refuse(*_: Any) -> None:
+    def refuse(*_: Any, **named: Any) -> None:
         raise AssertionError("a layer was read")
 
-    monkeypatch.setattr(layers, "_measure_layer", refuse)
+    monkeypatch.setattr(layers, "fit_and_count", refuse)
     more = ("--seed", "5", "--level", "0.8", "--bootstrap", "300", "--permutations", "150")
     assert estimates(quick(*planted.command(*more), name="other"), "accuracy") != estimates(first, "accuracy")
     with pytest.raises(AssertionError, match="a layer was read"):

@@ -76,11 +76,11 @@ def test_with_few_items_it_shrinks_as_scikit_learn_does(count: int, width: int, 
 @pytest.mark.parametrize("width", [3, 20, 200])
 def test_the_amount_is_that_of_scikit_learn_but_for_its_two_over_p(width: int) -> None:
     """The published equation, and scikit-learn's without 2 / p, which agree the better the more dimensions."""
-    from probes.speech.discriminant import _shrunk
+    from probes.speech.discriminant import shrunk_covariance
 
     data = np.random.default_rng(3).normal(size=(80, width)) * np.linspace(1, 2, width)
     covariance = data.T @ data / 80
-    shrunk = _shrunk(torch.from_numpy(covariance), 80.0).numpy()
+    shrunk = shrunk_covariance(torch.from_numpy(covariance), 80.0).numpy()
     off = ~np.eye(width, dtype=bool)
     amount = 1 - float((shrunk[off] / covariance[off]).mean())
     square, trace = (covariance**2).sum(), np.trace(covariance)

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from counted_clips import counted
 
 from audits.core.context import Draft
-from audits.core.groups import group_sets
 from audits.core.records import Estimate
 from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import add_adjusted, adjust_gaps
-from audits.speaker_groups.counts import MetricCounts, Utterances, cohort_of
+from audits.speaker_groups.counts import Utterances, cohort_of
 from audits.speaker_groups.gaps import add_gaps, compare
 from audits.speaker_groups.rates import add_rates, small_groups
 from audits.statistics import generator
@@ -41,18 +41,9 @@ def clips() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def data(clips: pd.DataFrame) -> Utterances:
-    sizes = clips["words"].to_numpy(float)
-    errors = clips[[f"errors {name}" for name in SYSTEMS]].to_numpy(float)
-    hits = np.maximum(sizes[:, None] - errors, 0)
+    errors = clips[[f"errors {name}" for name in SYSTEMS]]
     rows = clips[list(BY)].to_dict("records")
-    return Utterances(
-        systems=SYSTEMS,
-        counts=(MetricCounts(metric="wer", errors=errors, hits=hits, sizes=sizes, parts={}),),
-        speakers=clips["speaker"].to_numpy(),
-        attributes=rows,
-        controls={},
-        sets=tuple(group_sets(rows, BY, max_order=2)),
-    )
+    return counted(rows, errors, clips["words"], by=BY, speakers=clips["speaker"], systems=SYSTEMS)
 
 
 @pytest.fixture(scope="module")

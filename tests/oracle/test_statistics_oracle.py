@@ -23,7 +23,7 @@ from audits.statistics import (
     variance_or_least,
     wilson,
 )
-from audits.statistics.clustered_rates import STUDENT_CLUSTERS, _between, spread_of
+from audits.statistics.clustered_rates import STUDENT_CLUSTERS, between_clusters, spread_of
 
 pytestmark = pytest.mark.numerical
 
@@ -132,7 +132,7 @@ def test_variance_between_clusters_is_that_of_paule_and_mandel() -> None:
     rate = errors.sum() / sizes.sum()
     rates = errors / sizes
     known = combine_effects(rates[:, 0], rate * (1 - rate) / sizes[:, 0], method_re="iterated")
-    between, scaled = _between(rates, rate * (1 - rate) / sizes, sizes > 0, np.array([15]))
+    between, scaled = between_clusters(rates, rate * (1 - rate) / sizes, sizes > 0, np.array([15]))
     assert between[0] == pytest.approx(known.tau2, rel=1e-4)
     assert (scaled**2).sum() == pytest.approx(14)
 

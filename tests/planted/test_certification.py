@@ -6,7 +6,6 @@ probabilities; every claim is held against it.
 
 import math
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -589,6 +588,7 @@ def test_smoothing_a_threshold_gives_the_probability_that_the_radius_assumes(tmp
 @pytest.mark.parametrize(("columns", "groups", "images", "most"), [(1, 2, 300, 4), (5, 4, 100, 4), (20, 4, 100, 14)])
 def test_equal_groups_are_seldom_called_uneven(columns: int, groups: int, images: int, most: int) -> None:
     rng, false = np.random.default_rng(0), 0
+    rule = ruled(Geometry("l2", 0.5), 100, radii=(0.5,))
     for _ in range(200):
         right = rng.random(groups * images) < 0.6
         draft = Draft()
@@ -599,7 +599,6 @@ def test_equal_groups_are_seldom_called_uneven(columns: int, groups: int, images
                 share = intervals.Interval(value=value, low=0.0, high=1.0, method="exact", n=images, unit="images")
                 draft.add("certified_accuracy", share, group=f"c{column}={place}", radius=0.5)
         levels = [str(place) for place in range(groups)]
-        rule = SimpleNamespace(radii=(0.5,))
-        find_differences(draft, rule, {f"c{column}": levels for column in range(columns)})  # type: ignore[arg-type]
+        find_differences(draft, rule, {f"c{column}": levels for column in range(columns)})
         false += any(finding.id == "certify.uneven" for finding in draft.findings)
     assert false <= most

@@ -3,15 +3,16 @@
 Nominal is one pair of twenty. What cannot keep that is not paired.
 """
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from pairings import ById
 
 from audits.core.records import Estimate
 from audits.report.comparison.pairing import FEW, HARDLY, UNEQUAL, Matching, Paired
-from audits.report.comparison.parts import Area, Parts, Ratio
+from audits.report.comparison.parts import Area, Parts, Ratio, Records, Rows
+from audits.report.comparison.tables import Table
 
 RUNS = 500
 
@@ -24,7 +25,10 @@ def most(runs: float) -> float:
 def change(first: Parts, second: Parts) -> Paired | str:
     """Compare two runs of which every record is its own unit and stands in both."""
     every = np.arange(len(first.present()))
-    runs: list[Any] = [SimpleNamespace(parts=lambda _, own=own: own, matched=every) for own in (first, second)]
+    runs = [
+        Records(Table({}, len(every), ""), Rows({}, {}, {}), ById(made=lambda _, own=own: own), every, {})
+        for own in (first, second)
+    ]
     values = [own.value() for own in (first, second)]
     ends = (Estimate(name="x", value=one, low=-9, high=9, method="x", n=1, unit="x") for one in values)
     return Matching(*runs, every, (0, 0)).change(*ends)

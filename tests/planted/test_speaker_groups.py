@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from chance import at_most
+from counted_clips import counted
 from numpy.typing import NDArray
 
 from audits.core.context import Draft
-from audits.core.groups import group_sets
 from audits.speaker_groups import Options, populations, transcripts
 from audits.speaker_groups.adjusting import Rung, adjust_gaps
-from audits.speaker_groups.counts import MetricCounts, Utterances, cohort_of
+from audits.speaker_groups.counts import Utterances, cohort_of
 from audits.speaker_groups.designs import design_of
 from audits.speaker_groups.discovery import PARTS, add_search, search
 from audits.speaker_groups.gaps import OTHERS, compare
@@ -36,18 +36,7 @@ def asked(by: tuple[str, ...], **other: object) -> Options:
 def heard(errors: Floats, counts: populations.Counts, *, max_order: int = 1) -> Utterances:
     """Return what statistics see of drawn counts; errors of shape (clips, systems)."""
     rows = [dict(zip(counts.labels, levels, strict=True)) for levels in zip(*counts.labels.values(), strict=True)]
-    sizes = counts.words.astype(float)
-    counted = MetricCounts(
-        metric="wer", errors=errors.astype(float), hits=np.maximum(sizes[:, None] - errors, 0), sizes=sizes, parts={}
-    )
-    return Utterances(
-        systems=tuple(f"system {place}" for place in range(errors.shape[1])),
-        counts=(counted,),
-        speakers=counts.speaker,
-        attributes=rows,
-        controls={},
-        sets=tuple(group_sets(rows, tuple(counts.labels), max_order=max_order)),
-    )
+    return counted(rows, errors, counts.words, by=counts.labels, max_order=max_order, speakers=counts.speaker)
 
 
 def rung_of(data: Utterances) -> Rung:

@@ -4,13 +4,13 @@ Every speaker has an error rate of his own (beta), and speakers bring unequal nu
 which an interval over clips claims far too much.
 """
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from chance import at_most
 from numpy.typing import NDArray
+from recorded_clips import inputs_of
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.cohort import Cohort
@@ -171,12 +171,8 @@ def audited(attributes: list[dict[str, str]], own: Floats, rng: np.random.Genera
     )  # fmt: skip
     clips = [attributes[place] for place in speaker]
     sets = group_sets(clips, ["coin", "region"], max_order=2)
-    recordings = [
-        SimpleNamespace(speaker=f"{number:04d}", clip=SimpleNamespace(attributes=attributes[number]))
-        for number in speaker
-    ]
     found = Counts(
-        inputs=SimpleNamespace(skipped=(), recordings=recordings, sets=sets),  # type: ignore[arg-type]
+        inputs=inputs_of([f"{number:04d}" for number in speaker], clips, sets),
         options=Options(
             model="m", manifest=tmp, by=("coin", "region"), min_speakers=5, bootstrap=400, permutations=400
         ),

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from counted_clips import counted
 from numpy.typing import NDArray
 
 from audits.core.context import Draft
-from audits.core.groups import group_sets
 from audits.speaker_groups import Options
-from audits.speaker_groups.counts import MetricCounts, Utterances, cohort_of
+from audits.speaker_groups.counts import cohort_of
 from audits.speaker_groups.gaps import compare
 from audits.speaker_groups.systems import compare_systems
 from audits.statistics import change_of_rate, generator, student, variance_or_least
@@ -58,21 +58,11 @@ def compared(world: str, speakers: int, groups: int, systems: int, seed: int) ->
     rng = np.random.default_rng((3, seed))
     errors, words = paired(world, speakers * groups, systems, rng)
     rows = [{"accent": f"g{place % groups}"} for place in range(len(words))]
-    counted = MetricCounts(
-        metric="wer", errors=errors, hits=np.maximum(words[:, None] - errors, 0), sizes=words, parts={}
-    )
-    data = Utterances(
-        systems=tuple(f"system {place}" for place in range(systems)),
-        counts=(counted,),
-        speakers=np.arange(len(words)),
-        attributes=rows,
-        controls={},
-        sets=tuple(group_sets(rows, ("accent",), max_order=1)),
-    )
+    data = counted(rows, errors, words, by=("accent",))
     options = Options(manifest=Path("manifest.csv"), by=("accent",), permutations=20, bootstrap=40, min_speakers=5)
     draft, cohort = Draft(seed=seed), cohort_of(data, options.bootstrap, generator(seed, "bootstrap"))
     (accents,) = data.sets
-    comparison = compare(data, counted, accents, options, seed=seed, level=LEVEL)
+    comparison = compare(data, data.of("wer"), accents, options, seed=seed, level=LEVEL)
     compare_systems(draft, data, [comparison], cohort, frozenset(), "wer")
     inside = [not row.excludes(0) for row in draft.select("gap_difference")]
     alone = any(row.excludes(0) for row in draft.select("system_difference", group="all"))

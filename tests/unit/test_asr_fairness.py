@@ -1,11 +1,11 @@
 """Rates, gaps and findings of audit-fairness from counts that were written by hand."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from recorded_clips import inputs_of
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.cohort import Cohort
@@ -17,13 +17,10 @@ from audits.asr_fairness.estimates import add_best_layer, add_corrected, add_gap
 from audits.asr_fairness.findings import find_crossings, findings, pattern_words, worth_a_finding
 from audits.asr_fairness.inputs import check
 from audits.asr_fairness.measure import Counts
-from audits.asr_fairness.recordings import Inputs, Recording
 from audits.core.context import Cache, Context, Draft
 from audits.core.groups import GroupSet, group_sets
 from audits.core.numbers import point
 from audits.core.records import Estimate
-from probes.models.checkpoints import ModelFolder
-from probes.speech.manifests import Clip, Manifest
 
 SPEAKERS, CLIPS = 40, 3
 OPTIONS = Options(
@@ -39,23 +36,9 @@ def _attributes() -> list[dict[str, str]]:
     return rows
 
 
-def _inputs(speakers: list[str], attributes: list[dict[str, str]], sets: Sequence[GroupSet]) -> Inputs:
-    clips = [
-        Clip(path=Path("a"), name="a", line=at, source=Path("m"), speaker=speaker, attributes=row)
-        for at, (speaker, row) in enumerate(zip(speakers, attributes, strict=True), start=2)
-    ]
-    recordings = tuple(
-        Recording(clip=clip, sha256=f"{clip.line:064x}", samples=16_000, text="", rate=16_000, channels=1)
-        for clip in clips
-    )
-    folder = ModelFolder(reference="m", path=Path("m"), family="wav2vec2", config={}, weights=(), sha256="")
-    manifest = Manifest(path=Path("m"), sha256="", clips=tuple(clips), by=("accent",), columns=(), notes=())
-    return Inputs(folder=folder, manifest=manifest, recordings=recordings, skipped=(), sets=tuple(sets), layers=None)
-
-
 def _audited(sets: list, attributes: list[dict[str, str]], *tasks: TaskCounts) -> Counts:
     speakers = [f"{speaker:02d}" for speaker in range(SPEAKERS) for _ in range(CLIPS)]
-    return Counts(inputs=_inputs(speakers, attributes, sets), options=OPTIONS, tasks=tasks)
+    return Counts(inputs=inputs_of(speakers, attributes, sets), options=OPTIONS, tasks=tasks)
 
 
 def _counts(
@@ -466,7 +449,7 @@ def test_an_attribute_that_varies_within_speakers_is_warned_of(scene) -> None:
     attributes = [{"room": ("a", "b")[place % 2], "coin": ("h", "t")[place // CLIPS % 2]} for place in range(120)]
     sets = group_sets(attributes, ["room", "coin"], max_order=2)
     draft = Draft()
-    warn_about_attributes(draft, _inputs([str(number) for number in cohort.speakers], attributes, sets))
+    warn_about_attributes(draft, inputs_of([str(number) for number in cohort.speakers], attributes, sets))
     assert [(warning.id, warning.where) for warning in draft.warnings] == [("varies-within-speaker", {"by": "room"})]
     assert "40 speakers are" in draft.warnings[0].message
     counts = _counts()

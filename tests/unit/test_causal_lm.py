@@ -10,7 +10,7 @@ import torch
 from probes.core import guarded_imports as guarded
 from probes.core.progress import Silent
 from probes.models.checkpoints import find_model
-from probes.texts.causal_lm import CONTEXT, END, _batches, train_causal_lm
+from probes.texts.causal_lm import CONTEXT, END, deal_batches, train_causal_lm
 from probes.texts.synthetic_sentences import make_sentences
 
 TEXTS = make_sentences(400, seed=4)
@@ -78,7 +78,7 @@ def test_training_teaches_sentences_that_it_never_saw(folder: Path, tmp_path: Pa
 
 def test_a_pass_deals_every_text_once_among_texts_of_its_length() -> None:
     examples = [torch.full((5 + at % 20,), at) for at in range(320)]
-    dealt = _batches(examples, torch.Generator().manual_seed(0))
+    dealt = deal_batches(examples, torch.Generator().manual_seed(0))
     batches = [next(dealt) for _ in range(10)]
     assert sorted(int(one[0]) for batch in batches for one in batch) == list(range(320))
     assert max(max(map(len, batch)) - min(map(len, batch)) for batch in batches) <= 4

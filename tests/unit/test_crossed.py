@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from audits.statistics.crossed import CAUTION, Contrast, Part, _independent, crossed_intervals
+from audits.statistics.crossed import CAUTION, Contrast, Part, crossed_intervals, independent_contrasts
 from audits.statistics.moderated import squeeze
 
 pytestmark = pytest.mark.numerical
@@ -94,7 +94,7 @@ def test_a_family_lends_seed_variances_and_fewer_than_three_do_not() -> None:
     family = [Contrast((part(sentences=1, seed=seed),)) for seed in range(8)]
     plain = np.array([of_seeds(one.parts[0]).var(ddof=1) for one in family])
     found = crossed_intervals(family)
-    expected = squeeze(plain, 2.0, caution=CAUTION, most=_independent(family) * 2)
+    expected = squeeze(plain, 2.0, caution=CAUTION, most=independent_contrasts(family) * 2)
     np.testing.assert_allclose([one.se**2 * 3 for one in found], expected.variances)
     np.testing.assert_allclose([one.df for one in found], expected.freedom)
     two = crossed_intervals(family[:2])
@@ -104,12 +104,12 @@ def test_a_family_lends_seed_variances_and_fewer_than_three_do_not() -> None:
 
 def test_contrasts_of_one_language_count_as_fewer() -> None:
     parts = [part(sentences=5, seed=seed) for seed in range(4)]
-    assert _independent([Contrast((one,)) for one in parts]) == pytest.approx(4)
+    assert independent_contrasts([Contrast((one,)) for one in parts]) == pytest.approx(4)
     # Correlations of a half between four: 16 / (4 + 12 / 4).
-    assert _independent([Contrast((parts[0],))] * 4) == pytest.approx(16 / 7)
+    assert independent_contrasts([Contrast((parts[0],))] * 4) == pytest.approx(16 / 7)
     # One language of two in common: a quarter.
     pairs = [Contrast((parts[0], parts[1])), Contrast((parts[0], parts[2]))]
-    assert _independent(pairs) == pytest.approx(4 / (2 + 2 / 16))
+    assert independent_contrasts(pairs) == pytest.approx(4 / (2 + 2 / 16))
 
 
 def test_one_seed_leaves_an_interval_over_sentences_and_no_p() -> None:

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from probes.core.errors import InputError
-from probes.operators.darcy import HIGH, LOW, MODES, _field, darcy_samples, solve, stiffness
+from probes.operators.darcy import HIGH, LOW, MODES, darcy_samples, random_field, solve, stiffness
 
 pytestmark = pytest.mark.numerical
 
@@ -88,7 +88,7 @@ def test_the_field_has_the_spectrum_that_it_is_drawn_from() -> None:
     weights = np.where(k > 0, 2, 1)
     variance = 9 / (np.pi**2 * (k[:, None] ** 2 + k**2) + 9) ** 2 * np.outer(weights, weights)
     variance[0, 0] = 0
-    draws = np.array([_field(9, 1, number) for number in range(400)])
+    draws = np.array([random_field(9, 1, number) for number in range(400)])
     assert draws[:, 0, 0].var() == pytest.approx(variance.sum(), rel=0.25)
     # Between two corners along an edge odd cosines change sign.
     signed = variance * np.where(k % 2, -1, 1)

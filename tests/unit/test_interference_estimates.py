@@ -2,19 +2,18 @@
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from judged_matrices import corpus_of, planned
 
 from audits.core.context import Draft
-from audits.interference import Options
 from audits.interference.estimates import add_losses, add_matrix, estimates
 from audits.interference.losses import Cell, Losses, with_of
 from audits.interference.matrix import Matrix, interval_of
 from audits.interference.measure import Counts
-from audits.interference.settings import settle_part, settle_training
 from audits.statistics.crossed import Contrast, Part, crossed_intervals
 
 SETS = (("a",), ("b",), ("a", "b"))
@@ -150,11 +149,8 @@ def test_a_mean_over_fewer_partners_than_others_is_told() -> None:
     assert [dict(one.where) for one in draft.warnings if one.id == "partial-mean"] == [{"target": "b"}, {"source": "c"}]
 
 
-def test_a_part_of_the_models_says_nothing_but_its_losses() -> None:
-    options = Options(array="1/2")
-    inputs: Any = SimpleNamespace(
-        part=settle_part(options), table=None, kind="trained", training=settle_training(options), sets=SETS
-    )
+def test_a_part_of_the_models_says_nothing_but_its_losses(tmp_path: Path) -> None:
+    inputs, options = planned(corpus_of(tmp_path / "corpus", ("a", "b")), array="1/2")
     made = replace(matrix(failed={(("a",), "a"): "stuck"}), pairs=())
     draft = Draft()
     estimates(draft, Counts(inputs=inputs, options=options, matrix=made, baselines={}, seed=0))

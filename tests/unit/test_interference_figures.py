@@ -4,11 +4,11 @@ import csv
 import json
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import vl_convert
+from judged_matrices import counts_of, inputs_of, judged
 
 from audits.core import testing
 from audits.core.context import Context, Draft
@@ -20,7 +20,7 @@ from audits.interference.effects import Association
 from audits.interference.figure_parts import FIRST_POINTS, LETTERS, MOST_LABELS, MOST_POINTS, STATES
 from audits.interference.figures import figures
 from audits.interference.matrix import Judged
-from audits.interference.mixtures import Mixtures
+from audits.interference.measure import Counts
 from audits.report.charts import Tile, effect_matrix
 from audits.report.charts.matrix import CROSS, HATCH
 from audits.report.charts.theme import CONFIG
@@ -222,20 +222,20 @@ def test_without_a_table_of_languages_nothing_is_said_of_scripts(tmp_path) -> No
 
 def test_a_part_of_a_run_and_an_empty_matrix_have_no_figures() -> None:
     # Of a part of the models there are no cells, as where no model converged.
-    assert not list(figures(Draft(), SimpleNamespace(matrix=SimpleNamespace(cells={}))))
+    assert not list(figures(Draft(), counts_of(inputs_of(CODES))))
 
 
-def many_languages(count) -> tuple[Draft, SimpleNamespace]:
+def many_languages(count, tested=True) -> tuple[Draft, Counts]:
     """Return counts of so many languages, of which those of one script hurt each other less."""
     rng, draft = np.random.default_rng(0), Draft()
     codes = tuple(f"{first}{second}" for first in "abcdefghij" for second in "abcdefghij")[:count]
     script = {code: f"S{place % 4}" for place, code in enumerate(codes)}
 
     def added(name, value, **where) -> Judged:
-        ends = {"value": value, "low": value - 0.02, "high": value + 0.02}
-        crossed = SimpleNamespace(**ends, seeds=3, seed_sd=0.01, sentences_known=True)
-        draft.add(name, Interval(**ends, method="t", n=9, unit="x"), **where)
-        return Judged(crossed=crossed, adjusted=0.001 if abs(value) > 0.05 else 0.5)
+        shown = "interference" if value > 0 else "synergy"
+        one = judged(value, shown if abs(value) > 0.05 else "indistinguishable", 0.02, sentences=True)
+        draft.add(name, one.interval, **where)
+        return one
 
     pairs = [(a, b) for a in codes for b in codes if a != b]
     cells = {
@@ -251,30 +251,13 @@ def many_languages(count) -> tuple[Draft, SimpleNamespace]:
     test = QapTest(value=-0.1, p=0.002, arrangements=999, exact=False, smallest_p=0.001, cells=9, languages=len(codes))
     effect = Interval(value=-0.1, low=-0.12, high=-0.08, method="t", n=9, unit="x")
     draft.add("script_effect", effect, adjusted="no")
-    tested = Association(name="script", kind="class", effect=effect, p=effect, test=test, adjusted=0.004, contrast=0.01)
-    at = {code: index for index, code in enumerate(codes)}
-
-    def array(languages) -> np.ndarray:
-        made = np.full((count, count), np.nan)
-        for (a, b), judged in cells.items():
-            made[at[a], at[b]] = judged.value
-        return made
-
-    counts = SimpleNamespace(
-        inputs=SimpleNamespace(languages=codes, attributes=SimpleNamespace(columns=columns), downstream=None),
-        matrix=SimpleNamespace(
-            level=0.95,
-            correction="holm",
-            cells=cells,
-            asymmetries=asymmetries,
-            array=array,
-            reasons=lambda target, source: {pairs[0]: "it did not learn"} if (target, source) == pairs[0] else {},
-        ),
-        effects=(tested,),
-        mixtures=Mixtures(),
-        downstream=(),
+    association = Association(
+        name="script", kind="class", effect=effect, p=effect, test=test, adjusted=0.004, contrast=0.01
     )
-    return draft, counts
+    failed = {((pairs[0][0],), pairs[0][0]): "it did not learn"}
+    effects = (association,) if tested else ()
+    inputs = inputs_of(codes, columns=columns)
+    return draft, counts_of(inputs, cells=cells, asymmetries=asymmetries, failed=failed, effects=effects)
 
 
 @pytest.mark.parametrize("count", [17, 83])
@@ -286,9 +269,9 @@ def test_many_languages_fit_the_page_and_none_is_left_out(count) -> None:
     spec = made["matrix"].spec
     cells = cells_of(spec, order_of(spec))
     assert len(cells) == count**2 and [letter for letter, _ in cells.values()].count("x") == 1
-    for where, judged in counts.matrix.cells.items():
-        assert cells[where][0] == LETTERS[judged.verdict(0.95)]
-        assert cells[where][1] == pytest.approx(judged.value, abs=6e-4)
+    for where, one in counts.matrix.cells.items():
+        assert cells[where][0] == LETTERS[one.verdict(0.95)]
+        assert cells[where][1] == pytest.approx(one.value, abs=6e-4)
     pairs = count * (count - 1) // 2
     rows = made["asymmetry"].spec["data"]["values"]
     clouds = [layer["data"]["values"][0] for layer in made["asymmetry"].spec["layer"] if "flatten" in str(layer)]
@@ -304,8 +287,7 @@ def test_many_languages_fit_the_page_and_none_is_left_out(count) -> None:
 
 
 def test_a_likeness_that_was_not_tested_is_not_drawn() -> None:
-    draft, counts = many_languages(17)
-    counts.effects = ()
+    draft, counts = many_languages(17, tested=False)
     assert "likeness" not in {figure.id for figure in figures(draft, counts)}
 
 

@@ -1,11 +1,12 @@
 """What is said of a matrix: as grave as its shares, never more than its verdicts, with the evidence for it."""
 
 from itertools import permutations
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from judged_matrices import corpus_of, counts_of, inputs_of, judged, planned
 
 from audits.core.context import Draft
 from audits.core.intervals import Interval
@@ -13,16 +14,15 @@ from audits.core.records import Finding
 from audits.interference.effects import Association
 from audits.interference.estimates import add_effects
 from audits.interference.findings import as_far_words, findings, ways_words
-from audits.interference.losses import Cell, Losses
+from audits.interference.losses import Cell
 from audits.interference.mixtures import Mixtures
-from audits.interference.settings import Part
 from audits.statistics.qap import QapTest
 
 
 class World:
     """A matrix with verdicts by hand."""
 
-    def __init__(self, *, part: Any = None, correction: str = "holm", noise: float | None = 0.01) -> None:
+    def __init__(self, *, inputs: Any = None, noise: float | None = 0.01) -> None:
         self.draft = Draft()
         self.cells: dict[Any, Any] = {}
         self.asymmetries: dict[Any, Any] = {}
@@ -31,7 +31,7 @@ class World:
         self.failed: dict[Any, str] = {}
         self.ranked: dict[Any, Any] = {}
         self.apart: float | None = None
-        self.part, self.correction = part, correction
+        self.inputs = inputs
         if noise is not None:
             self.row("seed_deviation", noise)
 
@@ -40,22 +40,14 @@ class World:
         self.draft.add(name, made, **where)
         return made
 
-    def judged(self, value: float, verdict: str) -> Any:
-        return SimpleNamespace(
-            value=value,
-            verdict=lambda level: verdict,
-            shown=lambda level: verdict in ("interference", "synergy"),
-            crossed=SimpleNamespace(value=value, high=value + 0.05, seed_sd=0.01, seeds=3, se=0.01, df=2.0),
-        )
-
     def cell(self, target: str, source: str, value: float, verdict: str, alone: float = 2.0) -> None:
         self.row("interference", value, target=target, source=source)
-        self.cells[target, source] = self.judged(value, verdict)
+        self.cells[target, source] = judged(value, verdict)
         self.losses[(target,), 0, target] = Cell(sums=np.array([alone]), weights=np.ones(1), factor=1.0)
 
     def asymmetry(self, a: str, b: str, value: float, verdict: str) -> None:
         self.row("asymmetry", value, a=a, b=b)
-        self.asymmetries[a, b] = self.judged(value, verdict)
+        self.asymmetries[a, b] = judged(value, verdict)
 
     def test(
         self, name: str, value: float, p: float, adjusted: float, smallest: float = 0.001, kind: str = "class",
@@ -72,33 +64,11 @@ class World:
 
     def found(self) -> dict[str, Finding]:
         add_effects(self.draft, self.tests)
-        jobs = tuple(range(6))
-        pairs = tuple(sorted({tuple(sorted(pair)) for pair in self.cells}))
-        mine = tuple(index for index in jobs if self.part is None or self.part.has(index))
-        counts: Any = SimpleNamespace(
-            inputs=SimpleNamespace(
-                part=self.part,
-                jobs=jobs,
-                mine=mine,
-                sets=pairs,
-                table=None,
-                kind="trained",
-                training=SimpleNamespace(steps=77),
-            ),
-            options=SimpleNamespace(correction=self.correction, budget="same-total"),
-            matrix=SimpleNamespace(
-                cells=self.cells,
-                asymmetries=self.asymmetries,
-                pairs=pairs,
-                losses=Losses(languages=("a", "b", "c"), cells=self.losses, curves={}, diverged=frozenset()),
-                failed=self.failed,
-                reasons=lambda target, source: {},
-            ),
-            effects=tuple(self.tests),
-            mixtures=Mixtures(ranked=self.ranked, apart=self.apart),
-            downstream=(),
-        )
-        findings(self.draft, counts)
+        inputs = self.inputs or inputs_of("abcd", {tuple(sorted(cell)) for cell in self.cells})
+        mixtures = Mixtures(ranked=self.ranked, apart=self.apart)
+        more = {"effects": self.tests, "mixtures": mixtures, "budget": "same-total"}
+        made = {"cells": self.cells, "asymmetries": self.asymmetries, "losses": self.losses, "failed": self.failed}
+        findings(self.draft, counts_of(inputs, **made, **more))
         return {one.id.removeprefix("interference."): one for one in self.draft.numbered()}
 
 
@@ -158,11 +128,12 @@ def test_without_verdicts_and_without_cells_that_is_all_that_is_said() -> None:
     world = World()
     world.failed = {(("a",), "a"): "stuck"}
     found = world.found()
-    assert set(found) == {"none"} and "train longer (--steps; these had 77)" in found["none"].statement
+    assert set(found) == {"none"} and "train longer (--steps; these had 300)" in found["none"].statement
 
 
-def test_a_part_says_how_much_of_the_work_it_was() -> None:
-    found = World(part=Part(number=2, of=3)).found()
+def test_a_part_says_how_much_of_the_work_it_was(tmp_path: Path) -> None:
+    inputs, _ = planned(corpus_of(tmp_path / "corpus", ("a", "b", "c")), array="2/3", seeds=1)
+    found = World(inputs=inputs).found()
     assert set(found) == {"part"} and "Part 2 of 3 is done: 2 models of 6" in found["part"].statement
 
 
@@ -211,7 +182,8 @@ def test_a_mixture_is_recommended_only_where_best_and_worst_are_told_apart(apart
     world = World()
     world.cell("a", "b", 0.1, "indistinguishable")
     for three, value in (("abc", -0.2), ("abd", 0.0), ("bcd", 0.3)):
-        world.ranked[tuple(three)] = world.row("predicted_interference", value, mixture="+".join(three))
+        world.row("predicted_interference", value, mixture="+".join(three))
+        world.ranked[tuple(three)] = judged(value, "indistinguishable")
     world.apart = apart
     found = world.found()
     assert ("recommended" in found) == told

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from judged_matrices import corpus_of, planned
 
 from audits.core.context import Context
 from audits.interference import Options
@@ -12,24 +13,10 @@ from audits.interference.inputs import Inputs, check
 from audits.interference.preflight import coordinates_of, cost_of, measured_cost, models_words, warnings_of
 from probes.core.cache import Cache
 
-SMALL = {"layers": 1, "hidden": 8, "heads": 1, "window": 8, "batch": 4, "steps": 5, "seeds": 2, "held_out": 1000,
-         "workers": 1}  # fmt: skip
-
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    place = tmp_path / "corpus"
-    place.mkdir()
-    for code in ("en", "fr", "hi"):
-        lines = "".join(f"{code} {place} sentence of this language {place * 7}\n" for place in range(60))
-        (place / f"{code}.txt").write_text(lines, encoding="utf-8")
-    return place
-
-
-def planned(corpus: Path, **options: Any) -> tuple[Inputs, Options]:
-    asked = Options(corpus=corpus, **{**SMALL, **options})
-    found: Inputs = check(asked, Context(cache=Cache(corpus.parent / "cache"))).inputs
-    return found, asked
+    return corpus_of(tmp_path / "corpus", ("en", "fr", "hi"))
 
 
 def warned(corpus: Path, **options: Any) -> dict[str, str]:

@@ -6,7 +6,7 @@ import pytest
 
 from probes.core.errors import InputError
 from probes.speech.corpora import PRESETS
-from probes.speech.known_layouts import _COLUMNS, _FOLDERS, advice_on_folder, advice_on_table, with_advice
+from probes.speech.known_layouts import COLUMNS, FOLDERS, advice_on_folder, advice_on_table, with_advice
 from probes.speech.manifests import ColumnMap, Manifest, read_manifest
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
@@ -21,7 +21,7 @@ def read(path: Path, *by: str, **options: Any) -> Manifest:
 
 
 def test_every_advice_names_a_preset() -> None:
-    assert {preset for preset, *_ in (*_COLUMNS, *_FOLDERS)} <= set(PRESETS)
+    assert {preset for preset, *_ in (*COLUMNS, *FOLDERS)} <= set(PRESETS)
 
 
 def test_common_voice_is_recognised_by_its_columns(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 import json
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import torch
 from opened_models import causal, classifier, masked, speech, text_encoder
 from safetensors.torch import load_file, save_file
 
-from probes.contained import Limits, block_limits
+from probes.contained import Limits
 from probes.core.errors import InputError
 from probes.models import hub_models
 from probes.models.checkpoints import find_model
@@ -70,7 +71,7 @@ def test_a_configuration_that_passes_the_check_and_has_no_end_is_refused(
     folder = small_models.hub("images")(tmp_path)
     change(folder, model_type="resnet", architectures=["ResNetForImageClassification"])
     change(folder, depths=[2] * 500, hidden_sizes=[8] * 500, downsample_in_bottleneck=False)
-    monkeypatch.setattr(hub_models, "_LIMITS", Limits(memory=2**30, seconds=0.2))
+    monkeypatch.setattr(hub_models, "LIMITS", Limits(memory=2**30, seconds=0.2))
     with pytest.raises(InputError, match=r"cannot be made: it takes more than 0\.2 seconds") as caught:
         classifier(folder)
     assert caught.value.where == str(folder / "config.json") and caught.value.hint
@@ -90,7 +91,7 @@ def test_what_stands_beside_a_model_is_read_within_limits(
             pass
 
     monkeypatch.setattr(getattr(hub_models.transformers(), name), "from_pretrained", endless)
-    monkeypatch.setattr(hub_models, "_LIMITS", Limits(memory=2**30, seconds=0.2))
+    monkeypatch.setattr(hub_models, "LIMITS", Limits(memory=2**30, seconds=0.2))
     with pytest.raises(InputError, match=r"cannot be made: it takes more than 0\.2 seconds") as caught:
         action(folder)
     assert caught.value.where == str(folder / file)
@@ -113,10 +114,15 @@ def test_a_process_without_memory_is_no_fault_of_the_model(
         raise MemoryError
 
     monkeypatch.setattr(getattr(hub_models.transformers(), name), "from_pretrained", short)
-    # As where a limit of the user is lower.
-    monkeypatch.setattr(block_limits, "_free_addresses", lambda: 0)
-    with pytest.raises(MemoryError):
-        action(folder)
+    # A limit of the user, as of `ulimit -v`, is lower than the one of the reader.
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + hub_models.LIMITS.memory // 2, before[1]))
+    try:
+        with pytest.raises(MemoryError):
+            action(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def test_depths_are_counted_in_all(tmp_path: Path) -> None:

@@ -2,18 +2,17 @@
 
 import dataclasses
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from pairings import RATIO, ById, area_of, table
 
 from audits.core.records import Estimate, Report, Source
-from audits.report.comparison import tables
 from audits.report.comparison.comparing import pairing_of
 from audits.report.comparison.pairing import NOT_GIVEN, NOT_OF_RECORDS, Matching, Paired, matched
-from audits.report.comparison.parts import Area, Ratio, Rows, Smooth
-from audits.report.comparison.tables import Table, read_table
+from audits.report.comparison.parts import Rows, Smooth
+from audits.report.comparison.tables import LARGEST, MOST_CELLS, Table, read_table
 from audits.report.report_file import read_report
 from audits.statistics.roc import area
 from audits.statistics.unit_moves import Side, freedom, variance
@@ -29,22 +28,8 @@ MADE = {
 }
 
 
-def table(**columns: list[Any]) -> Table:
-    cells = {name: tuple(map(str, column)) for name, column in columns.items()}
-    return Table(cells, len(next(iter(cells.values()))), "records.csv")
-
-
 def as_rows(found: Table) -> Rows:
     return Rows(found.text, found.numbers, {})
-
-
-def ratio_of(**roles: Any) -> Any:
-    """Pair rows by `id`, of units `who`; the estimate `rate` is the sum of errors over that of sizes."""
-    return SimpleNamespace(
-        keys=lambda rows: ([key or None for key in rows.text["id"]], roles.get("roles", ())),
-        units=lambda rows: list(rows.text["who"]),
-        parts=lambda rows, name, where: Ratio(rows.numbers["errors"], rows.numbers["size"]) if name == "rate" else None,
-    )
 
 
 def rate(value: float, **where: str) -> Estimate:
@@ -56,8 +41,8 @@ def rows(errors: list[Any], *, sizes: list[Any] | None = None, ids: list[Any] | 
     return table(id=ids, who=more.pop("who", ids), errors=errors, size=sizes or [1] * len(errors), **more)
 
 
-def match(sample: Report, first: Table, second: Table, pairing: Any = None) -> Any:
-    return matched((sample, sample), (first, second), pairing or ratio_of())
+def match(sample: Report, first: Table, second: Table, pairing: Any = RATIO) -> Any:
+    return matched((sample, sample), (first, second), pairing)
 
 
 def test_a_paired_mean_is_students_paired_t(sample_report: Report) -> None:
@@ -128,7 +113,7 @@ def test_records_are_matched_or_the_reason_is_told(sample_report: Report) -> Non
     assert "no record" in match(sample_report, good, rows([1, 0], ids=["x", "y"]))
     assert "another in the second" in match(sample_report, good, other)
     assert "no column 'id'" in match(sample_report, good, table(name=["a"]))
-    by_place = ratio_of(roles=("images",))
+    by_place = dataclasses.replace(RATIO, roles=("images",))
     assert "differ or are not named" in match(sample_report, good, good, by_place)
     images = [
         dataclasses.replace(sample_report, data=(Source(role="images", path="x", sha256=digest * 64, items=3),))
@@ -143,11 +128,7 @@ def test_the_area_is_paired_as_by_delong(sample_report: Report) -> None:
     member = np.arange(300) < 140
     shared = rng.normal(size=300) + member
     scores = [shared + 0.5 * rng.normal(size=300) for _ in range(2)]
-    pairing: Any = SimpleNamespace(
-        keys=lambda rows: (list(rows.text["id"]), ()),
-        units=lambda rows: list(rows.text["id"]),
-        parts=lambda rows, name, where: Area(rows.numbers["score"], rows.numbers["member"]),
-    )
+    pairing = ById(made=area_of)
     one, two = (table(id=list(range(300)), score=list(column), member=list(member.astype(int))) for column in scores)
     first, second = (area(column, member) for column in scores)
     found = match(sample_report, one, two, pairing).change(
@@ -169,11 +150,7 @@ def test_the_area_is_paired_as_by_delong(sample_report: Report) -> None:
 def test_an_area_needs_units_on_each_side(sample_report: Report) -> None:
     member = np.arange(40) < 4
     scores = np.random.default_rng(0).normal(size=(2, 40))
-    pairing: Any = SimpleNamespace(
-        keys=lambda rows: (list(rows.text["id"]), ()),
-        units=lambda rows: list(rows.text["who"]),
-        parts=lambda rows, name, where: Area(rows.numbers["score"], rows.numbers["member"]),
-    )
+    pairing = ById(made=area_of, unit="who")
 
     def told(side: Any, who: list[int]) -> Any:
         tables = [table(id=list(range(40)), who=who, score=list(one), member=list(side.astype(int))) for one in scores]
@@ -191,19 +168,14 @@ def test_a_smooth_function_of_sums_is_paired_like_the_ratio_that_it_is(sample_re
     errors = [rng.binomial(sizes, share).tolist() for share in (0.2, 0.3)]
     who = [f"s{at // 2}" for at in range(30)]
     tables = [rows(one, sizes=sizes, who=who) for one in errors]
-    smooth = SimpleNamespace(
-        keys=ratio_of().keys,
-        units=ratio_of().units,
-        parts=lambda run, name, where: Smooth(
-            np.stack([run.numbers["errors"], run.numbers["size"]], axis=1),
-            lambda sums: float(sums[0] / sums[1]),
-            run.numbers["size"],
-            bounded=True,
-        ),
-    )
+
+    def smooth(run: Rows) -> Smooth:
+        sums = np.stack([run.numbers["errors"], run.numbers["size"]], axis=1)
+        return Smooth(sums, lambda total: float(total[0] / total[1]), run.numbers["size"], bounded=True)
+
     ends = [rate(sum(one) / sum(sizes)) for one in errors]
     expected = match(sample_report, *tables).change(*ends)
-    found = match(sample_report, *tables, smooth).change(*ends)
+    found = match(sample_report, *tables, ById(made=smooth, unit="who")).change(*ends)
     assert found.difference == pytest.approx(expected.difference) and found.p == pytest.approx(expected.p)
 
 
@@ -216,11 +188,7 @@ def test_what_records_move_sums_to_zero_for_any_function() -> None:
 def test_the_interval_of_a_paired_calibration_error_holds(sample_report: Report) -> None:
     """Two scorers of known calibration error on the same items, with the number of bins among the settings."""
     edges = np.linspace(0, 1, 6)[1:-1]
-    pairing: Any = SimpleNamespace(
-        keys=lambda run: (list(run.text["id"]), ()),
-        units=lambda run: list(run.text["id"]),
-        parts=lambda run, name, where: Smooth(binned(run.numbers["p"], run.numbers["y"], edges), calibration_error),
-    )
+    pairing = ById(made=lambda run: Smooth(binned(run.numbers["p"], run.numbers["y"], edges), calibration_error))
     rng, count = np.random.default_rng(2), 800
     # Confidences in the middles of the bins; the truth lies .04 and .12 below them.
     held = []
@@ -319,23 +287,19 @@ def test_what_a_spreadsheet_must_not_run_is_read_as_it_was(tmp_path: Path) -> No
     assert np.isnan(found.numbers["size"][0]) and found.numbers["size"][1:].tolist() == [1, 2, 3, 4]
 
 
-def test_what_is_too_large_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "records.csv").write_text("a,b\n" + "1,2\n" * 100)
-    monkeypatch.setattr(tables, "MOST_CELLS", 150)
-    assert "cells" in str(read_table(tmp_path))
-    monkeypatch.setattr(tables, "LARGEST", 100)
+def test_what_is_too_large_is_left_alone(tmp_path: Path) -> None:
+    with (tmp_path / "records.csv").open("wb") as file:
+        file.truncate(LARGEST + 1)
     assert "MiB" in str(read_table(tmp_path))
     assert "not there" in str(read_table(tmp_path / "nowhere"))
 
 
-@pytest.mark.parametrize(
-    "content", ["," * 200 + "\n", "a\n" + "," * 200, "a\n" + "\r" * 200, '"' + '",\n"' * 200 + '"\n']
-)
-def test_cells_are_counted_before_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
-    (tmp_path / "records.csv").write_text(content, newline="")
-    monkeypatch.setattr(tables, "MOST_CELLS", 150)
-    monkeypatch.setattr(tables, "_parsed", None)
-    assert "150 cells" in str(read_table(tmp_path))
+@pytest.mark.parametrize(("before", "many"), [("", ","), ("a\n", ","), ("a\n", "\r"), ('"', '",\n"')])
+def test_cells_are_counted_before_they_are_made(tmp_path: Path, before: str, many: str) -> None:
+    # A quote is left open, which would be refused where cells are made.
+    cells = MOST_CELLS // sum(many.count(mark) for mark in ",\r\n")
+    (tmp_path / "records.csv").write_text(f'{before}{many * cells},"', newline="")
+    assert "10,000,000 cells" in str(read_table(tmp_path))
 
 
 def test_rows_of_several_blocks_are_read_in_order(tmp_path: Path) -> None:

@@ -3,25 +3,59 @@
 import json
 import re
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import vl_convert
+from given_results import given
 
 from audits.core.context import Draft
 from audits.core.groups import ALL
 from audits.core.intervals import Interval
 from audits.phoneme_errors import AUDIT, Options
+from audits.phoneme_errors.corpus import Corpus
 from audits.phoneme_errors.figures import MOST_GROUPS, MOST_PANELS, MOST_POINTS, figures
 from audits.phoneme_errors.measure import Counts
-from audits.phoneme_errors.values import CORRELATION, SPLIT, TESTS, TRAININGS, Values
+from audits.phoneme_errors.values import CORRELATION, SPLIT, TESTS, TRAININGS, LayerCounts, Values
 from audits.report.charts.theme import CONFIG
 from audits.report.pages.figures import sized
+from probes.speech.phone_probes import Hits
+from probes.speech.phone_scatter import Scatter
 
 OPTIONS = Options(tokens="tokens.csv", by=("accent",))
 GROUPS = {"accent=east": "accent", "accent=west": "accent", "gender=f": "gender", "gender=m": "gender"}
 ERRORS = (("systematic_error", 0.1, 0.03), ("accuracy_gap", 0.15, 0.03), ("remaining_gap", 0.05, 0.07))
+
+
+def counted(layers, groups, speakers, *, against, options, within) -> Counts:
+    """Return counts of speakers who each say two phones five times, the later ones read worse and scattered more."""
+    numbers, by = np.arange(speakers), tuple(groups.values())
+    each = [by[:row].count(name) for row, name in enumerate(by)]
+    member = np.array([numbers % by.count(name) == place for name, place in zip(by, each, strict=True)], bool)
+    member = member.reshape(len(by), speakers)
+    corpus = Corpus(
+        phones=np.tile([0, 1], 5 * speakers), speakers=np.repeat(numbers, 10), phone_names=("a", "b"),
+        names=tuple(f"s{number}" for number in numbers), attributes=({},) * speakers, groups=tuple(groups), by=by,
+        member=member, rest=~member, small={}, dropped={}, several=0, people=numbers,
+    )  # fmt: skip
+    none, trials = np.zeros(member.shape), np.full((speakers, 2), 5.0)
+    of_groups = ("variance", "within", "shift", "moved")
+    scatter = Scatter(
+        **{name: none.sum(1) for name in of_groups}, **{f"{name}_without": none for name in of_groups},
+        total=1.0, total_without=np.ones(speakers), phones=2, own_phones=np.full((3, speakers), 2.0 * within),
+        own=np.tile(1.0 + numbers, (3, 1)), around=np.tile(100.0 + numbers, (3, 1)),
+    )  # fmt: skip
+    read = np.zeros((*member.shape, 2))
+    everyone = trials * (0.9 - 0.5 * numbers / speakers)[:, None]
+    hits = Hits(trials=trials, everyone=everyone, matched=read, inside=read, outside=read)
+    draws = np.zeros((1, 1 + 5 * len(by), 2))
+    first = tuple(
+        Values(
+            LayerCounts(layer=layer, scatter=scatter, cosine=scatter, hits=hits, draws=draws), corpus, np.full(2, 0.5)
+        )
+        for layer in layers
+    )
+    return Counts(options=options, corpus=corpus, first=first, second=first if against else ())
 
 
 class World:
@@ -54,30 +88,13 @@ class World:
             for partial in ("no", "yes"):
                 for name in (CORRELATION, SPLIT):
                     self.add(name, -0.5, 0.1, layer=layer, unit="speaker", partial=partial)
-        numbers = np.arange(speakers)
-        corpus = SimpleNamespace(
-            groups=tuple(groups),
-            by=tuple(groups.values()),
-            names=tuple(f"s{number}" for number in numbers),
-            home=numbers % 2 if len(groups) > 1 else numbers * 0 - 1,
-            inside=lambda group: np.ones(speakers, dtype=bool),
-        )
-        trials = np.full((speakers, 2), 5.0)
-        hits = SimpleNamespace(trials=trials, everyone=trials * (0.9 - 0.5 * numbers / speakers)[:, None])
-        spread = SimpleNamespace(
-            own=(1.0 + numbers)[None],
-            around=(100.0 + numbers)[None],
-            own_phones=np.full((1, speakers), 2.0 * within),
-        )
-        first = tuple(
-            Values(SimpleNamespace(layer=layer, hits=hits, scatter=spread), corpus, np.full(2, 0.5)) for layer in layers
-        )
-        self.counts = Counts(options=options, corpus=corpus, first=first, second=first if against else ())
-        vars(self.counts)["change_p"] = {
+        self.counts = counted(layers, groups, speakers, against=against, options=options, within=within)
+        changes = {
             ("systematic_error_difference", layer, group): 0.001 if group in told else 0.5
             for layer in layers
             for group in groups
         }
+        given(self.counts, change_p=changes)
 
     def add(self, name, value, half, **where) -> None:
         if self.without != (name, where.get("group")):

@@ -370,6 +370,6 @@ def test_what_goes_wrong_with_the_weights_is_not_called_a_damaged_archive(
     def fail(*_: object) -> None:
         raise RuntimeError("a defect of our own")
 
-    monkeypatch.setattr("probes.operators.fno.physicsnemo._tensors", fail)
+    monkeypatch.setattr("probes.operators.fno.physicsnemo.read_pickle", fail)
     with pytest.raises(RuntimeError, match="of our own"):
         read_physicsnemo(packed(tmp_path / "m.mdlus", members(arguments(), weights(arguments()))))

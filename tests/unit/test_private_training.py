@@ -18,9 +18,9 @@ from probes.files.pickles import read_pickle
 from probes.generators.generative_networks import MlpDenoiser, fresh_denoiser, fresh_gan, network_from
 from probes.generators.generator_files import load_generator
 from probes.generators.private_training import (
-    _guarded,
-    _Mechanism,
-    _poisson,
+    Mechanism,
+    guarded,
+    poisson_batches,
     save_private,
     train_private_denoiser,
     train_private_gan,
@@ -65,12 +65,12 @@ def test_the_gradient_is_that_of_the_definition_and_of_opacus_with_a_gradient_pe
     from opacus.grad_sample import GradSampleModule
     from opacus.optimizers import DPOptimizer
 
-    mechanism = _Mechanism(noise_multiplier=0.7, clip=clip, sample_rate=0.25)
+    mechanism = Mechanism(noise_multiplier=0.7, clip=clip, sample_rate=0.25)
     draws = torch.Generator().manual_seed(0)
     x, noise = (torch.randn(5, 3, 1, 2, 3, generator=draws) for _ in range(2))
     t = torch.randint(1000, (5, 3), generator=draws)
     module = fresh_denoiser((1, 2, 3), hidden=8, layers=2, seed=0)
-    with _guarded(module, torch.optim.SGD(module.parameters(), 1.0), mechanism, 4.0, 9) as guard:
+    with guarded(module, torch.optim.SGD(module.parameters(), 1.0), mechanism, 4.0, 9) as guard:
         guard.differentiate(losses(module, x, t, noise))
         found = [weight.grad.clone() for weight in module.parameters()]
 
@@ -121,7 +121,7 @@ def test_every_step_is_charged_once(opacus: None, train: Any) -> None:
 @pytest.mark.parametrize("train", [denoiser, gan])
 @pytest.mark.parametrize("private", [False, True])
 def test_batches_without_points_are_steps_too(opacus: None, train: Any, private: bool) -> None:
-    assert {len(part) for part in _poisson(4, 0.05, 12, 0)} == {0, 1}
+    assert {len(part) for part in poisson_batches(4, 0.05, 12, 0)} == {0, 1}
     *networks, history = train(points=points(4), sample_rate=0.05, steps=12, private=private)
     assert torch.isfinite(flat(networks)).all()
     assert history == ([(1.5, 0.05, 12)] if private else [])
@@ -139,8 +139,8 @@ def test_only_what_is_learnt_from_real_points_is_clipped(opacus: None) -> None:
 
 def test_what_is_not_charged_leaves_no_trace(opacus: None) -> None:
     module = fresh_denoiser((1, 2, 3), hidden=8, layers=2, seed=0)
-    mechanism = _Mechanism(noise_multiplier=1.0, clip=1.0, sample_rate=0.25)
-    with _guarded(module, torch.optim.SGD(module.parameters(), 1.0), mechanism, 4.0, 9) as guard:
+    mechanism = Mechanism(noise_multiplier=1.0, clip=1.0, sample_rate=0.25)
+    with guarded(module, torch.optim.SGD(module.parameters(), 1.0), mechanism, 4.0, 9) as guard:
         for charged in (False, True):
             with guard.uncharged():
                 module(torch.ones(2, 1, 2, 3), torch.tensor([1, 2]))
@@ -161,7 +161,7 @@ def test_one_seed_gives_the_same_weights(opacus: None, train: Any) -> None:
 
 def test_points_join_batches_independently() -> None:
     drawn = np.zeros((4000, 6), dtype=bool)
-    for row, chosen in zip(drawn, _poisson(6, 0.3, 4000, 3), strict=True):
+    for row, chosen in zip(drawn, poisson_batches(6, 0.3, 4000, 3), strict=True):
         row[chosen.numpy()] = True
     # Four standard errors of a share of .3, and of a correlation of 0, in 4000 batches.
     assert np.abs(drawn.mean(0) - 0.3).max() < 0.029

@@ -2,15 +2,14 @@
 
 import math
 from itertools import permutations
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
-from audits.statistics.qap import Undefined, permutation_test, symmetries
+from audits.statistics.qap import BLOCK_CELLS, Undefined, permutation_test, symmetries
 
 pytestmark = pytest.mark.numerical
 
@@ -138,8 +137,8 @@ def test_missing_cells_stay_where_they_are(statistic: str) -> None:
         y[1, 2:] = y[3, 0] = np.nan
         here = np.isfinite(y) & ~np.eye(5, dtype=bool)
         # The ranks, too, are those of the cells that are there.
-        one = spearmanr if statistic == "spearman" else lambda a, b: SimpleNamespace(statistic=np.corrcoef(a, b)[0, 1])
-        values = np.array([one(y[here], x[np.ix_(o, o)][here]).statistic for o in orders(5)])
+        ranked = rankdata if statistic == "spearman" else np.asarray
+        values = np.array([np.corrcoef(ranked(y[here]), ranked(x[np.ix_(o, o)][here]))[0, 1] for o in orders(5)])
         found = permutation_test(y, x, statistic=statistic, rng=rng())
         far = np.abs(values - values.mean())
         assert found.cells == here.sum() and found.value == pytest.approx(by_hand(statistic, y[here], x[here]))
@@ -150,17 +149,18 @@ def test_missing_cells_stay_where_they_are(statistic: str) -> None:
 
 
 def test_drawn_orders_come_near_to_all() -> None:
-    from audits.statistics import qap
-
     y, x = cells(7, 1), rng(2).normal(size=(7, 7))
     whole = permutation_test(y, x, statistic="slope", rng=rng())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(qap, "ENUMERATED", 6)
-        patch.setattr(qap, "BLOCK_CELLS", 1000)
-        drawn = permutation_test(y, x, statistic="slope", rng=rng(), repeats=4000)
+    drawn = permutation_test(y, x, statistic="slope", rng=rng(), repeats=4000, enumerated=6)
     assert whole.exact and not drawn.exact and drawn.arrangements == 4001
     assert drawn.smallest_p == pytest.approx(1 / 4001) and drawn.value == whole.value
     assert abs(drawn.p - whole.p) < 4 * math.sqrt(whole.p * (1 - whole.p) / 4000) + 0.003
+
+
+def test_more_orders_than_are_held_at_once_are_each_looked_at_once() -> None:
+    x = rng().normal(size=(9, 9))
+    repeats = BLOCK_CELLS // x.size + 1
+    assert permutation_test(x, x, statistic="slope", rng=rng(), repeats=repeats).p == 1 / (repeats + 1)
 
 
 def test_the_adjusted_slope_is_that_of_least_squares() -> None:

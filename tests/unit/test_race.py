@@ -5,7 +5,8 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,13 +60,14 @@ class Clock:
         self.cpu += cpu
         self.wall += wall
 
+    @property
+    def hands(self) -> dict[str, Callable[[], float]]:
+        return {"processor": lambda: self.cpu, "wall": lambda: self.wall}
+
 
 @pytest.fixture
-def clock(race: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(race, "_cpu", lambda: made.cpu)
-    monkeypatch.setattr(race, "_wall", lambda: made.wall)
-    return made
+def clock() -> Clock:
+    return Clock()
 
 
 def extra(job: str) -> float:
@@ -90,27 +92,40 @@ def extra(job: str) -> float:
 
 
 def test_processor_and_wall_are_told_apart(race: ModuleType, clock: Clock) -> None:
-    found = race.measured(lambda: clock.pass_by(0.1, 0.3), short=0.0)
+    found = race.measured(lambda: clock.pass_by(0.1, 0.3), short=0.0, **clock.hands)
     # The look at the memory of children took time of its own, which is taken off.
     assert found.cpu == pytest.approx(0.1, abs=0.05)
     assert found.wall == pytest.approx(0.3)
 
 
-def test_the_time_of_the_watch_is_not_that_of_the_job(
-    race: ModuleType, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(race._Children, "own", property(lambda self: 0.02, lambda self, value: None), raising=False)
-    assert race.measured(lambda: clock.pass_by(0.1, 0.3), short=0.0).cpu == pytest.approx(0.08)
+def test_the_time_of_the_watch_is_not_that_of_the_job(race: ModuleType, clock: Clock) -> None:
+    spent: list[float] = []
+    looked = threading.Event()
+
+    def look() -> float:
+        if threading.current_thread() is not threading.main_thread():
+            until = time.thread_time() + 0.02
+            while time.thread_time() < until:
+                pass
+            spent.append(time.thread_time())
+            looked.set()
+        return 0.0
+
+    def job() -> None:
+        assert looked.wait(60)
+        clock.pass_by(1.0, 0.3)
+
+    found = race.measured(job, short=0.0, pause=0.01, held=look, **clock.hands)
+    assert spent[-1] >= 0.02
+    assert found.cpu == pytest.approx(1.0 - spent[-1], abs=0.01)
 
 
 BUSY = "e = time.process_time() + 0.2\nwhile time.process_time() < e: pass\nprint(time.process_time(), flush=True)\n"
 """A child's own work, and what it took by the child's own clock."""
 
 
-def test_the_memory_of_children_counts(race: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked, look = threading.Event(), race._held
-    monkeypatch.setattr(race, "PAUSE", 0.01)
-    monkeypatch.setattr(race, "_held", lambda: (look(), looked.set())[0])
+def test_the_memory_of_children_counts(race: ModuleType) -> None:
+    looked = threading.Event()
     code = "x = bytearray(b'1') * 80_000_000\nprint(flush=True)\ninput()"
 
     def job() -> None:
@@ -123,7 +138,12 @@ def test_the_memory_of_children_counts(race: ModuleType, monkeypatch: pytest.Mon
                 assert looked.wait(60)
             process.stdin.write(b"\n")
 
-    assert 76 <= race.measured(job, short=0.0).extra < 130
+    def look() -> float:
+        held: float = race.held_by_children()
+        looked.set()
+        return held
+
+    assert 76 <= race.measured(job, short=0.0, pause=0.01, held=look).extra < 130
 
 
 def test_children_count_with_their_time(race: ModuleType) -> None:
@@ -173,7 +193,7 @@ def test_a_short_job_counts_its_mean_and_its_first_result(race: ModuleType, cloc
         clock.pass_by(0.5, 1 / 8)
         return {"run": len(runs)}
 
-    found = race.measured(job, short=0.3)
+    found = race.measured(job, short=0.3, **clock.hands)
     assert len(runs) == 3
     assert found.wall == 1 / 8
     assert found.cpu == pytest.approx(0.5, abs=0.05)
@@ -185,7 +205,7 @@ def test_a_result_is_made_when_the_clock_has_stopped(race: ModuleType, clock: Cl
         clock.pass_by(9.0, 9.0)
         return {"x": 3}
 
-    found = race.measured(lambda: late, short=0.0)
+    found = race.measured(lambda: late, short=0.0, **clock.hands)
     assert found.result == {"x": 3}
     assert found.wall == 0
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from audits.membership.score_folders import read_score_folder
+from probes.core.errors import InputError
 from probes.core.hashing import sha256_folder
-from probes.files.text import _likely
+from probes.files.text import read_text
 
 RNG = np.random.default_rng(0)
 KEEP = np.tile(np.arange(6) % 2 == 0, (12, 1))
@@ -30,6 +31,11 @@ def test_the_hash_of_a_privacy_meter_folder_covers_the_reference_where_there_is_
     assert found.sha256 == sha256_folder([tmp_path / name for name in names])
 
 
-def test_a_few_latin_letters_make_no_latin_text() -> None:
-    assert "Windows-1251" in _likely("Привет мир A".encode("cp1251"))
-    assert "Latin-1" in _likely("un été à Rome".encode("latin-1"))
+@pytest.mark.parametrize(
+    ("text", "encoding", "likely"),
+    [("Привет мир A", "cp1251", "Windows-1251"), ("un été à Rome", "latin-1", "Latin-1 or")],
+)
+def test_a_few_latin_letters_make_no_latin_text(tmp_path: Path, text: str, encoding: str, likely: str) -> None:
+    (tmp_path / "words.txt").write_text(text, encoding=encoding)
+    with pytest.raises(InputError, match=f"is not UTF-8 text: it looks like .*{likely}"):
+        read_text(tmp_path / "words.txt")

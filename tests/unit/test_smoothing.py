@@ -4,7 +4,6 @@ import itertools
 import math
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -74,6 +73,20 @@ class Recorder(nn.Module):
         return torch.cat(self.seen)
 
 
+class Slow(nn.Module):
+    """A network that counts its calls and sleeps in each, unless it is given a batch of one size."""
+
+    def __init__(self, net: nn.Module, fast: int) -> None:
+        super().__init__()
+        self.net, self.fast, self.calls = net, fast, 0
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        self.calls += 1
+        time.sleep(0.05 * (len(pixels) != self.fast))
+        logits: Tensor = self.net(pixels)
+        return logits
+
+
 class Fickle(nn.Module):
     """A network that counts its calls and fails at one of them."""
 
@@ -117,12 +130,9 @@ def refuse() -> Sampler:
     raise AssertionError("a draw was made that is known")
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def ticking() -> dict[str, Any]:
     """A second goes by whenever the clock is read, and what was counted is saved every time."""
-    ticks = itertools.count()
-    monkeypatch.setattr(smoothing, "time", SimpleNamespace(perf_counter=lambda: next(ticks), monotonic=time.monotonic))
-    monkeypatch.setattr(smoothing, "_SAVE", -1.0)
+    return {"clock": itertools.count().__next__, "pause": -1.0}
 
 
 @pytest.mark.parametrize("kind", NETS)
@@ -159,14 +169,14 @@ def test_counts_do_not_depend_on_the_order_of_images_and_streams() -> None:
 
 @pytest.mark.parametrize("kind", NETS)
 @pytest.mark.parametrize("batch", [16, 48])
-def test_an_interrupted_count_goes_on_where_it_was_saved(tmp_path: Any, clock: None, kind: str, batch: int) -> None:
+def test_an_interrupted_count_goes_on_where_it_was_saved(tmp_path: Any, kind: str, batch: int) -> None:
     whole = make_sampler(make_net(kind)).count_votes(image(), 3, "estimation", 0, 500)
     cache = Cache(tmp_path)
     broken = Fickle(make_net(kind), fail_at=8)
     with pytest.raises(KeyboardInterrupt):
-        make_counts(cache, make_sampler(broken, batch=batch)).until("estimation", 500)
+        make_counts(cache, make_sampler(broken, batch=batch), **ticking()).until("estimation", 500)
     resumed = Fickle(make_net(kind))
-    counts = make_counts(cache, make_sampler(resumed, batch=batch))
+    counts = make_counts(cache, make_sampler(resumed, batch=batch), **ticking())
     assert same(counts.until("estimation", 500), whole)
     # Seven batches were saved before the eighth failed.
     assert resumed.calls == -(-(500 - 7 * batch) // batch)
@@ -385,30 +395,26 @@ def test_sums_of_squares_hold_as_many_draws_as_may_be_asked() -> None:
     assert mean[0] == pytest.approx(1) and square[0] == pytest.approx(1)
 
 
-def test_the_batch_size_is_found_once_among_the_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = Fickle(make_net("linear"))
+@pytest.mark.parametrize("fast", [32, 64])
+def test_the_fastest_batch_size_is_found_once_among_the_sizes(fast: int) -> None:
+    module = Slow(make_net("linear"), fast)
     sampler = make_sampler(module, batch=0)
     sampler.prepare(image())
-    assert sampler.batch in BATCHES["cpu"]
+    assert sampler.batch == fast and fast in BATCHES["cpu"]
     assert sampler.piece >= sampler.batch
     calls = module.calls
     assert calls > 0
     sampler.prepare(image(1))
     assert module.calls == calls
-    monkeypatch.setattr(smoothing, "_rate", lambda trial, draws: {16: 1.0, 32: 3.0}.get(draws, 2.0))
-    other = make_sampler(make_net("linear"), batch=0)
-    other.prepare(image())
-    assert other.batch == 32
     # The trial leaves no trace in the counts.
     assert same(
-        other.count_votes(image(), 0, "pilot", 0, 96),
+        sampler.count_votes(image(), 0, "pilot", 0, 96),
         make_sampler(make_net("linear")).count_votes(image(), 0, "pilot", 0, 96),
     )
 
 
 def test_the_batch_of_large_images_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smoothing, "MOST_VALUES", 40 * 144)
-    monkeypatch.setattr(smoothing, "_TRIAL", 0.0)
     sampler = make_sampler(make_net("linear"), batch=0)
     sampler.prepare(image())
     assert sampler.batch in (16, 32)
@@ -432,9 +438,9 @@ def test_memory_does_not_grow_with_the_draws(tmp_path: Any) -> None:
     assert sizes == [64 * 144 * 4] * 3
 
 
-def test_seconds_grow_with_the_draws_and_are_kept(tmp_path: Any, clock: None) -> None:
+def test_seconds_grow_with_the_draws_and_are_kept(tmp_path: Any) -> None:
     cache = Cache(tmp_path)
-    counts = make_counts(cache, make_sampler(make_net("linear"), batch=16))
+    counts = make_counts(cache, make_sampler(make_net("linear"), batch=16), **ticking())
     counts.until("estimation", 160)
     # By the clock of this test a piece takes a second.
     assert counts.seconds == 10

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from counted_clips import counted as counted_clips
+from counted_clips import inputs_of
 
 from audits.core import runner
 from audits.core.context import Cache, Context, Draft, Plan
-from audits.core.groups import UNKNOWN, group_sets, reported_groups
+from audits.core.groups import UNKNOWN, reported_groups
 from audits.core.records import Estimate
 from audits.speaker_groups import AUDIT, Options
-from audits.speaker_groups.counts import MetricCounts, Utterances
-from audits.speaker_groups.designs import _holdable
+from audits.speaker_groups.counts import Utterances
+from audits.speaker_groups.designs import design_of
 from audits.speaker_groups.estimates import examine
 from audits.speaker_groups.measure import counts_of
 from audits.statistics import enough_permutations, few_resamples, out_of_reach
@@ -46,8 +48,6 @@ WARNINGS = {
     *("manifest.no-speaker", "manifest.mapped", "manifest.map-unused", "manifest.case"),
     *("manifest.decimal-comma", "manifest.dialect", "manifest.unit", "small-levels", "rates-part"),
 }
-NOTHING: Any = None
-"""The inputs, where only counts are looked at."""
 Row = dict[str, Any]
 Rule = Callable[[int, int], str]
 
@@ -871,23 +871,17 @@ def utterances(counts: dict[str, Any], order: Any = None, systems: tuple[int, ..
     """Return the counts as the statistics see them, in another order of clips, or with other systems."""
     order = np.arange(len(counts["speaker"])) if order is None else order
     parts = {name: part[order][:, list(systems)].astype(float) for name, part in counts["parts"].items()}
-    sizes = counts["sizes"][order]
     rows = [counts["rows"][at] for at in order]
-    words = MetricCounts(
-        metric="wer", errors=sum(parts.values()), hits=sizes[:, None] - parts["substitution"] - parts["deletion"],
-        sizes=sizes, parts=parts,
-    )  # fmt: skip
-    return Utterances(
-        systems=tuple(f"system {place}" for place in range(len(systems))), counts=(words,),
-        speakers=counts["speaker"][order], attributes=rows, controls={},
-        sets=tuple(group_sets(rows, ("accent", "gender"), max_order=2)),
+    return counted_clips(
+        rows, sum(parts.values()), counts["sizes"][order], by=("accent", "gender"), speakers=counts["speaker"][order],
+        parts=parts,
     )  # fmt: skip
 
 
 def examined(data: Utterances, tmp_path: Path, **asked: Any) -> Draft:
     options = Options(manifest=Path("m"), by=("accent", "gender"), **{**QUICK, "min_speakers": 5, **asked})
     draft = Draft(measures=AUDIT.by_name)
-    examine(draft, counts_of(data, NOTHING, options, seed=0, level=0.95))
+    examine(draft, counts_of(data, inputs_of(data), options, seed=0, level=0.95))
     sane(draft)
     return draft
 
@@ -1018,20 +1012,15 @@ def test_which_crowded_control_is_given_up_does_not_hang_on_their_order(seed: in
     named = {
         name: [f"{name}{level}" for level in rng.exponential(rng.uniform(3, 6), people).astype(int)] for name in "ab"
     }
-    errors = rng.poisson(1.0, (people, 1)).astype(float)
-    sizes = np.full(people, 10.0)
-    counts = MetricCounts(metric="wer", errors=errors, hits=10 - errors, sizes=sizes, parts={})
-    common: Any = {"systems": ("s",), "counts": (counts,), "speakers": np.arange(people), "sets": ()}
+    errors = rng.poisson(1.0, people)
     first, second = (
-        _holdable(
-            Utterances(**common, attributes=[{}] * people, controls={name: named[name] for name in order}),
-            counts,
-            0,
-            np.arange(people),
+        design_of(data, data.of("wer"), 0, Options(manifest=Path("m"), by=()))
+        for data in (
+            counted_clips([{}] * people, errors, 10.0, **{name: named[name] for name in order})
+            for order in ("ab", "ba")
         )
-        for order in ("ab", "ba")
     )
-    assert first[2] == second[2] == {"a"} and first[0].tolist() == second[0].tolist()
+    assert first.left_out == second.left_out == ("a",) and first.rows.tolist() == second.rows.tolist()
 
 
 def test_a_level_that_no_shuffle_can_reach_is_told_before_and_after_a_run(hear: Hear) -> None:

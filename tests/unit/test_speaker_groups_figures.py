@@ -3,52 +3,45 @@
 import math
 import re
 import unicodedata
+from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import vl_convert
+from counted_clips import counted, inputs_of
+from given_results import given
 
 from audits.core.context import Draft
-from audits.core.groups import group_sets
 from audits.core.intervals import Interval
 from audits.report.charts.theme import CONFIG
 from audits.report.pages.figures import sized
 from audits.speaker_groups import AUDIT, Options, figures
 from audits.speaker_groups import figure_parts as chart_labels
-from audits.speaker_groups.adjusting import Rung
-from audits.speaker_groups.counts import MetricCounts, Utterances
+from audits.speaker_groups.adjusting import AdjustedTerm, Adjustment, Rung
+from audits.speaker_groups.designs import design_of
 from audits.speaker_groups.estimates import examine
 from audits.speaker_groups.figures import ADJUSTED, MARGINAL
-from audits.speaker_groups.measure import counts_of
+from audits.speaker_groups.gaps import compare
+from audits.speaker_groups.measure import Counts, counts_of
 
 LEVELS = {"accent": ("east", "north", "rare"), "age": ("old", "young"), "gender": ("f", "m")}
-OPTIONS = Options(manifest=Path("clips.csv"), by=tuple(LEVELS))
-NOBODY = SimpleNamespace(clips=(), skipped=())
+OPTIONS = Options(manifest=Path("clips.csv"), by=tuple(LEVELS), min_speakers=1, permutations=1)
 
 
 class World:
-    """A report in the making with numbers by hand: one clip for each crossing of all levels."""
+    """A report in the making with numbers by hand: one speaker with one clip for each crossing of all levels."""
 
     def __init__(self, levels=LEVELS, systems=("base",), order=2, small=(), missing=()) -> None:
-        rows = [{}]
-        for name, values in levels.items():
-            rows = [{**row, name: value} for row in rows for value in values]
+        rows = [dict(zip(levels, row, strict=True)) for row in product(*levels.values())]
         rows = [row for row in rows if not any(set(lack) <= set(row.items()) for lack in missing)]
-        self.rates = {}
-        self.gaps = {}
-        self.systems = systems
-        self.more = []
-        self.rungs = []
-        self.small = frozenset(small)
-        sets = group_sets(rows, list(levels), max_order=order)
-        self.data = SimpleNamespace(
-            systems=tuple(systems), sets=sets, unit="speakers", singles=lambda: [s for s in sets if "&" not in s.by]
-        )
-        names = [name for groups in sets for name in groups.names]
+        self.rates, self.gaps, self.rungs, self.more = {}, {}, [], []
+        self.small = dict.fromkeys(small, 3)
+        errors = np.arange(len(rows) * len(systems)).reshape(len(rows), -1)
+        self.data = counted(rows, errors, 1000.0, by=levels, max_order=order, systems=systems)
+        names = [name for groups in self.data.sets for name in groups.names]
         for at, name in enumerate(["all", *names]):
-            self.rate(name, 0.1 + 0.001 * at, half=0.02, n=3 if name in small else 50)
+            self.rate(name, 0.1 + 0.001 * at, half=0.02, n=self.small.get(name, 50))
 
     def rate(self, group, value, half=0.02, n=50) -> None:
         self.rates[group] = (value, half, n)
@@ -67,22 +60,19 @@ class World:
                  faded=ends[2] if faded else (0.0, 0.0, 0.0), **more)
         )  # fmt: skip
 
-    def counts(self, inputs) -> SimpleNamespace:
-        """Return what was counted, as far as figures look at it."""
+    def counts(self, used, lost) -> Counts:
+        """Return the counts, whose comparisons are those by the attributes with a gap."""
+        words = self.data.of("wer")
+        counts = counts_of(self.data, inputs_of(self.data, used, lost), OPTIONS, seed=0, level=0.95)
         sets = {groups.by: groups for groups in self.data.sets}
-        return SimpleNamespace(
-            data=self.data,
-            inputs=inputs,
-            options=OPTIONS,
-            level=0.95,
+        term = AdjustedTerm(name="accent", rungs=tuple(self.rungs))
+        design = design_of(self.data, words, 0, OPTIONS)
+        return given(
+            counts,
             small=self.small,
-            verdicts=[],
-            rungs=self.rungs,
-            comparisons=[
-                SimpleNamespace(by=by, groups=sets[by], crossed="&" in by, extremes=[("w", "b")] * len(self.systems))
-                for by in self.gaps
-            ],
-            where=lambda system, **more: {"system": self.systems[system], "metric": "wer", **more},
+            comparisons=tuple(compare(self.data, words, sets[by], OPTIONS, seed=0, level=0.95) for by in self.gaps),
+            adjustments=(Adjustment(system=0, design=design, terms=(term,)),),
+            verdicts=(),
         )
 
     def table(self, where) -> Draft:
@@ -97,24 +87,22 @@ class World:
         for group, rate in self.rates.items():
             add("rate", *rate, **where(0, group=group))
         for by, (value, half, floor) in self.gaps.items():
-            for system in range(len(self.systems)):
+            for system in range(len(self.data.systems)):
                 add("gap", value, half, **where(system, by=by, kind="absolute", adjusted="no"))
                 add("noise_floor", floor, 0.005, **where(system, by=by))
         for name, numbers, coordinates in self.more:
             add(name, *numbers, **coordinates)
         return draft
 
-    def drawn(self, inputs=NOBODY) -> dict:
-        counts = self.counts(inputs)
+    def drawn(self, used=(), lost=()) -> dict:
+        counts = self.counts(used, lost)
         found = list(figures.figures(self.table(counts.where), counts))
         assert [figure.file for figure in found] == [figure.id for figure in found]
         return {figure.id: figure for figure in found}
 
 
 def clips(**levels) -> list:
-    return [
-        SimpleNamespace(attributes=dict(zip(levels, row, strict=True))) for row in zip(*levels.values(), strict=True)
-    ]
+    return [dict(zip(levels, row, strict=True)) for row in zip(*levels.values(), strict=True)]
 
 
 def panels(figure) -> dict:
@@ -139,7 +127,7 @@ def full() -> dict:
     for group in ("all", "accent=east"):
         world.add("system_difference", 0.03, system="other", metric="wer", group=group)
     used = clips(accent=["east", "rare"], age=["old", "old"], gender=["f", "m"])
-    return world.drawn(SimpleNamespace(clips=used, skipped=[(used[1], "no text")]))
+    return world.drawn(used, used[1:])
 
 
 def test_every_figure_asks_a_question_and_can_be_drawn_without_a_warning(capfd) -> None:
@@ -276,7 +264,7 @@ def test_a_ladder_shows_the_six_clearest_differences_and_no_mirror_images() -> N
     world = World({"accent": [f"a{number}" for number in range(9)], "age": LEVELS["age"]}, systems=("base", "other"))
     world.rung("a0", "a1", -0.9)
     world.rung("a1", "a0", 0.9)
-    world.rung("a8", "a0", -2.0, half=1.95)
+    world.rung("a8", "a0", 2.0, half=1.95)
     for number in range(2, 8):
         world.rung(f"a{number}", "a0", 0.1 * number + 0.1, system=1)
     world.rung("a2", "a0", 0.05)
@@ -371,7 +359,7 @@ def test_coverage_counts_used_and_left_out_by_level() -> None:
     world = World()
     used = clips(accent=["east", "east", "north"], age=["old", "old", "unknown"], gender=["f", "f", "f"])
     lost = clips(accent=["rare", "rare", "north"], age=["old", "old", "old"], gender=["f", "f", "m"])
-    figure = world.drawn(SimpleNamespace(clips=used, skipped=[(clip, "no text") for clip in lost]))["coverage"]
+    figure = world.drawn(used, lost)["coverage"]
     rows = [(row["label"], row["status"], row["clips"]) for row in panels(figure)["accent"]]
     assert rows == [
         ("rare", "used", 0), ("rare", "left out", 2), ("north", "used", 1), ("north", "left out", 1),
@@ -380,7 +368,7 @@ def test_coverage_counts_used_and_left_out_by_level() -> None:
     assert labels(figure, "age") == ["old", "unknown"]
     assert "more" not in figure.caption
     many = clips(accent=[f"a{number}" for number in range(45)], age=["old"] * 45, gender=["f"] * 45)
-    capped = world.drawn(SimpleNamespace(clips=many, skipped=[(many[7], "no text")]))["coverage"]
+    capped = world.drawn(many, many[7:8])["coverage"]
     assert labels(capped, "accent")[0] == "a7" and len(labels(capped, "accent")) == 40
     assert "5 more levels are not drawn." in capped.caption
 
@@ -400,7 +388,7 @@ def test_odd_names_are_short_differ_and_turn_nothing_round(capfd) -> None:
         for name in groups.names:
             world.add("system_difference", 0.1, system=world.data.systems[1], metric="wer", group=name)
     used = clips(**{column: ODD, column + "s": ("a",) * len(ODD)})
-    found = world.drawn(SimpleNamespace(clips=used, skipped=[(used[0], "no text")]))
+    found = world.drawn(used, used[:1])
     assert list(found) == ["groups", "pairs", "ladder", "gaps", "systems", "coverage"]
     assert len(panels(found["ladder"])) == 5
     assert len(labels(found["coverage"], next(iter(panels(found["coverage"]))))) == len(ODD)
@@ -442,14 +430,11 @@ def test_the_estimates_of_an_audit_are_what_is_drawn() -> None:
     sizes = np.full(len(rows), 12.0)
     rate = np.array([0.1 + 0.2 * (row["accent"] == "west") for row in rows])
     errors = np.minimum(rng.poisson((rate * sizes)[:, None], (len(rows), 2)), 12).astype(float)
-    words = MetricCounts(metric="wer", errors=errors, hits=12 - errors, sizes=sizes, parts={})
-    data = Utterances(
-        systems=("base", "other"), counts=(words,), speakers=np.repeat(np.arange(60), 4), attributes=rows, controls={},
-        sets=tuple(group_sets(rows, ["accent", "gender"], max_order=2)),
-    )  # fmt: skip
-    options = Options(manifest=Path("x"), by=("accent", "gender"), bootstrap=200, permutations=100)
+    who, by = np.repeat(np.arange(60), 4), ("accent", "gender")
+    data = counted(rows, errors, sizes, by=by, speakers=who, systems=("base", "other"))
+    options = Options(manifest=Path("x"), by=by, bootstrap=200, permutations=100)
     draft = Draft(level=0.8, measures=AUDIT.by_name)
-    counts = counts_of(data, NOBODY, options, seed=0, level=0.8)
+    counts = counts_of(data, inputs_of(data), options, seed=0, level=0.8)
     examine(draft, counts)
     found = {figure.id: figure for figure in figures.figures(draft, counts)}
     assert list(found) == ["groups", "pairs", "ladder", "gaps", "systems"]

@@ -2,7 +2,6 @@
 
 import math
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from audits.core.records import Estimate
 from audits.spectra.convergence import law, order
 from audits.spectra.counts import Running, joined, main_line
 from audits.spectra.estimates import add_row
-from audits.spectra.findings import _check_fit, _find_verdict, verdict_of
+from audits.spectra.findings import check_fit, find_verdict, verdict_of
 from audits.spectra.grids import band_names
 from audits.spectra.hooks import Cut, StageHook, distance, whole_shells
 from audits.spectra.preflight import regression
@@ -244,9 +243,7 @@ def test_a_verdict_looks_at_intervals_alone() -> None:
         add_row(draft, "direct_minus_upsampled", claim(direct - raised, LEVEL, 1), resolution=61)
         worse = share(int((direct > raised).sum()), len(direct), LEVEL)
         add_row(draft, "direct_worse_share", worse, resolution=61)
-        grids = [SimpleNamespace(resolution=31), SimpleNamespace(resolution=61)]
-        setup: Any = SimpleNamespace(grids=grids, output_method="fourier")
-        _find_verdict(draft, setup, 61, _check_fit(draft, setup))
+        find_verdict(draft, 31, 61, check_fit(draft, 31), "fourier")
         return draft
 
     def verdict(draft: Draft) -> tuple[Any, str]:

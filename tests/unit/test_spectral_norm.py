@@ -233,14 +233,13 @@ def test_the_grid_of_zero_padding_is_the_smallest_without_wrapping() -> None:
     assert grid(1, 32, 2) == (1, 1) and grid(16, 224, 16) == (16, 16)
 
 
-def test_frequencies_come_in_chunks_that_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frequencies_come_in_chunks_that_change_nothing() -> None:
     conv = Convolution(weight=weights(3, 2, 3, 3), size=(8, 6), stride=(2, 1), padding=(1, 1, 1, 1))
     whole = measure(conv, kind="exact")
     for numbers in (1, 30, 200):
-        monkeypatch.setattr("probes.classifiers.spectral_norm._CHUNK", numbers)
-        batches = list(symbol(conv, *symbol_grid(conv)))
+        batches = list(symbol(conv, *symbol_grid(conv), chunk=numbers))
         assert len(batches) > 1 and max(batch.numel() for batch in batches) <= max(numbers, 12)
-        assert measure(conv, kind="exact").value == pytest.approx(whole.value, rel=1e-14)
+        assert measure(conv, kind="exact", chunk=numbers).value == pytest.approx(whole.value, rel=1e-14)
 
 
 @pytest.mark.parametrize("shape", [(5, 5), (3, 8), (8, 3), (1, 1), (40, 40)])

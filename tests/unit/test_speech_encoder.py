@@ -10,7 +10,7 @@ import torch
 from probes.core import guarded_imports as guarded
 from probes.models.checkpoints import find_model
 from probes.speech.activations import SpeechEncoder
-from probes.speech.speech_encoder import _prepare, frame_labels, train_encoder
+from probes.speech.speech_encoder import frame_labels, prepare, train_encoder
 from probes.speech.spoken_clips import Clip, Phone, Speaker
 from probes.speech.synthetic_speech import SpokenCorpus, speak_corpus
 from probes.speech.vocabularies import Vocabulary, read_vocabulary
@@ -127,7 +127,7 @@ def test_frames_are_counted_as_the_encoder_counts_them(corpus: SpokenCorpus, fol
     encoder = guarded.transformers().AutoModel.from_pretrained(folder, local_files_only=True).eval()
     vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
     for clip in corpus.clips[:4]:
-        example = _prepare(clip, {}, vocabulary, "letters")
+        example = prepare(clip, {}, vocabulary, "letters")
         with torch.inference_mode():
             states = encoder(example.signal[None]).last_hidden_state
         assert len(example.frames) == states.shape[1]
@@ -144,14 +144,14 @@ def test_a_head_of_phones_writes_every_phone_of_the_corpus(odd_corpus: SpokenCor
     assert sorted(vocabulary.symbols.values()) == sorted(names)
     vocab = json.loads((phone_folder / "vocab.json").read_text(encoding="utf-8"))
     for clip in odd_corpus.clips:
-        example = _prepare(clip, {}, vocab, "phones")
+        example = prepare(clip, {}, vocab, "phones")
         assert [vocabulary.symbols[number] for number in example.symbols.tolist()] == [one.name for one in clip.spoken]
 
 
 def test_a_folder_with_a_head_of_phones_loads_like_any_other(odd_corpus: SpokenCorpus, phone_folder: Path) -> None:
     encoder = SpeechEncoder(find_model(str(phone_folder)), device="cpu", dtype="float32")
     vocabulary = json.loads((phone_folder / "vocab.json").read_text(encoding="utf-8"))
-    example = _prepare(odd_corpus.clips[0], {}, vocabulary, "phones")
+    example = prepare(odd_corpus.clips[0], {}, vocabulary, "phones")
     (probabilities,) = encoder.log_probs([example.signal])
     assert probabilities.shape == (len(example.frames), len(vocabulary))
 
