@@ -71,7 +71,8 @@ def _may(draft: Draft, counts: Counts, found: Sequence[Found]) -> list[str]:
             lower = next(row for row in claim.evidence if row.name == "epsilon_lower")
             certified = lower.where["validity"] == CERTIFIED
             kind = f"if, as you stated, {assumption(counts.options)}" if certified else "heuristic, not proved"
-            epsilon = f"Epsilon{_of(claim).replace(' on ', ' of ', 1)} is at least {bounded(lower.value)}"
+            epsilon = f"Epsilon{_of(claim).replace(' on ', ' of ', 1)} is "
+            epsilon += f"at least {bounded(lower.value)}" if lower.value > 0 else "not shown to be above 0"
             lines.append(
                 f"{epsilon} at delta {counts.options.delta:g} ({percent(draft.level)}), by attack "
                 f"{claim.where['attack']}, {kind}."
