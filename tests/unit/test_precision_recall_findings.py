@@ -215,7 +215,7 @@ def test_without_a_ceiling_what_is_precise_but_less_diverse_is_told_beside_sets_
 
 def test_without_a_ceiling_both_may_fall_short_or_none() -> None:
     (short,) = relabelled({"recall": 0.65, "precision": 0.85})["below-relabelled"]
-    assert "in quality and diversity: " in short.headline and "less diverse" not in says(short)
+    assert "in quality and diversity: recall lower by" in short.headline and "less diverse" not in says(short)
     found = relabelled({})
     assert "below-relabelled" not in found
     assert found["no-shortfall"][0].statement.startswith("That is of one against a set of the reference's own")
@@ -271,6 +271,7 @@ def test_recall_above_its_value_at_1_is_told_with_where_coverage_pays_for_it() -
         hotter=scores(0.6, 0.9, 1, 0.5),
     )["recall-by-temperature"]
     assert "Recall is above its value at T = 1, 0.700" in says(one)
+    assert one.headline.startswith("Recall is higher at T = 2 than at T = 1, by 0.200")
     assert "at T = 1.5 by 0.100 (0.070 to 0.130) and T = 2 by 0.200 (0.170 to 0.230)." in says(one)
     assert one.statement.endswith(
         "Coverage is lower at T = 2: that recall is of wide balls, not of more kinds of text."
