@@ -25,6 +25,8 @@ class Summary:
         Keys whose value must be that of the option of the same name.
     remarks
         What a cell says in the place of "shown", by the id of the finding that rests on it.
+    leading
+        Whether a finding speaks of the first estimate of its evidence alone; else of all of them.
     crossed
         Whether rows and columns of several attributes crossed (`age&gender`) are shown too.
 
@@ -42,6 +44,7 @@ class Summary:
     where: Mapping[str, Value] = field(default_factory=lambda: MappingProxyType({}))
     chosen: tuple[str, ...] = ()
     remarks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    leading: bool = True
     crossed: bool = False
 
     def takes(self, name: str, where: Mapping[str, Value], settings: Mapping[str, object]) -> bool:

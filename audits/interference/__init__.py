@@ -11,6 +11,7 @@ from audits.core.measures import Measure
 from audits.core.option_groups import Workers
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
+from audits.core.summary import Summary
 
 BUDGETS = ("same-data", "same-total")
 CORRECTIONS = ("holm", "bh")
@@ -281,5 +282,13 @@ AUDIT = AuditSpec(
     package="audits.interference",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    summaries=(
+        Summary(
+            measure="interference",
+            title="Change of loss of a language (rows) by an added language (columns), nats per byte",
+            row="target",
+            column="source",
+        ),
+    ),
     model=("corpus",),
 )

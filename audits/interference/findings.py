@@ -7,6 +7,7 @@ from audits.core.context import Draft
 from audits.core.numbers import percent
 from audits.core.records import Estimate, Severity
 from audits.core.wording import listed, many, p_words, size_words, span
+from audits.interference.conclusion import CORRECTIONS, conclude, setting_words
 from audits.interference.downstream import Relation
 from audits.interference.effects import Association
 from audits.interference.likenesses import EFFECTS, plural
@@ -22,11 +23,6 @@ QUIET_SEEDS = 0.2
 """Share of the largest shown effect that the scatter over seeds may have."""
 MOST_CITED = 10
 """Estimates that a finding names as its evidence."""
-_BUDGETS = {
-    "same-data": "at the same data of each language",
-    "same-total": "at the same total, half of each language's data",
-}
-_CORRECTIONS = {"holm": "Holm's", "bh": "Benjamini and Hochberg's"}
 
 
 def findings(draft: Draft, counts: Counts) -> None:
@@ -41,16 +37,16 @@ def findings(draft: Draft, counts: Counts) -> None:
     _find_mixtures(draft, counts.mixtures)
     for relation in counts.downstream:
         find_relation(draft, relation)
+    conclude(draft, counts)
 
 
 def _find_part(draft: Draft, inputs: Inputs) -> None:
     part = inputs.part
     assert part is not None
-    text = (
-        f"Part {part.number} of {part.of} is done: {many(len(inputs.mine), 'model', 'models')} of "
-        f"{len(inputs.jobs):,}. The matrix needs all parts: run the command without --array when they are done."
-    )
-    draft.find("interference.part", "info", text)
+    trained = f"{many(len(inputs.mine), 'model', 'models')} of {len(inputs.jobs):,}"
+    text = "The matrix needs all parts: run the command without --array when they are done."
+    headline = f"Part {part.number} of {part.of} is done: {trained}."
+    draft.find("interference.part", "info", text, headline=headline)
 
 
 def _find_matrix(draft: Draft, counts: Counts) -> None:
@@ -67,16 +63,16 @@ def _find_matrix(draft: Draft, counts: Counts) -> None:
             if seeds < 2
             else f"all losses of {seeds} seeds, and of all sentences, are the same, which tells nothing of others"
         )
-        text = f"None of the {many(len(cells), 'cell', 'cells')} has a verdict: {why}."
-        draft.find("interference.untested", "info", text)
+        headline = f"None of the {many(len(cells), 'cell', 'cells')} has a verdict."
+        draft.find("interference.untested", "info", f"{why[:1].upper()}{why[1:]}.", headline=headline)
         return
     _find_extremes(draft, counts)
-    correction = _CORRECTIONS[counts.options.correction]
-    text = (
+    correction = CORRECTIONS[counts.options.correction]
+    headline = (
         f"Of {many(len(cells), 'cell', 'cells')}, {verdicts['interference']} show interference, {verdicts['synergy']} "
-        f"synergy and {verdicts['indistinguishable']} neither, after {correction} correction for all of them, at "
-        f"{percent(draft.level)} ({_setting(counts)})."
+        f"synergy and {verdicts['indistinguishable']} neither."
     )
+    text = f"Setting: {setting_words(counts)}."
     lacking = [cell for a, b in matrix.pairs for cell in ((a, b), (b, a)) if cell not in cells]
     failed = sum(bool(matrix.reasons(*cell)) for cell in lacking)
     if failed:
@@ -85,26 +81,21 @@ def _find_matrix(draft: Draft, counts: Counts) -> None:
         text += f" {many(len(lacking) - failed, 'cell was', 'cells were')} not measured."
     text += _noise_words(draft, matrix)
     strongest = sorted(draft.select("interference"), key=lambda row: -abs(row.value))
-    draft.find("interference.matrix", "info", text, strongest[:MOST_CITED])
+    sure = f"After {correction} correction for all cells, at {percent(draft.level)}."
+    draft.find("interference.matrix", "info", text, strongest[:MOST_CITED], headline=headline, how_sure=sure)
 
 
 def _find_none(draft: Draft, counts: Counts) -> None:
     """Add a finding that there is no cell, and why."""
-    text = "There is no cell with a number: nothing can be said of interference."
+    text = ""
     if not any(len(chosen) > 1 for chosen in counts.inputs.sets):
-        text += " One model as it is has losses only: let it be trained on pairs (--steps), or give one for each."
+        text = " One model as it is has losses only: let it be trained on pairs (--steps), or give one for each."
     failed, steps = counts.matrix.failed, counts.inputs.training.steps
     if failed:
         text += f" {many(len(failed), 'loss', 'losses')} came from models that had not converged"
         text += f": train longer (--steps; these had {steps:,})." if steps else "."
-    draft.find("interference.none", "info", text)
-
-
-def _setting(counts: Counts) -> str:
-    """Return the conditions under which the cells were measured, in words."""
-    if counts.inputs.table is not None:
-        return "losses measured elsewhere"
-    return "models as they are" if counts.inputs.kind == "scored" else _BUDGETS[counts.options.budget]
+    headline = "Nothing can be said of interference: there is no cell with a number."
+    draft.find("interference.none", "info", text.strip() or "No pair was measured.", headline=headline)
 
 
 def _noise_words(draft: Draft, matrix: Matrix) -> str:
@@ -155,14 +146,14 @@ def _find_extremes(draft: Draft, counts: Counts) -> None:
         own = [losses.cells[alone, seed, target].loss for seed in sorted(losses.seeds(alone, target))]
         share = abs(row.value) / (sum(own) / len(own)) if sum(own) else 0.0
         word, among = ("raises", "the largest rise") if sign > 0 else ("lowers", "the largest fall")
-        text = (
-            f"Adding {source} {word} the held-out loss of {target} by {size_words(row)} nats per byte, {share:.1%} of "
-            f"what {target} alone loses: {among} of those shown ({_setting(counts)})."
-        )
+        headline = f"Adding {source} {word} the held-out loss of {target} by {size_words(row)} nats per byte."
+        text = f"That is {share:.1%} of what {target} alone loses, {among} of those shown ({setting_words(counts)})."
         severity: Severity = "info"
         if sign > 0:
             severity = "high" if share >= GRAVE else "medium" if share >= CONSIDERABLE else "low"
-        draft.find(f"interference.{verdict}", severity, text, [row], target=target, source=source)
+        sure = f"{CORRECTIONS[counts.options.correction]} correction over all cells, at {percent(draft.level)}."
+        where = {"target": target, "source": source}
+        draft.find(f"interference.{verdict}", severity, text, [row], headline=headline, how_sure=sure, **where)
 
 
 def _find_asymmetry(draft: Draft, matrix: Matrix) -> None:
@@ -174,41 +165,45 @@ def _find_asymmetry(draft: Draft, matrix: Matrix) -> None:
     row = draft.row("asymmetry", a=a, b=b)
     hurt, other = (a, b) if row.value > 0 else (b, a)
     rank = "the only asymmetry" if len(shown) == 1 else f"the largest of {len(shown)} asymmetries"
-    text = (
-        f"Trained together, {hurt} suffers more than {other}: its loss changes for the worse by {size_words(row)} nats "
-        f"per byte more, {rank} shown among {many(len(pairs), 'pair', 'pairs')}."
-    )
-    draft.find("interference.asymmetry", "low", text, [row], a=a, b=b)
+    headline = f"Trained together, {hurt} suffers more than {other}: by {size_words(row)} nats per byte."
+    text = f"So much more does its loss change for the worse; {rank} shown among {many(len(pairs), 'pair', 'pairs')}."
+    draft.find("interference.asymmetry", "low", text, [row], headline=headline, a=a, b=b)
 
 
 def _find_association(draft: Draft, one: Association) -> None:
     rows = [draft.row(one.estimate, **one.where), draft.row("p_value", **one.where_p("none"))]
     if one.name in EFFECTS and not one.given:
-        draft.find(f"interference.{one.name}", "info", _effect_words(rows[0], one, 1 - draft.level), rows)
+        headline, text, sure = _effect_words(rows[0], one, 1 - draft.level)
+        draft.find(f"interference.{one.name}", "info", text, rows, headline=headline, how_sure=sure)
     elif one.adjusted <= 1 - draft.level:
-        draft.find("interference.similarity", "info", _similarity_words(rows[0], one), rows, attribute=one.name)
+        headline, text = _similarity_words(rows[0], one)
+        sure = f"p {p_words(one.adjusted)} after Holm: permutation of the languages."
+        draft.find("interference.similarity", "info", text, rows, headline=headline, how_sure=sure, attribute=one.name)
 
 
-def _effect_words(row: Estimate, one: Association, alpha: float) -> str:
-    """Return what the permutation test of script or family shows, in words."""
-    kept = f"Of these languages, those of one {one.name} hurt each other"
-    if one.contrast is None or one.contrast > alpha:
-        kept = f"Whether languages of one {one.name} hurt each other more or less than others cannot be told here"
-        kept += f" (difference {span(row)} nats per byte)"
-    else:
+def _effect_words(row: Estimate, one: Association, alpha: float) -> tuple[str, str, str]:
+    """Return headline, statement and method of the permutation test of script or family."""
+    known = one.contrast is not None and one.contrast <= alpha
+    if known:
         word = "more" if row.value > 0 else "less"
-        kept += f" {word} than those of two, by {size_words(row)} nats per byte"
+        headline = f"Here languages of one {one.name} hurt each other {word}, by {size_words(row)} nats per byte"
+        kept = "That is against those of two, among these languages. "
+    else:
+        headline = f"No effect of one {one.name} on interference is shown: {span(row)} nats per byte"
+        kept = f"Whether languages of one {one.name} hurt each other more or less than others cannot be told here. "
+        if (row.low or 0.0) * (row.high or 0.0) > 0:
+            kept += "By its interval alone it would be shown, not once all effects are counted. "
     test = one.test
     counted = f"of {ways_words(test)} to deal {plural(one.name)} to the languages, {as_far_words(test)} as far"
     # Before p itself: where no relabelling could be rare enough, a large p is no finding.
     if test.smallest_p > alpha:
-        return (
-            f"{kept}. Whether {one.name} is the reason cannot be shown with these languages: {counted}, and none could "
-            f"have had p below {test.smallest_p:.2g}."
-        )
-    if one.adjusted <= alpha:
-        return f"{kept}, and that is more than chance would do: {counted} (p {p_words(one.adjusted)} after Holm)."
-    return f"{kept}. That {one.name} is the reason is not shown: {counted} (p {p_words(one.adjusted)} after Holm)."
+        reason = f"Whether {one.name} is the reason cannot be shown with these languages"
+        sure = f"{counted}, and none could have had p below {test.smallest_p:.2g}"
+    else:
+        shown = one.adjusted <= alpha
+        reason = "That is more than chance would do" if shown else f"That {one.name} is the reason is not shown"
+        sure = f"{counted} (p {p_words(one.adjusted)} after Holm)"
+    return f"{headline}.", f"{kept}{reason}.", f"{sure[:1].upper()}{sure[1:]}."
 
 
 def ways_words(test: QapTest) -> str:
@@ -224,17 +219,18 @@ def as_far_words(test: QapTest) -> str:
     return f"{count:,} part{'s' if count == 1 else ''} the cells"
 
 
-def _similarity_words(row: Estimate, one: Association) -> str:
+def _similarity_words(row: Estimate, one: Association) -> tuple[str, str]:
     word = "more" if row.value > 0 else "less"
     if one.name in EFFECTS:
         return (
-            f"Given {one.given}, languages of one {one.name} hurt each other {word}, by {size_words(row)} nats "
-            f"per byte (p {p_words(one.adjusted)} after Holm)."
+            f"Given {one.given}, languages of one {one.name} hurt each other {word}, by {size_words(row)} nats per "
+            "byte.",
+            f"That is with {one.given} held fixed.",
         )
     likeness = f"in {one.name}" if one.kind != "given" else f"by {one.name}"
     return (
-        f"The more alike two languages are {likeness}, the {word} they hurt each other: rank correlation "
-        f"{span(row)} (p {p_words(one.adjusted)} after Holm)."
+        f"The more alike languages are {likeness}, the {word} they hurt each other: rank correlation {span(row)}.",
+        f"Over pairs of {row.n:,} languages.",
     )
 
 
@@ -244,29 +240,33 @@ def _find_mixtures(draft: Draft, mixtures: Mixtures) -> None:
     if len(mixtures.ranked) > 1 and mixtures.apart is not None and mixtures.apart <= 1 - draft.level:
         best, *_, worst = mixtures.ranked
         rows = [draft.row("predicted_interference", mixture="+".join(one)) for one in (best, worst)]
-        text = (
-            f"If effects of pairs add up, {listed(best)} go together better than {listed(worst)}: the mean "
-            f"rise of their losses is {span(rows[0])} against {span(rows[1])} nats per byte, the least and the most "
-            f"of all mixtures of three (p {p_words(mixtures.apart)}, corrected for their having been picked)."
+        draft.find(
+            "interference.recommended",
+            "info",
+            f"{listed(worst)} go together worst: the mean rise of their losses is {span(rows[1])} nats per byte. These "
+            "are the least and the most of all mixtures of three.",
+            rows,
+            headline=f"If pairs' effects add up, {listed(best)} go together best: mean rise {span(rows[0])}.",
+            how_sure=f"p {p_words(mixtures.apart)}, corrected for their having been picked.",
+            mixture="+".join(best),
         )
-        draft.find("interference.recommended", "info", text, rows, mixture="+".join(best))
 
 
 def _find_errors(draft: Draft, mixtures: Mixtures) -> None:
     errors = mixtures.errors
     verdicts = [judged.verdict(draft.level) for judged in errors.values()]
     off = sum(verdict in ("interference", "synergy") for verdict in verdicts)
-    beyond = f"; it is off beyond the noise in {off} of {many(len(errors), 'case', 'cases')}"
+    beyond = f"It is off beyond the noise in {off} of {many(len(errors), 'case', 'cases')}. "
     largest = sorted(errors, key=lambda member: -abs(errors[member].value))[:MOST_CITED]
     rows = [draft.row("prediction_error", **where_error(*member)) for member in largest]
     (chosen, target), row = largest[0], rows[0]
     text = (
         "The sum of the effects of pairs foretells a language's loss in a real mixture of three within "
-        f"{abs(row.value):.2g} nats per byte{'' if 'untested' in verdicts else beyond}. It is farthest off for "
-        f"{target} in {'+'.join(chosen)}: the real loss is {'higher' if row.value > 0 else 'lower'} by "
-        f"{size_words(row)}."
+        f"{abs(row.value):.2g} nats per byte. {'' if 'untested' in verdicts else beyond}It is farthest off for "
+        f"{target} in {'+'.join(chosen)}, whose real loss is {'higher' if row.value > 0 else 'lower'}."
     )
-    draft.find("interference.mixtures", "info", text, rows)
+    headline = f"Summed effects of pairs miss the loss in mixtures of three by {span(row)} at worst, for {target}."
+    draft.find("interference.mixtures", "info", text, rows, headline=headline)
 
 
 def find_relation(draft: Draft, one: Relation) -> None:
@@ -274,13 +274,21 @@ def find_relation(draft: Draft, one: Relation) -> None:
     correlation, p = draft.row("downstream_correlation", **one.where), draft.row("p_value", **one.where_p("none"))
     errors = [draft.row("prediction_error", **one.where_error(predictor)) for predictor in one.errors]
     what = "the interference that a language receives" if one.side == "received" else "the cells of the matrix"
-    p_value = f"p {p_words(one.adjusted)} after Holm"
     if one.adjusted <= 1 - draft.level:
         way = "rises" if correlation.value > 0 else "falls"
-        text = f"{one.score} {way} with {what}: rank correlation {span(correlation)} ({p_value})."
+        headline = f"{one.score} {way} with {what}: rank correlation {span(correlation)}."
     else:
-        text = f"No relation of {one.score} with {what} could be shown: {span(correlation)} ({p_value})."
+        headline = f"No relation of {one.score} with {what} is shown: {span(correlation)}."
+    text = f"A rank correlation over {correlation.n:,} {correlation.unit}."
     if errors:
         ours, plain = errors
         text += f" Left out, a language is foretold within {span(ours)}; by the mean of the others {span(plain)}."
-    draft.find("interference.downstream", "info", text, [correlation, p, *errors], score=one.score)
+    draft.find(
+        "interference.downstream",
+        "info",
+        text,
+        [correlation, p, *errors],
+        headline=headline,
+        how_sure=f"p {p_words(one.adjusted)} after Holm.",
+        score=one.score,
+    )

@@ -11,6 +11,7 @@ from audits.core.measures import Measure
 from audits.core.option_groups import Workers, decimal_mark
 from audits.core.options import option
 from audits.core.registry import AuditSpec
+from audits.core.summary import Summary
 
 TIERS = ("samples", "generator", "denoiser", "full")
 """What an attacker holds: samples only, the weights of a generator or a denoiser, or all (discriminator, gradients)."""
@@ -182,5 +183,13 @@ AUDIT = AuditSpec(
     package="audits.membership",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    summaries=(
+        Summary(
+            measure="leakage",
+            title="AUC of the best attack, by what the attacker holds",
+            row="access",
+            column="model",
+        ),
+    ),
     model=("model", "suite"),
 )

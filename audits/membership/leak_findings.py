@@ -3,7 +3,7 @@
 from audits.core.context import Draft
 from audits.core.numbers import point
 from audits.core.records import Estimate, Severity
-from audits.core.wording import span
+from audits.core.wording import p_words, span
 from audits.membership.copying import shown_of
 from audits.membership.hit_ratios import LARGE_TIMES, NOTABLE_TIMES, Hit
 from audits.membership.leaks import ACCESS, Leak, detectable
@@ -52,42 +52,95 @@ def _is_shown(draft: Draft, leak: Leak) -> bool:
 
 
 def _find_leak(draft: Draft, counts: Counts, leak: Leak, doubt: str) -> None:
-    row, attack = draft.row("leakage", **leak.where), leak.judged.attack
-    of = f" of {leak.model}" if leak.model else ""
-    given = f"{attack.name} ({attack.setting})" if attack.setting else attack.name
-    holding = f"With {HOLDING[leak.access]}{of}" if counts.inputs.given is None else "By these scores"
-    half = ", on the points that did not choose it," if leak.was_chosen else ""
-    best = f"{given}{half or ','}"
-    hit, found = _hit(counts, leak), _is_shown(draft, leak)
+    row, hit = draft.row("leakage", **leak.where), _hit(counts, leak)
+    found = _is_shown(draft, leak)
     if not found and hit is None:
-        text = f"{holding}, {_nothing(draft, counts, leak, given, best, row)}"
-        draft.find("membership.no-leak", "info", text, [row], **leak.where)
+        _find_no_leak(draft, counts, leak, row)
         return
+    who = f"An attacker with {held(counts, leak)}"
     low = row.low or 0.0
     grave: Severity = "low"
     if found:
         grave = "high" if low >= LARGE else "medium" if low >= NOTABLE else "low"
-        text = f"{holding}, members are told from non-members: {given}{half} reaches an AUC of {span(row)}."
-    else:
-        text = f"{holding}, some members are told from non-members."
-    hits, evidence = _hits(draft, leak, hit)
-    if hit is not None and (grave == "low" or hit.ratio.value >= LARGE_TIMES):
+    by_hits = hit is not None and (grave == "low" or hit.ratio.value >= LARGE_TIMES)
+    if hit is not None and by_hits:
         grave = "high" if hit.ratio.value >= LARGE_TIMES else "medium"
-    average = "" if found else f" On average it is not shown: the best AUC, of {best} is {span(row)}."
-    draft.find("membership.leak", grave, f"{text}{hits}{average}{doubt}", [row, *evidence], **leak.where)
-
-
-def _nothing(draft: Draft, counts: Counts, leak: Leak, given: str, best: str, row: Estimate) -> str:
-    """Return the text on an access without a significant leak."""
-    if leak.says_nothing:
-        return f"nothing can be said of leakage: all scores of {given} are equal."
-    copied = shown_of(counts.copying, leak.model, draft.level) is not None
-    but = " (points that are copied included)" if copied else ""
-    least = detectable(leak.area, 1 - (1 - draft.level) / len(counts.leaks))
-    return (
-        f"no attack was shown to tell members from non-members{but}: the best, {best} has an "
-        f"AUC of {span(row)}. One of {least:.2f} would have been shown in four of five such audits."
+    hits, evidence = _hits(draft, leak, hit)
+    best = _best(leak)
+    if not found:
+        headline = f"{who} identifies some training points: {span(evidence[0])} found at few false alarms."
+        text = f"On average it is not shown: the best AUC, of {best}, is {span(row)}."
+        evidence.append(row)
+    else:
+        text, evidence = f"{_rank(counts)} is {best}.", [row, *evidence]
+        if by_hits:
+            headline = f"{who} can identify training points, some with few false alarms: AUC {span(row)}."
+        elif grave == "low":
+            headline = f"{who} tells training points from others better than chance: AUC {span(row)}."
+        else:
+            where = " on held-out points" if _held_out(leak) else ""
+            headline = f"{who} can identify training points: attack {leak.judged.attack.name}, AUC {span(row)}{where}."
+    draft.find(
+        "membership.leak",
+        grave,
+        f"{text}{hits}{doubt}",
+        evidence,
+        headline=headline,
+        how_sure=_how_sure(counts, leak, hit if by_hits else None),
+        **leak.where,
     )
+
+
+def held(counts: Counts, leak: Leak) -> str:
+    """Return what the attacker holds, in few words."""
+    if counts.inputs.given is not None:
+        return "these scores"
+    released = {"samples": "samples", "weights": "weights", "full": "full release"}[leak.access]
+    if leak.model:
+        return f"{leak.model}'s {released}"
+    return f"generated {released}" if leak.access == "samples" else f"the {released}"
+
+
+def _rank(counts: Counts) -> str:
+    return "The best attack" if len(counts.judged) > 1 else "The attack"
+
+
+def _held_out(leak: Leak) -> bool:
+    """Tell whether the area is of points that chose neither the attack nor its setting."""
+    return leak.was_chosen or not bool(leak.judged.attack.judged.all())
+
+
+def _best(leak: Leak) -> str:
+    attack = leak.judged.attack
+    given = f"{attack.name} ({attack.setting})" if attack.setting else attack.name
+    return given + (", judged on the points that did not choose it" if leak.was_chosen else "")
+
+
+def _how_sure(counts: Counts, leak: Leak, hit: Hit | None) -> str:
+    """Return the tests behind a leak: by its area, or by hits whose ratio to false alarms counts."""
+    family = f", Holm over {len(counts.leaks)} models and accesses" if len(counts.leaks) > 1 else ""
+    text = f"p {p_words(leak.p)}: rank test of Mann and Whitney, one-sided{family}."
+    if hit is not None:
+        shared = f", error shared by {len(counts.judged)} attacks" if len(counts.judged) > 1 else ""
+        text += f" Hits over false alarms: one-sided Clopper-Pearson{shared}."
+    return text
+
+
+def _find_no_leak(draft: Draft, counts: Counts, leak: Leak, row: Estimate) -> None:
+    """Add the finding on an access without a significant leak, and on the area that would have been one."""
+    attack = leak.judged.attack
+    if leak.says_nothing:
+        headline = f"Nothing can be said of leakage: all scores of {attack.name} are equal."
+        text, sure = f"The attacker holds {held(counts, leak)}.", ""
+    else:
+        least = detectable(leak.area, 1 - (1 - draft.level) / len(counts.leaks))
+        headline = f"No attack with {held(counts, leak)} is shown to identify training points: AUC {span(row)}."
+        text = f"{_rank(counts)} is {_best(leak)}."
+        if shown_of(counts.copying, leak.model, draft.level) is not None:
+            text += " Points that are copied are included."
+        text += f" An AUC of {least:.2f} would have been shown in four of five such audits."
+        sure = _how_sure(counts, leak, None)
+    draft.find("membership.no-leak", "info", text, [row], headline=headline, how_sure=sure, **leak.where)
 
 
 def _hits(draft: Draft, leak: Leak, hit: Hit | None) -> tuple[str, list[Estimate]]:
@@ -100,7 +153,7 @@ def _hits(draft: Draft, leak: Leak, hit: Hit | None) -> tuple[str, list[Estimate
         of = "" if hit.judged is leak.judged else f" of {hit.judged.attack.name}"
         text = (
             f" The threshold{of} that {hit.call.alarms:,} of {hit.call.others:,} non-members reach finds {span(row)}"
-            f" of the members, {point(ratio)} times as often as non-members at the least."
+            f" of the members, at least {point(ratio)} times as often as non-members."
         )
         return text, [row, ratio]
     if not leak.judged.calls or leak.was_chosen:

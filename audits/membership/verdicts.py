@@ -7,7 +7,7 @@ from audits.core.numbers import bounded, percent
 from audits.core.records import Severity
 from audits.membership import Options
 from audits.membership.bounding import CERTIFIED, Bounds, Proved
-from audits.membership.claims import Claim, stated
+from audits.membership.claims import Claim
 from audits.membership.measure import Counts
 from audits.membership.scoring import model_where
 
@@ -46,27 +46,43 @@ def _verdict(leading: Proved, claim: Claim) -> str:
 def _find_verdict(draft: Draft, counts: Counts, bounds: Bounds, claim: Claim) -> None:
     leading, attack, rivals = bounds.leading, bounds.judged.attack, bounds.rivals
     verdict, where = _verdict(leading, claim), bounds.judged.where
-    claimed = f"The claimed epsilon of {claim.words}" + (f" for {attack.model}" if attack.model else "")
-    tried = f", one of {rivals} attacks that share the error," if rivals > 1 else ""
-    least = (
-        f"{attack.name}{tried} bounds it from below by {_written(leading.epsilon, claim)} ({percent(draft.level)}, "
-        f"delta {claim.delta:g})"
-    )
-    most = f"with {_size(bounds)}, a perfect attack would prove {_written(leading.ceiling, claim)}"
-    text = {
-        VIOLATION: f"{claimed} is contradicted: {least}. ",
-        VACUOUS: f"{claimed} could not have been refuted by this audit: {most}. As it is, {least}. ",
-        CONSISTENT: f"{claimed} is not contradicted: {least}; {most}. ",
-    }[verdict]
-    text += _basis(leading.validity, counts.options) + _between(leading, claim)
-    evidence = [
-        draft.row("epsilon_lower", **where, method=leading.method, validity=leading.validity),
-        draft.row("epsilon_ceiling", **where, method=leading.method),
-        draft.row("epsilon_claimed", **attack.where),
-    ]
     certified = leading.validity == CERTIFIED
+    lower = draft.row("epsilon_lower", **where, method=leading.method, validity=leading.validity)
+    ceiling = draft.row("epsilon_ceiling", **where, method=leading.method)
+    evidence = [lower, ceiling, draft.row("epsilon_claimed", **attack.where)]
+    # The number of the headline comes first.
+    if verdict == VACUOUS:
+        evidence[:2] = [ceiling, lower]
+        headline = f"Too few points to test {_claimed(claim, attack.model)}: a perfect attack could show at most"
+        headline += f" {_written(leading.ceiling, claim)}."
+        text = f"{_basis(leading.validity, counts.options)} "
+        text += (
+            f"As it is, {attack.name} bounds it from below by {_written(leading.epsilon, claim)}, with {_size(bounds)}."
+        )
+    else:
+        denied = "" if verdict == VIOLATION else "not "
+        proof = "attack {} proves at least {}" if certified else "the heuristic bound by attack {} is {}"
+        headline = f"The claimed {_claimed(claim, attack.model)} is {denied}contradicted: "
+        headline += f"{proof.format(attack.name, _written(leading.epsilon, claim))}."
+        text = f"With {_size(bounds)}, a perfect attack would prove {_written(leading.ceiling, claim)}. "
+        text += _basis(leading.validity, counts.options) + _between(leading, claim)
+    shared = f"; {rivals} attacks share the error" if rivals > 1 else ""
     severity: Severity = "info" if verdict == CONSISTENT else "high" if certified and verdict == VIOLATION else "medium"
-    draft.find("membership.verdict", severity, text, evidence, **where, verdict=verdict)
+    draft.find(
+        "membership.verdict",
+        severity,
+        text,
+        evidence,
+        headline=headline,
+        how_sure=f"{percent(draft.level)}, delta {claim.delta:g}{shared}.",
+        **where,
+        verdict=verdict,
+    )
+
+
+def _claimed(claim: Claim, model: str) -> str:
+    """Return the claim as an equation: an accounted epsilon is an upper bound."""
+    return f"epsilon {'=' if claim.least is None else '≤'} {claim.number}" + (f" for {model}" if model else "")
 
 
 def _written(bound: float, claim: Claim) -> str:
@@ -97,5 +113,11 @@ def _basis(validity: str, options: Options) -> str:
     """Return the assumption of a bound in words: a certified one rests on a statement of the user."""
     if validity != CERTIFIED:
         return "This is heuristic: points of one training run are no independent trials."
-    word = stated(options)
-    return f"This is certified on your word that {word}."
+    return f"Valid only if, as you stated, {assumption(options)}."
+
+
+def assumption(options: Options) -> str:
+    """Return what the user stated of the points or the scores, for a sentence of a verdict."""
+    if options.coin_flip is not None:
+        return "each point was included by its own fair coin flip"
+    return "every score is from a training run of its own"

@@ -9,6 +9,7 @@ from pathlib import Path
 from audits.core.measures import Measure
 from audits.core.options import option
 from audits.core.registry import AuditSpec
+from audits.core.summary import Summary
 
 DUPLICATES = ("distinct", "keep")
 NORMALISATIONS = ("none", "unit")
@@ -202,5 +203,19 @@ AUDIT = AuditSpec(
     package="audits.precision_recall",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    summaries=tuple(
+        Summary(
+            measure="difference",
+            title=f"Difference to {what}, by candidate and score",
+            row="candidate",
+            column="metric",
+            where={"against": against},
+            leading=False,
+        )
+        for against, what in (
+            ("ceiling", "the reference against itself"),
+            ("relabelled", "texts of the reference's own source"),
+        )
+    ),
     files=(GENERATED,),
 )

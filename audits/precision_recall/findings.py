@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from audits.core.context import Draft
 from audits.core.numbers import point
 from audits.core.records import Estimate, Severity
-from audits.core.wording import listed, size_words, span
+from audits.core.wording import first_of, listed, size_words, span
+from audits.precision_recall.conclusion import conclude
 from audits.precision_recall.counts import WORDS, Counts
 from audits.precision_recall.listing import different, outside, uncovered
 from audits.precision_recall.lookup import difference, least_precise, relabelled, score, shown, significant
@@ -47,6 +48,7 @@ def findings(draft: Draft, counts: Counts) -> None:
     judge_sweep(draft, counts)
     _find_texts(draft, counts)
     _warn_of_hubs(draft, counts)
+    conclude(draft, counts)
 
 
 def _find_candidate(draft: Draft, counts: Counts, name: str) -> bool:
@@ -64,8 +66,10 @@ def _find_candidate(draft: Draft, counts: Counts, name: str) -> bool:
         for word, metrics in (("quality", QUALITY), ("diversity", DIVERSITY))
         if short.keys() & set(metrics) and not (word == "diversity" and elsewhere)
     ]
-    parts = [f"{metric} by {size_words(row)}" for metric, row in short.items()]
-    text = f"{name} falls short of {_BENCHMARKS[against]} in {listed(kinds)}: {listed(parts)}."
+    worst = max(short, key=lambda metric: _least_shortfall(draft, counts, metric, short[metric]))
+    rest = [f"{metric} by {size_words(row)}" for metric, row in short.items() if metric != worst]
+    text = f"That is against {_BENCHMARKS[against]}."
+    text += f" Lower, too: {listed(rest)}." if rest else ""
     for metrics, why in ((QUALITY, "as of texts that keep to what is common"), (DIVERSITY, _WIDE)):
         above = [metric for metric in metrics if signs.get(metric, 0) > 0]
         if above:
@@ -76,10 +80,21 @@ def _find_candidate(draft: Draft, counts: Counts, name: str) -> bool:
     if elsewhere:
         text += " Its coverage may be lower because texts lie elsewhere rather than because there are fewer kinds."
     text += _plainly(draft, counts, name, kinds)
-    evidence = [*short.values(), *(score(draft, counts, one, name) for one in (short if against == CEILING else rows))]
+    end = _least_shortfall(draft, counts, worst, short[worst])
+    evidence: list[Estimate | None] = [short[worst]]
+    evidence += [row for metric, row in short.items() if metric != worst]
+    headline = f"{name} falls short of reference texts in {listed(kinds)}: {worst} lower by {size_words(short[worst])}."
+    evidence += [*(score(draft, counts, one, name) for one in (short if against == CEILING else rows))]
     evidence += [relabelled(draft, counts, metric, name) for metric in rows]
-    end = max(_least_shortfall(draft, counts, metric, row) for metric, row in short.items())
-    draft.find(f"texts.below-{against}", _severity(end), text, evidence, candidate=name)
+    draft.find(
+        f"texts.below-{against}",
+        _severity(end),
+        text,
+        evidence,
+        headline=headline,
+        how_sure="Holm over all scores and Self-BLEU of all candidates; intervals are not corrected.",
+        candidate=name,
+    )
     return True
 
 
@@ -122,7 +137,9 @@ def _find_groups(draft: Draft, counts: Counts) -> None:
         "of a draw their balls reach into other groups, and intervals are too narrow. No difference is told of them; "
         "take a smaller --k, or more texts of each group."
     )
-    draft.find("texts.grouped", "medium", text)
+    first = first_of([name for name in (REFERENCE, *counts.names) if name in counts.grouped], 3)
+    headline = f"Too few texts in each group to judge {first}: groups are hardly larger than k = {counts.k}."
+    draft.find("texts.grouped", "medium", text, headline=headline)
     draft.warn("grouped", text)
 
 
@@ -137,11 +154,9 @@ def _find_copies(draft: Draft, name: str) -> None:
     # People repeat themselves too: report copies only where there are more than in the reference.
     if own.low < COPIES or own.low <= reference.high:
         return
-    text = (
-        f"{name} repeats itself: of {own.n:,} texts {span(own)} are copies of an earlier one, of as many reference "
-        f"texts {point(reference)}."
-    )
-    draft.find("texts.mode-collapse", _severity(own.low), text, [own, reference], candidate=name)
+    text = f"That is of {own.n:,} texts; of as many reference texts {point(reference)} are."
+    headline = f"{name} repeats itself: {span(own)} of its texts are copies of an earlier one."
+    draft.find("texts.mode-collapse", _severity(own.low), text, [own, reference], headline=headline, candidate=name)
 
 
 def _find_copied(draft: Draft, name: str) -> None:
@@ -153,10 +168,11 @@ def _find_copied(draft: Draft, name: str) -> None:
     if reference is not None and reference.high is not None and row.low <= reference.high:
         return
     text = (
-        f"Of the texts of {name} {span(row)} stand word for word in the reference: learnt by heart, or in both by "
-        "mistake. Where a draw holds both, such a text counts as good in every score."
+        "They were learnt by heart, or stand in both by mistake. Where a draw holds both, such a text counts as good "
+        "in every score."
     )
-    draft.find("texts.copied", _severity(row.low), text, [row], candidate=name)
+    headline = f"Of the texts of {name}, {span(row)} stand word for word in the reference."
+    draft.find("texts.copied", _severity(row.low), text, [row], headline=headline, candidate=name)
 
 
 def _find_sequences(draft: Draft, counts: Counts, name: str) -> None:
@@ -165,11 +181,16 @@ def _find_sequences(draft: Draft, counts: Counts, name: str) -> None:
     if row is None or not significant(draft, row) or not row.above(0.0):
         return
     own, other = draft.row(WORDS, candidate=name), draft.row(WORDS, candidate=REFERENCE)
-    text = (
-        f"Among themselves texts of {name} are more alike in their words than reference texts: Self-BLEU {point(own)} "
-        f"against {point(other)}, more by {size_words(row)}."
+    draft.find(
+        "texts.more-alike",
+        "low",
+        f"Among themselves they have a Self-BLEU of {point(own)}, reference texts one of {point(other)}.",
+        [row, own, other],
+        headline=f"Texts of {name} are more alike in their words than reference texts: Self-BLEU higher by "
+        f"{size_words(row)}.",
+        how_sure="Holm over all scores and Self-BLEU of all candidates; intervals are not corrected.",
+        candidate=name,
     )
-    draft.find("texts.more-alike", "low", text, [row, own, other], candidate=name)
 
 
 def _informative(draft: Draft, counts: Counts) -> list[str]:
@@ -192,7 +213,11 @@ def _find_uninformative(draft: Draft, counts: Counts) -> None:
         f"in {listed(blind)} the ceiling is not shown to be above the floor. So no candidate is judged against that "
         "floor" + ("." if len(blind) == len(known) else f" in {'it' if len(blind) == 1 else 'them'}.")
     )
-    draft.find("texts.order-unseen", "info", text, [rows[metric] for metric in blind])
+    headline = "The encoder is not shown to see word order"
+    first = rows[blind[0]]
+    if first is not None:
+        headline += f": {blind[0]} over shuffled words differs by {span(first)}"
+    draft.find("texts.order-unseen", "info", text, [rows[metric] for metric in blind], headline=f"{headline}.")
 
 
 def _find_floor(draft: Draft, counts: Counts, name: str) -> None:
@@ -210,9 +235,19 @@ def _find_floor(draft: Draft, counts: Counts, name: str) -> None:
     ]
     if not low or {name, REFERENCE} & counts.grouped:
         return
-    verb = "is" if len(low) == 1 else "are"
-    text = f"{listed(low).capitalize()} of {name} {verb} not shown to be above the floor, words dealt anew."
-    draft.find("texts.not-above-floor", "medium", text, [rows[metric] for metric in low], candidate=name)
+    found = [row for metric in low if (row := rows[metric]) is not None]
+    others = [f"{metric}, {span(row)}" for metric, row in zip(low[1:], found[1:], strict=True)]
+    text = "The floor is reference texts with their words shuffled; the score is below the ceiling."
+    text += f" Nor is {' nor '.join(others)}." if others else ""
+    draft.find(
+        "texts.not-above-floor",
+        "medium",
+        text,
+        found,
+        headline=f"{low[0].capitalize()} of {name} is not shown to be above shuffled words: {span(found[0])}.",
+        how_sure="Holm over all scores and Self-BLEU of all candidates; intervals are not corrected.",
+        candidate=name,
+    )
 
 
 def _find_no_shortfall(draft: Draft, counts: Counts, unflagged: Sequence[str]) -> None:
@@ -228,10 +263,13 @@ def _find_no_shortfall(draft: Draft, counts: Counts, unflagged: Sequence[str]) -
         f" and {len(unflagged) - MOST_NAMED} more" if len(unflagged) > MOST_NAMED else ""
     )
     text = (
-        f"No shortfall of {names} against {_BENCHMARKS[against]} could be shown; one of {_up(least)} or more in "
-        "precision or recall would most likely have been."
+        f"That is of {names} against {_BENCHMARKS[against]}; a shortfall of {_up(least)} or more in precision or "
+        "recall would most likely have been shown."
     )
-    draft.find("texts.no-shortfall", "info", text, rows)
+    headline = f"No shortfall of {first_of(unflagged, 3)} is shown"
+    if len(unflagged) == 1 and rows[0] is not None:
+        headline += f": precision differs from that of reference texts by {span(rows[0])}"
+    draft.find("texts.no-shortfall", "info", text, rows, headline=f"{headline}.")
 
 
 def _up(number: float) -> str:
@@ -250,10 +288,10 @@ def _find_texts(draft: Draft, counts: Counts) -> None:
     rows, count = found[name]
     if count:
         judged = different(counts, name)
-        text = (
-            f"{count:,} of the {judged:,} different texts of {name} in the first draw "
-            f"{'lies' if count == 1 else 'lie'} in no ball (k = {counts.k}) around a reference text"
-        )
+        row, verb = score(draft, counts, "precision", name), "lies" if count == 1 else "lie"
+        headline = f"{count:,} of {judged:,} texts of {name} {verb} near no reference text"
+        headline += "." if row is None else f": its precision is {span(row)}."
+        text = f"That is of the different texts of the first draw, in no ball (k = {counts.k}) around a reference text"
         if rows and rows[0].text:
             own, nearest = _short(rows[0].text), _short(rows[0].nearest_text)
             text += f"; the farthest: “{own}”, whose nearest reference text is “{nearest}”"
@@ -262,14 +300,15 @@ def _find_texts(draft: Draft, counts: Counts) -> None:
         ]
         if others:
             text += f". Of others: {listed(others[:MOST_NAMED])}"
-        draft.find("texts.outside", "info", text + ".", [score(draft, counts, "precision", name)], candidate=name)
+        draft.find("texts.outside", "info", text + ".", [row], headline=headline, candidate=name)
     missed, count = uncovered(counts, 1)
     if count:
         judged, verb = different(counts, REFERENCE), "is" if count == 1 else "are"
-        text = f"{count:,} of the {judged:,} different reference texts in the first draw {verb} reached by no candidate"
+        headline = f"{count:,} of {judged:,} reference texts {verb} reached by no candidate."
+        text = "That is of the different reference texts of the first draw"
         if missed and missed[0].text:
             text += f"; the farthest: “{_short(missed[0].text)}”"
-        draft.find("texts.uncovered", "info", text + ".")
+        draft.find("texts.uncovered", "info", text + ".", headline=headline)
 
 
 def _short(text: str) -> str:

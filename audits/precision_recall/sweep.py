@@ -2,7 +2,7 @@
 
 from audits.core.context import Draft
 from audits.core.numbers import point
-from audits.core.wording import listed, size_words, span
+from audits.core.wording import listed, many, size_words, span
 from audits.precision_recall.counts import Counts
 from audits.precision_recall.lookup import apart, between, score
 from audits.precision_recall.sides import CEILING
@@ -10,6 +10,7 @@ from audits.precision_recall.sides import CEILING
 NATURAL = 1.0
 """The temperature at which a model is sampled as it was trained."""
 MOST_NAMED = 6
+PAIRS = "Holm over all pairs of candidates, each score by itself; intervals are not corrected."
 
 
 def judge_sweep(draft: Draft, counts: Counts) -> None:
@@ -49,14 +50,18 @@ def _find_recall(draft: Draft, counts: Counts, path: list[tuple[float, str]]) ->
     others = [(heat, name) for heat, name in path if name != natural]
     signs = {name: apart(draft, counts, "recall", name, natural) for _, name in others}
     above = [(heat, name) for heat, name in others if signs[name] > 0]
-    # The bar of a finding is that of its first evidence.
     evidence = [own, *(score(draft, counts, "recall", name) for _, name in others)]
     if above:
         parts = [
             f"T = {heat:g} by {_size(draft, counts, 'recall', name, natural)}" for heat, name in above[:MOST_NAMED]
         ]
         text = f"Recall is above its value at T = 1, {span(own)}, at {listed(parts)}."
-        evidence += [between(draft, counts, "recall", name, natural) for _, name in above]
+        gains = {heat: between(draft, counts, "recall", name, natural) for heat, name in above}
+        known = {heat: row for heat, row in gains.items() if row is not None}
+        best = max(known, key=lambda heat: abs(known[heat].value))
+        headline = f"Recall is higher at T = {best:g} than at T = 1, by {size_words(known[best])}."
+        # The bar of a finding is that of its first evidence, whose number stands in the headline.
+        evidence = [known.pop(best), *evidence, *known.values()]
         bought = [f"{heat:g}" for heat, name in above if apart(draft, counts, "coverage", name, natural) < 0]
         if bought:
             # Balls around noisy texts are wide: they reach many reference texts and resemble none.
@@ -64,11 +69,12 @@ def _find_recall(draft: Draft, counts: Counts, path: list[tuple[float, str]]) ->
                 f" Coverage is lower at T = {listed(bought)}: that recall is of wide balls, not of more kinds of text."
             )
     else:
-        text = f"At no temperature of the sweep is recall shown to be above its value at T = 1, {span(own)}."
+        headline = f"Recall is at no other temperature shown to be above its value at T = 1, {span(own)}."
+        text = f"The sweep has {many(len(path), 'temperature', 'temperatures')}."
         below = [f"{heat:g}" for heat, name in others if signs[name] < 0]
         if below:
-            text += f" It is below it at T = {listed(below)}."
-    draft.find("texts.recall-by-temperature", "info", text, evidence)
+            text += f" Recall is below that at T = {listed(below)}."
+    draft.find("texts.recall-by-temperature", "info", text, evidence, headline=headline, how_sure=PAIRS)
 
 
 def _size(draft: Draft, counts: Counts, metric: str, first: str, second: str) -> str:
@@ -90,15 +96,19 @@ def _find_density(draft: Draft, counts: Counts, path: list[tuple[float, str]]) -
     text = f"Density has its largest value at T = {warmth:g}, {span(highest)}{known}, "
     if falls:
         heat, name, row = falls[0]
-        evidence.append(between(draft, counts, "density", name, peak))
+        fall = between(draft, counts, "density", name, peak)
+        evidence.insert(0, fall)
+        headline = f"Density is lower at T = {heat:g} than at T = {warmth:g}"
+        headline += "." if fall is None else f", by {size_words(fall)}."
         text += f"and is lower at T = {heat:g}: {_size(draft, counts, 'density', name, peak)} less"
         last = falls[-1]
         text += f", {span(last[2])} at T = {last[0]:g}." if last[0] != heat else f", {span(row)}."
-        draft.find("texts.density-falls", "low", text, evidence)
+        draft.find("texts.density-falls", "low", text, evidence, headline=headline, how_sure=PAIRS)
     else:
         hottest = top == len(rows) - 1
         text += "the hottest of the sweep." if hottest else "and is not shown to be lower at any hotter one."
-        draft.find("texts.density-falls", "info", text, evidence)
+        headline = f"No fall of density with temperature is shown: at most {span(highest)}, at T = {warmth:g}."
+        draft.find("texts.density-falls", "info", text, evidence, headline=headline, how_sure=PAIRS)
 
 
 def _find_dominance(draft: Draft, counts: Counts) -> None:
@@ -114,5 +124,8 @@ def _find_dominance(draft: Draft, counts: Counts) -> None:
             continue
         rest = f" and {len(beaten) - MOST_NAMED} more" if len(beaten) > MOST_NAMED else ""
         text = f"{name} dominates {listed(beaten[:MOST_NAMED])}{rest}: both its precision and its recall are higher."
+        more = f"; {len(beaten) - 1} more are exceeded" if len(beaten) > 1 else ""
+        size = _size(draft, counts, "precision", name, beaten[0])
+        headline = f"{name} exceeds {beaten[0]} in recall and in precision, there by {size}{more}."
         evidence = [between(draft, counts, metric, name, other) for other in beaten for metric in both]
-        draft.find("texts.dominates", "info", text, evidence, candidate=name)
+        draft.find("texts.dominates", "info", text, evidence, headline=headline, how_sure=PAIRS, candidate=name)

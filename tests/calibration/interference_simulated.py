@@ -118,10 +118,10 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     for name in ("interference", "synergy", "asymmetry", "recommended"):
         found[f"interference.{name}"] = f"interference.{name}" in ids
     found["interference.interference found"] = "interference.interference" in ids
-    said = {item.id.removeprefix("interference."): item.statement for item in draft.findings}
+    said = {item.id.removeprefix("interference."): f"{item.headline} {item.statement}" for item in draft.findings}
     for name in ("script", "family"):
         claims = said.get(name)
-        found[f"interference.{name}[difference]"] = None if claims is None else claims.startswith("Of these")
+        found[f"interference.{name}[difference]"] = None if claims is None else claims.startswith("Here languages")
     found["interference.script[difference] found"] = found["interference.script[difference]"]
     found["interference.mixtures"] = "off beyond the noise in 0 of" not in said["mixtures"]
     return found
@@ -249,7 +249,7 @@ def _of_relations(case: Case, draft: Draft) -> dict[str, bool | None]:
     told = any(item.id == "interference.similarity" for item in draft.findings)
     found["interference.similarity"] = told if _row(draft, "p_value", test="speakers") else None
     for name, side in zip(SCORES, ("received", "cell"), strict=True):
-        said = [item.statement for item in draft.findings if item.where.get("score") == name]
+        said = [item.headline for item in draft.findings if item.where.get("score") == name]
         found[f"interference.downstream[side={side}]"] = not said[0].startswith("No relation") if said else None
     return found
 

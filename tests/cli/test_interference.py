@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headlines import faults, says
 from run_folders import estimate, estimates, read, records, stripped
 from scipy.stats import spearmanr
 from scipy.stats import t as student
@@ -124,13 +125,13 @@ def sound(folder: Path) -> None:
             assert any(one["where"].items() <= row["where"].items() for one in report["warnings"]), row
     for finding in report["findings"]:
         assert all(0 <= place < len(report["estimates"]) for place in finding["evidence"])
-        assert "nan" not in finding["statement"].lower().split()
+        assert "nan" not in says(finding).lower().split()
     assert not {"nan", "inf", "-inf"} & {cell for row in records(folder) for cell in row.values()}
 
 
 def said(folder: Path, id: str) -> str:
-    """Return the statements of one kind of finding, one behind the other."""
-    return " ".join(one["statement"] for one in read(folder)["findings"] if one["id"] == f"interference.{id}")
+    """Return all that findings of one kind say, one behind the other."""
+    return " ".join(says(one) for one in read(folder)["findings"] if one["id"] == f"interference.{id}")
 
 
 def warned(folder: Path, id: str) -> list[Row]:
@@ -288,7 +289,7 @@ def test_verdicts_are_those_by_hand(
     counts = [verdicts.count(one) for one in ("interference", "synergy", "indistinguishable")]
     text = said(folder, "matrix")
     assert f"{counts[0]} show interference, {counts[1]} synergy and {counts[2]} neither" in text
-    assert ("after Holm's correction" in text) == (correction == "holm")
+    assert ("After Holm's correction" in text) == (correction == "holm")
 
 
 def test_corrections_of_a_larger_matrix_are_those_by_hand(quick: Run, tmp_path: Path) -> None:
@@ -313,8 +314,8 @@ def test_what_is_said_is_as_grave_as_the_share_is(quick: Run, tmp_path: Path) ->
         folder = quick("--losses", path, name=f"run-{value}")
         (told,) = [one for one in read(folder)["findings"] if one["id"] == "interference.interference"]
         assert told["severity"] == severity and told["where"] == {"target": "a", "source": "b"}
-        assert f"Adding b raises the held-out loss of a by {value:.3f}" in told["statement"]
-        assert f"{value / 2:.1%} of what a alone loses" in told["statement"]
+        assert f"Adding b raises the held-out loss of a by {value:.3f}" in says(told)
+        assert f"{value / 2:.1%} of what a alone loses" in says(told)
         assert "Adding a lowers the held-out loss of b by 0.500" in said(folder, "synergy")
         assert "Trained together, a suffers more than b" in said(folder, "asymmetry")
 
@@ -471,7 +472,7 @@ def test_of_eight_languages_in_two_scripts_an_effect_is_shown(quick: Run, tmp_pa
     # Eight languages fall into two fours in 35 ways.
     assert raw["value"] == pytest.approx(1 / 35) and raw["n"] == 35
     text = said(folder, "script")
-    assert "more than chance would do" in text and "hurt each other more than those of two" in text
+    assert "more than chance would do" in text and "hurt each other more, by" in text
     row = estimate(folder, "script_effect", adjusted="no")
     assert row["value"] == pytest.approx(effect(folder, cells, dict(zip("abcdefgh", kinds, strict=True))))
     assert 0.25 < row["low"] < row["value"] < row["high"] < 0.35
@@ -493,7 +494,7 @@ def test_of_nine_languages_a_drawn_test_shows_a_planted_effect(quick: Run, tmp_p
     # One in 280 ways; the interval holds the draws.
     assert raw["low"] <= 1 / 280 <= raw["high"] and raw["value"] < 0.02 and raw["method"] != "exact"
     text = said(folder, "script")
-    assert "more than chance would do" in text and "hurt each other less than those of two" in text
+    assert "more than chance would do" in text and "hurt each other less, by" in text
 
 
 def test_a_family_that_is_the_script_by_another_name_is_told(quick: Run, tmp_path: Path) -> None:
@@ -575,7 +576,7 @@ def test_a_similarity_that_is_the_matrix_itself_is_shown(quick: Run, tmp_path: P
     folder = quick("--losses", losses(tmp_path / "losses.csv", cells), "--similarity", tmp_path / "alike.csv")
     row = estimate(folder, "similarity_correlation", attribute="alike")
     assert row["value"] == pytest.approx(1) and row["method"] == "none"
-    assert "The more alike two languages are by alike, the more they hurt each other" in said(folder, "similarity")
+    assert "The more alike languages are by alike, the more they hurt each other" in said(folder, "similarity")
 
 
 def test_scores_that_fall_with_what_is_received_are_foretold(quick: Run, tmp_path: Path) -> None:
@@ -661,7 +662,8 @@ def test_the_best_and_the_worst_mixture_are_told(quick: Run, tmp_path: Path) -> 
     # Mean rise of the three losses: six cells over three.
     assert estimate(folder, "predicted_interference", mixture="a+b+c")["value"] == pytest.approx(-0.2)
     assert estimate(folder, "predicted_interference", mixture="a+b+d")["value"] == pytest.approx((4 * 0.3 - 0.2) / 3)
-    assert "a, b and c go together better than b, c and d" in said(folder, "recommended")
+    told = said(folder, "recommended")
+    assert "a, b and c go together best" in told and "b, c and d go together worst" in told
 
 
 # Texts.
@@ -746,7 +748,7 @@ def test_parts_make_the_same_report_as_one_run(quick: Run, tmp_path: Path) -> No
 
 def test_a_part_beyond_all_models_is_done_at_once(quick: Run, tmp_path: Path) -> None:
     folder = quick(texts(tmp_path, "ab"), *TINY, "--steps", "1", "--array", "99/99", "--results", tmp_path / "results")
-    assert "Part 99 of 99 is done: 0 models of 6" in said(folder, "part")
+    assert "Part 99 of 99 is done: 0 models of 6." in said(folder, "part")
     assert not (tmp_path / "results").exists()
 
 
@@ -863,3 +865,11 @@ def test_a_language_in_no_pair_is_told(call_miles: Call, tmp_path: Path) -> None
     assert any(" c " in f" {line} " and "pair" in line for line in outcome.out.splitlines() if "note" in line), (
         outcome.out
     )
+
+
+def test_headlines_are_short_and_their_numbers_stand_in_the_evidence(prepared: Path) -> None:
+    from audits.report.report_file import read_report
+
+    for name in ("matrix", "short"):
+        report = read_report(prepared / "work" / "runs" / name)
+        assert report.answer is not None and faults(report) == []

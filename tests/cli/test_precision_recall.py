@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headlines import faults, says
 from run_folders import estimates, found, read, records, stripped, value, warned
 
 # Runs in processes of their own make their pages.
@@ -201,11 +202,10 @@ def test_without_a_ceiling_candidates_are_held_against_labels_dealt_anew(tiny: P
             assert p["method"] == "none" and 0 < p["value"] <= 1
     assert "no-controls" in warned(tiny) and not {"texts.below-ceiling", "texts.order-unseen"} & set(found(tiny))
     (short,) = found(tiny)["texts.below-relabelled"]
-    assert (
-        short["where"] == {"candidate": "narrow"}
-        and "sets of independent texts of one source would have" in short["statement"]
+    assert short["where"] == {"candidate": "narrow"} and "sets of independent texts of one source would have" in says(
+        short
     )
-    assert "No shortfall of a against" in found(tiny)["texts.no-shortfall"][0]["statement"]
+    assert "No shortfall of a is shown" in says(found(tiny)["texts.no-shortfall"][0])
 
 
 def test_a_sentence_and_its_evidence_print_one_number_in_one_way(whole: Path, tiny: Path) -> None:
@@ -219,10 +219,10 @@ def test_a_sentence_and_its_evidence_print_one_number_in_one_way(whole: Path, ti
             rows = [report.estimates[place] for place in finding.evidence]
             known = {text for row in rows for text in (point(row), interval(row), size_words(row))}
             # A bracket is an interval; a point before it is its value.
-            for size, ends in re.findall(r"(\d+\.\d+) \((\d+\.\d+ to \d+\.\d+)\)", finding.statement):
+            for size, ends in re.findall(r"(\d+\.\d+) \((\d+\.\d+ to \d+\.\d+)\)", says(finding)):
                 assert f"{size} ({ends})" in known | {f"{point(row)} ({interval(row)})" for row in rows}, finding
             if finding.id == "texts.more-alike":
-                for size in re.findall(r"(\d+\.\d+) against (\d+\.\d+)", finding.statement)[0]:
+                for size in re.findall(r"Self-BLEU of (\d+\.\d+), reference texts one of (\d+\.\d+)", says(finding))[0]:
                     assert size in known, finding
 
 
@@ -285,7 +285,7 @@ def test_temperatures_are_a_sweep(whole: Path, small: Small, quick: Any) -> None
     sweep = {"texts.recall-by-temperature", "texts.density-falls"}
     assert sweep <= set(found(whole))
     (recall,) = found(whole)["texts.recall-by-temperature"]
-    assert "T = 1" in recall["statement"] and len(recall["evidence"]) == 3
+    assert "T = 1" in says(recall) and len(recall["evidence"]) == 3
     one = quick(*small.command("--temperature", "a=1"), name="one")
     assert not sweep & set(found(one))
     cold = quick(*small.command("--temperature", "a=0.9", "--temperature", "b=0.5"), name="cold")
@@ -453,7 +453,7 @@ def test_a_candidate_of_one_text_has_a_precision_and_no_recall(small: Small, qui
     assert [row["where"]["candidate"] for row in found(folder)["texts.mode-collapse"]] == ["same"]
     (short,) = (row for row in found(folder)["texts.below-ceiling"] if row["where"]["candidate"] == "same")
     # Nothing is said of what could not be compared.
-    assert "coverage" in short["statement"] and "recall" not in short["statement"]
+    assert "coverage" in says(short) and "recall" not in says(short)
     assert of(folder, "a") == of(quick(*small.command(names="a"), name="alone"), "a")
     assert not {"nan", "inf", "-inf"} & {cell for row in records(folder) for cell in row.values()}
 
@@ -661,3 +661,11 @@ def test_a_run_killed_at_any_moment_ends_in_the_same_report(
     assert stripped(out) == stripped(plain)
     assert (out / "records.csv").read_bytes() == (plain / "records.csv").read_bytes()
     assert not (out / "state").exists() and (out / "report.html").exists()
+
+
+def test_headlines_are_short_and_their_numbers_stand_in_the_evidence(prepared: Path) -> None:
+    from audits.report.report_file import read_report
+
+    for name in ("texts",):
+        report = read_report(prepared / "work" / "runs" / name)
+        assert report.answer is not None and faults(report) == []

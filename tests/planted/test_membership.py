@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from audited_points import attack_of, inputs_of, labelled
 from chance import at_most
+from headlines import says
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 
@@ -108,7 +109,7 @@ def test_points_that_a_model_knows_by_heart_are_told_from_others(
     assert not told(draft, "no-leak")
     broken = told(draft, "verdict")
     assert broken and all(one.where["verdict"] == "violation" and one.severity == "medium" for one in broken)
-    assert all("heuristic" in one.statement for one in broken)
+    assert all("heuristic" in says(one) for one in broken)
 
 
 def test_a_model_that_saw_none_of_the_points_gives_nobody_away(
@@ -145,7 +146,7 @@ def test_samples_that_are_copies_give_members_away_and_fresh_ones_do_not(
     draft = bench.audit(members, others, samples=fresh, **given)
     assert not told(draft, "leak")
     (none,) = told(draft, "no-leak")
-    assert none.where["access"] == "samples" and "four of five" in none.statement
+    assert none.where["access"] == "samples" and "four of five" in says(none)
 
 
 def test_sides_of_other_digits_stop_the_verdict(bench: Bench, digits: tuple[Singles, NDArray[np.int64]]) -> None:
@@ -157,7 +158,7 @@ def test_sides_of_other_digits_stop_the_verdict(bench: Bench, digits: tuple[Sing
     assert shifted.severity == "high" and row(draft, "blind_auc", classifier="trees").value > 0.9
     assert not told(draft, "verdict") and "no-verdict" in {one.id for one in draft.warnings}
     # The samples are of the members' digits: the leak is the difference, and is told so.
-    assert all("may be the difference between the two sides" in one.statement for one in told(draft, "leak"))
+    assert all("may be the difference between the two sides" in says(one) for one in told(draft, "leak"))
     assert told(draft, "leak")
     draft = bench.audit(low[:SIDE], low[SIDE : 2 * SIDE], samples=low[2 * SIDE :], **given)
     assert not told(draft, "shifted") and told(draft, "verdict")
@@ -219,8 +220,8 @@ def test_the_model_that_leaks_more_is_told_with_the_access_that_shows_it(
         draft = compared(monkeypatch, tmp_path, {"one": one, "other": other}, tiers, seed)
         found.update(f"leak {one.where['model']} {one.where['access']}" for one in told(draft, "leak"))
         for one in told(draft, "more-leakage"):
-            found[f"more {one.where['access']}"] += "one leaks more than other" in one.statement
-            found[f"wrong {one.where['access']}"] += "other leaks more than one" in one.statement
+            found[f"more {one.where['access']}"] += "one leaks more than other" in says(one)
+            found[f"wrong {one.where['access']}"] += "other leaks more than one" in says(one)
     # The second model's leak is in its discriminator alone: with all that was released the two are alike.
     assert found["leak one weights"] == found["leak other full"] == found["more weights"] == trials
     for nothing in ("leak one samples", "leak other samples", "leak other weights", "more samples", "more full"):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headlines import says
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -138,7 +139,7 @@ def ends(estimate: Estimate) -> tuple[float, float]:
 
 def told(draft: Draft, name: str) -> dict[str, str]:
     """Return the statements of one kind of finding by candidate."""
-    return {str(one.where.get("candidate", "")): one.statement for one in draft.findings if one.id == f"texts.{name}"}
+    return {str(one.where.get("candidate", "")): says(one) for one in draft.findings if one.id == f"texts.{name}"}
 
 
 def test_recall_falls_where_it_is_cold_and_density_where_it_is_hot(sentences: Draft) -> None:

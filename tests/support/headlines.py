@@ -1,13 +1,24 @@
 """What every headline and answer must keep to: few words, and numbers that stand in the evidence."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
-from audits.core.context import Draft
+from audits.core.context import Claim, Draft
 from audits.core.numbers import coordinate, interval, is_bound, point, written
-from audits.core.records import HEADLINE_WORDS, KEY_NUMBERS, Estimate, Report
+from audits.core.records import HEADLINE_WORDS, KEY_NUMBERS, Estimate, Finding, Report
 
-NUMBER = re.compile(r"(?<![\w.=])-?\d[\d,]*\.\d+(?![\w.]*=)")
-"""A number with decimals, as a sentence has it."""
+NUMBER = re.compile(r"(?<![\w.=])(?<!T = )-?\d[\d,]*\.\d+(?![\w.]*=)")
+"""A number with decimals, as a sentence has it; a temperature is none."""
+
+
+def says(finding: Claim | Finding | Mapping[str, Any]) -> str:
+    """Return all that a finding says: headline, statement and how sure it is."""
+    if isinstance(finding, Mapping):
+        parts = [finding.get("headline", ""), finding["statement"], finding.get("how_sure", "")]
+    else:
+        parts = [finding.headline, finding.statement, finding.how_sure]
+    return " ".join(part for part in parts if part)
 
 
 def faults(report: Report | Draft) -> list[str]:

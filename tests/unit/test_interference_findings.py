@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headlines import says as telling
 from judged_matrices import corpus_of, counts_of, inputs_of, judged, planned
 
 from audits.core.context import Draft
@@ -80,7 +81,7 @@ def test_interference_is_as_grave_as_its_share(alone: float, severity: str) -> N
     told = world.found()["interference"]
     assert told.severity == severity and told.where == {"target": "a", "source": "b"}
     assert [world.draft.estimates[place].value for place in told.evidence] == [0.2]
-    assert "at the same total" in told.statement and f"{0.2 / alone:.1%}" in told.statement
+    assert "at the same total" in telling(told) and f"{0.2 / alone:.1%}" in telling(told)
 
 
 def test_only_what_is_shown_is_told() -> None:
@@ -99,7 +100,7 @@ def test_the_largest_of_each_sign_is_told() -> None:
     found = world.found()
     assert found["interference"].where == {"target": "b", "source": "a"}
     assert found["synergy"].where == {"target": "a", "source": "c"} and found["synergy"].severity == "info"
-    assert "2 show interference, 2 synergy and 1 neither" in found["matrix"].statement
+    assert "2 show interference, 2 synergy and 1 neither" in telling(found["matrix"])
 
 
 @pytest.mark.parametrize(("value", "hurt", "other"), [(0.3, "a", "b"), (-0.3, "b", "a")])
@@ -107,7 +108,7 @@ def test_an_asymmetry_names_who_fares_worse(value: float, hurt: str, other: str)
     world = World()
     world.cell("a", "b", 0.1, "indistinguishable")
     world.asymmetry("a", "b", value, "interference" if value > 0 else "synergy")
-    text = world.found()["asymmetry"].statement
+    text = telling(world.found()["asymmetry"])
     assert f"{hurt} suffers more than {other}" in text and "the only asymmetry shown among 1 pair" in text
 
 
@@ -115,7 +116,7 @@ def test_an_asymmetry_names_who_fares_worse(value: float, hurt: str, other: str)
 def test_seeds_that_scatter_much_are_warned_of(noise: float, warned: bool) -> None:
     world = World(noise=noise)
     world.cell("a", "b", 0.2, "interference")
-    assert "scatters" in world.found()["matrix"].statement
+    assert "scatters" in telling(world.found()["matrix"])
     assert ("seed-noise" in {one.id for one in world.draft.warnings}) == warned
 
 
@@ -124,17 +125,17 @@ def test_without_verdicts_and_without_cells_that_is_all_that_is_said() -> None:
     world.cell("a", "b", 0.2, "untested")
     # Several seeds whose losses are all the same have no verdict either.
     told = world.found()
-    assert set(told) == {"untested"} and "of 3 seeds, and of all sentences, are the same" in told["untested"].statement
+    assert set(told) == {"untested"} and "of 3 seeds, and of all sentences, are the same" in telling(told["untested"])
     world = World()
     world.failed = {(("a",), "a"): "stuck"}
     found = world.found()
-    assert set(found) == {"none"} and "train longer (--steps; these had 300)" in found["none"].statement
+    assert set(found) == {"none"} and "train longer (--steps; these had 300)" in telling(found["none"])
 
 
 def test_a_part_says_how_much_of_the_work_it_was(tmp_path: Path) -> None:
     inputs, _ = planned(corpus_of(tmp_path / "corpus", ("a", "b", "c")), array="2/3", seeds=1)
     found = World(inputs=inputs).found()
-    assert set(found) == {"part"} and "Part 2 of 3 is done: 2 models of 6" in found["part"].statement
+    assert set(found) == {"part"} and "Part 2 of 3 is done: 2 models of 6" in telling(found["part"])
 
 
 @pytest.mark.parametrize(
@@ -153,18 +154,18 @@ def test_a_script_is_the_reason_only_where_relabelling_says_so(
     world = World()
     world.cell("a", "b", 0.1, "indistinguishable")
     world.test("script", 0.2, p, adjusted, smallest)
-    text = world.found()["script"].statement
+    text = telling(world.found()["script"])
     assert says in text and never not in text and "35 ways" in text
-    assert "hurt each other more than those of two" in text
+    assert "Here languages of one script hurt each other more, by" in text
 
 
 @pytest.mark.parametrize(
     ("value", "contrast", "says"),
     [
-        (0.2, 0.05, "hurt each other more than"),
-        (-0.2, 0.05, "hurt each other less than"),
+        (0.2, 0.05, "hurt each other more, by 0.20"),
+        (-0.2, 0.05, "hurt each other less, by 0.20"),
         # The interval of the one effect leaves 0 out, and the correction for all effects does not.
-        (0.2, 0.051, "cannot be told here (difference 0.20 (0.15 to 0.25)"),
+        (0.2, 0.051, "cannot be told here. By its interval alone it would be shown"),
         (0.2, None, "cannot be told here"),
     ],
 )
@@ -174,7 +175,7 @@ def test_the_effect_of_script_is_told_with_its_sign_where_its_corrected_contrast
     world = World()
     world.cell("a", "b", 0.1, "indistinguishable")
     world.test("script", value, 0.5, 0.5, contrast=contrast)
-    assert says in world.found()["script"].statement
+    assert says in telling(world.found()["script"])
 
 
 @pytest.mark.parametrize(("apart", "told"), [(0.05, True), (0.051, False), (None, False)])
@@ -188,7 +189,8 @@ def test_a_mixture_is_recommended_only_where_best_and_worst_are_told_apart(apart
     found = world.found()
     assert ("recommended" in found) == told
     if told:
-        assert "a, b and c go together better than b, c and d" in found["recommended"].statement
+        assert "a, b and c go together best" in telling(found["recommended"])
+        assert "b, c and d go together worst" in telling(found["recommended"])
         assert [world.draft.estimates[place].value for place in found["recommended"].evidence] == [-0.2, 0.3]
         assert found["recommended"].where == {"mixture": "a+b+c"}
 
@@ -208,7 +210,7 @@ def test_a_similarity_is_told_only_where_it_is_shown(adjusted: float, told: bool
     world.test("near", -0.6, 0.01, adjusted, kind="given")
     found = world.found()
     assert ("similarity" in found) == told
-    assert not told or "the less they hurt each other" in found["similarity"].statement
+    assert not told or "the less they hurt each other" in telling(found["similarity"])
 
 
 @pytest.mark.parametrize(

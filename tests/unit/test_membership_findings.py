@@ -1,11 +1,13 @@
 """What is said of points, claims, leaks and models, with numbers by hand: severities, verdicts, evidence."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from audited_points import GivenCounts, attack_of, inputs_of, labelled
+from headlines import says
 
 from audits.core.context import Claim as Said
 from audits.core.context import Draft
@@ -174,19 +176,21 @@ def test_a_claim_of_2_is_judged_by_bound_and_ceiling(proved: float, ceiling: flo
     (told,) = world.found()["verdict"]
     assert told.where == {"attack": "loss", "verdict": verdict}
     rows = told.evidence
-    assert [row.name for row in rows] == ["epsilon_lower", "epsilon_ceiling", "epsilon_claimed"]
-    assert rows[0].value == proved, "the bound that assumes least, not the largest"
-    assert f"from below by {bounded(proved)} (" in told.statement and "delta 1e-05" in told.statement
-    assert "epsilon of 2 " in told.statement
-    assert (bounded(ceiling) in told.statement.partition("perfect attack")[2]) == (verdict != "violation")
+    # The number of the headline comes first.
+    names = ["epsilon_lower", "epsilon_ceiling"]
+    assert [row.name for row in rows] == [*(reversed(names) if verdict == "vacuous" else names), "epsilon_claimed"]
+    assert rows[verdict == "vacuous"].value == proved, "the bound that assumes least, not the largest"
+    assert re.search(f"(proves at least|bound by attack loss is|from below by) {bounded(proved)}[.,]", says(told))
+    assert told.how_sure == "95 %, delta 1e-05." and "epsilon = 2" in told.headline
+    assert bounded(ceiling) in says(told).partition("perfect attack")[2]
 
 
 @pytest.mark.parametrize(
     ("proved", "ceiling", "claimed", "told", "verdict"),
-    [(1.37848, 4.20874, 1.0, ("by 1.37 (",), "violation"), (1.37848, 4.20874, 2.0, ("by 1.37 (", "prove 4.20."),
-     "consistent"), (1.37848, 4.20874, 5.0, ("by 1.37 (", "prove 4.20."), "vacuous"),
+    [(1.37848, 4.20874, 1.0, ("1.37.",), "violation"), (1.37848, 4.20874, 2.0, ("1.37.", "prove 4.20."),
+     "consistent"), (1.37848, 4.20874, 5.0, ("by 1.37,", "at most 4.20."), "vacuous"),
      # In three digits these would lie on the claim, or on its other side.
-     (2.0049, 4.0, 2.004, ("by 2.0049 (",), "violation"), (1.0, 2.0049, 2.004, ("prove 2.0049.",), "consistent")],
+     (2.0049, 4.0, 2.004, ("2.0049.",), "violation"), (1.0, 2.0049, 2.004, ("prove 2.0049.",), "consistent")],
 )  # fmt: skip
 def test_no_sentence_says_more_than_was_proved_or_provable(
     proved: float, ceiling: float, claimed: float, told: tuple[str, ...], verdict: str
@@ -195,7 +199,7 @@ def test_no_sentence_says_more_than_was_proved_or_provable(
     world.claim(claimed)
     world.bound("loss", proved, ceiling)
     (found,) = world.found()["verdict"]
-    assert found.where["verdict"] == verdict and all(part in found.statement for part in told), found.statement
+    assert found.where["verdict"] == verdict and all(part in says(found) for part in told), says(found)
 
 
 @pytest.mark.parametrize(
@@ -209,9 +213,9 @@ def test_a_bound_below_an_accounted_claim_may_still_refute_the_training(
     world.claims[""] = replace(world.claims[""], least=claimed)
     world.bound("loss", proved)
     (found,) = world.found()["verdict"]
-    assert ("tighter accountant may find" in found.statement) == between
-    assert ("claimed epsilon of at most 2.00" in found.statement) == (claimed is not None)
-    assert not between or "between 1.60, below" in found.statement
+    assert ("tighter accountant may find" in says(found)) == between
+    assert ("claimed epsilon ≤ 2.00" in says(found)) == (claimed is not None)
+    assert not between or "between 1.60, below" in says(found)
 
 
 @pytest.mark.parametrize(("validity", "severity"), [(CERTIFIED, "high"), (HEURISTIC, "medium")])
@@ -220,7 +224,7 @@ def test_a_violation_is_as_grave_as_its_bound_is_valid(validity: str, severity: 
     world.claim(1.0)
     world.bound("loss", 2.0, validity=validity)
     (told,) = world.found()["verdict"]
-    assert told.severity == severity and ("certified" in told.statement) == (validity == CERTIFIED)
+    assert told.severity == severity and ("heuristic" in says(told)) == (validity == HEURISTIC)
 
 
 SIDES = "40 members and 40 non-members"
@@ -230,9 +234,9 @@ SIDES = "40 members and 40 non-members"
     ("options", "validity", "rest"),
     [
         ({"coin_flip": 0.5}, CERTIFIED,
-         "This is certified on your word that each point was put in by a fair coin of its own."),
+         "Valid only if, as you stated, each point was included by its own fair coin flip."),
         ({"independent": True}, CERTIFIED,
-         "This is certified on your word that every score is from a training run of its own."),
+         "Valid only if, as you stated, every score is from a training run of its own."),
         ({}, HEURISTIC, "This is heuristic: points of one training run are no independent trials."),
     ],
 )  # fmt: skip
@@ -240,13 +244,13 @@ SIDES = "40 members and 40 non-members"
     ("proved", "ceiling", "kind", "severity", "said"),
     [
         (3.14159, 5.0, "violation", None,
-         "The claimed epsilon of 2 is contradicted: loss bounds it from below by 3.14 (95 %, delta 1e-05)."),
+         f"The claimed epsilon = 2 is contradicted: PROOF 3.14. With {SIDES}, a perfect attack would prove 5.00. WORD"),
         (0.5, 4.321, "consistent", "info",
-         "The claimed epsilon of 2 is not contradicted: loss bounds it from below by 0.500 (95 %, delta 1e-05); "
-         f"with {SIDES}, a perfect attack would prove 4.32."),
+         f"The claimed epsilon = 2 is not contradicted: PROOF 0.500. With {SIDES}, a perfect attack would prove 4.32. "
+         "WORD"),
         (0.0, 1.5, "vacuous", "medium",
-         f"The claimed epsilon of 2 could not have been refuted by this audit: with {SIDES}, a perfect attack would "
-         "prove 1.50. As it is, loss bounds it from below by 0 (95 %, delta 1e-05)."),
+         "Too few points to test epsilon = 2: a perfect attack could show at most 1.50. WORD As it is, loss bounds it "
+         f"from below by 0, with {SIDES}."),
     ],
 )  # fmt: skip
 def test_a_verdict_says_what_was_proved_what_could_be_and_on_whose_word(
@@ -257,7 +261,9 @@ def test_a_verdict_says_what_was_proved_what_could_be_and_on_whose_word(
     world.claim(2.0)
     world.bound("loss", proved, ceiling, validity=validity)
     (told,) = world.found()["verdict"]
-    assert told.statement == f"{said} {rest}" and told.where["verdict"] == kind
+    proof = "attack loss proves at least" if validity == CERTIFIED else "the heuristic bound by attack loss is"
+    said = said.replace("PROOF", proof).replace("WORD", rest)
+    assert says(told) == f"{said} 95 %, delta 1e-05." and told.where["verdict"] == kind
     assert told.severity == (severity or ("high" if validity == CERTIFIED else "medium"))
 
 
@@ -266,11 +272,9 @@ def test_a_verdict_says_how_many_of_the_points_prove_it_and_how_many_attacks_sha
     world.claim(2.0, "gan-dp")
     world.bound("nearest", 0.0, 1.5, rivals=19, model="gan-dp", n=40)
     (told,) = world.found()["verdict"]
-    assert (
-        "The claimed epsilon of 2 for gan-dp could not have been refuted by this audit: "
-        f"with the bound resting on 40 of 80 points ({SIDES}), a perfect attack" in told.statement
-    )
-    assert "nearest, one of 19 attacks that share the error, bounds it" in told.statement
+    assert "Too few points to test epsilon = 2 for gan-dp: a perfect attack could show at most" in told.headline
+    assert f"nearest bounds it from below by 0, with the bound resting on 40 of 80 points ({SIDES})." in says(told)
+    assert "19 attacks share the error" in told.how_sure
 
 
 @pytest.mark.parametrize("scores", [True, False])
@@ -284,10 +288,10 @@ def test_equal_scores_uphold_no_claim_and_say_nothing_of_leakage(scores: bool) -
     found = world.found()
     (told,) = found["equal" if scores else "no-leak"]
     assert len(found) == 1 and told.severity == ("high" if scores else "info")
-    assert told.statement == (
-        "All scores of score are equal: nothing can be said of leakage until others are given."
+    assert (told.headline, told.statement) == (
+        ("Nothing can be said of leakage: all given scores are equal.", "That is so of score. Give others.")
         if scores
-        else "With all that was released, nothing can be said of leakage: all scores of score are equal."
+        else ("Nothing can be said of leakage: all scores of score are equal.", "The attacker holds the full release.")
     )
     (warning,) = world.warned("no-verdict")
     assert warning.message == "The claimed epsilon of 3 was not judged: all scores are equal."
@@ -323,7 +327,7 @@ def test_every_violation_is_told_but_only_one_verdict_otherwise() -> None:
         world.bound(name, proved, rivals=3)
     told = world.found()["verdict"]
     assert [one.where["attack"] for one in told] == ["strong", "good"]
-    assert all("one of 3 attacks that share the error" in one.statement for one in told)
+    assert all("3 attacks share the error" in one.how_sure for one in told)
     calm = World()
     calm.claim(4.0)
     for name, proved in (("weak", 0.2), ("strong", 3.0)):
@@ -338,7 +342,7 @@ def test_each_model_is_held_to_its_own_claim() -> None:
         world.bound("loss", 2.0, model=model)
     (told,) = world.found()["verdict"]
     assert told.where == {"attack": "loss", "model": "private", "verdict": "violation"}
-    assert "share the error" not in told.statement and "for private" in told.statement
+    assert "share the error" not in says(told) and "for private" in says(told)
 
 
 @pytest.mark.parametrize("claimed", [True, False])
@@ -350,9 +354,9 @@ def test_sides_that_differ_without_the_model_stop_the_verdict(claimed: bool) -> 
     world.leak(0.8)
     found = world.found()
     assert "verdict" not in found and found["shifted"][0].severity == "high"
-    assert ("No verdict" in found["shifted"][0].statement) == claimed
+    assert ("No verdict" in says(found["shifted"][0])) == claimed
     assert len(world.warned("no-verdict")) == claimed
-    assert "difference between the two sides" in found["leak"][0].statement
+    assert "difference between the two sides" in says(found["leak"][0])
     assert found["shifted"][0].evidence[0].name == "blind_auc"
 
 
@@ -362,7 +366,7 @@ def test_sides_that_do_not_differ_stop_nothing() -> None:
     world.bound("loss", 3.0)
     world.leak(0.8)
     found = world.found()
-    assert {"verdict", "leak"} == set(found) and "two sides" not in found["leak"][0].statement
+    assert {"verdict", "leak"} == set(found) and "two sides" not in says(found["leak"][0])
 
 
 def test_scores_the_wrong_way_round_are_told_and_judge_no_claim() -> None:
@@ -395,21 +399,21 @@ def test_a_leak_that_is_not_shown_is_said_with_what_would_have_been(low: float, 
     world.leak(low, p=p)
     found = world.found()
     assert set(found) == {"no-leak"} and found["no-leak"][0].severity == "info"
-    assert "would have been shown in four of five" in found["no-leak"][0].statement
+    assert "would have been shown in four of five" in says(found["no-leak"][0])
 
 
 @pytest.mark.parametrize(
     ("scores", "model", "access", "begins"),
-    [(True, "", "weights", "By these scores, "), (False, "", "samples", "With generated samples, "),
-     (False, "gan", "weights", "With the weights of gan, "),
-     (False, "gan", "full", "With all that was released of gan, ")],
+    [(True, "", "weights", "these scores"), (False, "", "samples", "generated samples"),
+     (False, "gan", "weights", "gan's weights"),
+     (False, "gan", "full", "gan's full release")],
 )  # fmt: skip
 @pytest.mark.parametrize("p", [0.001, 0.5])
 def test_a_leak_is_told_with_what_was_held(scores: bool, model: str, access: str, begins: str, p: float) -> None:
     world = World(scores=scores)
     world.leak(0.8, model=model, access=access, p=p)
     (told,) = world.found()["leak" if p < 0.05 else "no-leak"]
-    assert told.statement.startswith(begins)
+    assert told.headline.startswith(f"{'An attacker' if p < 0.05 else 'No attack'} with {begins} ")
 
 
 def test_hits_are_told_only_of_an_attack_that_was_not_chosen() -> None:
@@ -422,7 +426,7 @@ def test_hits_are_told_only_of_an_attack_that_was_not_chosen() -> None:
     leak = chosen.leak(0.8)
     chosen.leaks[0] = replace(leak, area=area(np.arange(80.0), MEMBER))
     (told,) = chosen.found()["leak"]
-    assert "threshold" not in told.statement and "on the points that did not choose it" in told.statement
+    assert "threshold" not in says(told) and "on the points that did not choose it" in says(told)
     assert told.evidence == (chosen.row("leakage", leak),)
 
 
@@ -437,7 +441,7 @@ def test_a_leak_is_as_grave_as_its_area_or_its_hits_make_it(low: float, times: f
     by_area = 2 if low >= LARGE else 1 if low >= NOTABLE else 0
     by_hits = 2 if times >= LARGE_TIMES else 1 if times >= NOTABLE_TIMES else 0
     assert told.severity == ("low", "medium", "high")[max(by_area, by_hits)]
-    assert ("times as often as non-members at the least" in told.statement) == (by_hits > 0)
+    assert ("times as often as non-members." in says(told)) == (by_hits > 0)
 
 
 def test_hits_that_are_hardly_ever_wrong_are_a_leak_where_the_area_shows_none() -> None:
@@ -449,14 +453,17 @@ def test_hits_that_are_hardly_ever_wrong_are_a_leak_where_the_area_shows_none() 
     assert set(found) == {"leak"}
     (told,) = found["leak"]
     assert told.severity == "high" and told.evidence == (
-        world.row("leakage", leak),
         world.row("tpr", hit),
         world.row("hit_ratio", hit),
+        world.row("leakage", leak),
+    )
+    share = HITS.removeprefix("finds ").removesuffix(" of the members")
+    assert told.headline == (
+        f"An attacker with generated samples identifies some training points: {share} found at few false alarms."
     )
     assert told.statement == (
-        "With generated samples, some members are told from non-members. The threshold of nearest that 3 of 40 "
-        f"non-members reach {HITS}, 6.59 times as often as non-members at the least. "
-        "On average it is not shown: the best AUC, of domias, is 0.50 (0.45 to 0.55)."
+        "On average it is not shown: the best AUC, of domias, is 0.50 (0.45 to 0.55). The threshold of nearest that 3 "
+        f"of 40 non-members reach {HITS}, at least 6.59 times as often as non-members."
     )
 
 
@@ -499,8 +506,9 @@ def test_copies_are_a_leak_where_members_are_copied_more_often(
     assert set(found) == ({"copies"} if severity else {"copies-alike"})
     (told,) = found["copies" if severity else "copies-alike"]
     assert told.severity == (severity or "info") and told.where == {"match": "exact"}
-    assert told.statement.startswith("8 of 60 samples repeat a member exactly, 0 a non-member: 0.")
-    assert ("not shown" in told.statement) == (severity is None)
+    assert told.statement.startswith("8 of 60 samples repeat a member exactly, 0 a non-member. Of the non-members ")
+    assert told.headline.startswith("No more copies of members") == (severity is None)
+    assert told.headline.startswith("Samples repeat 0.") == (severity is not None)
     assert {row.name for row in told.evidence} == {
         "copies", "copied_members", "copied_nonmembers"
     }  # fmt: skip
@@ -518,13 +526,13 @@ def test_near_copies_are_told_where_exact_ones_are_not_shown_and_none_where_ther
     (told,) = found["copies"]
     assert told.statement.startswith("1 of 60 samples of gan repeats a member nearly, 0 a non-member")
     assert told.where == {"match": "near", "model": "gan"} and "copies-alike" not in found
-    assert ["points that are copied included" in one.statement for one in found["no-leak"]] == [True, False]
+    assert ["Points that are copied are included" in says(one) for one in found["no-leak"]] == [True, False]
 
 
 def test_copies_of_sides_that_differ_may_be_that_difference() -> None:
     world = World(shifted=True)
     world.copied((0.2, 0.3), (0.0, 0.1), p=0.001)
-    assert "difference between the two sides" in world.found()["copies"][0].statement
+    assert "difference between the two sides" in says(world.found()["copies"][0])
 
 
 def test_flipped_scores_have_no_leak_of_their_own_to_be_missed() -> None:
@@ -555,15 +563,15 @@ def pair(value: float, p: float) -> World:
 def test_which_model_leaks_more_is_said(value: float, more: str) -> None:
     world = pair(value, 0.01)
     (told,) = world.found()["more-leakage"]
-    assert more in told.statement and told.severity == "low" and told.where == {"access": "weights"}
+    assert more in says(told) and told.severity == "low" and told.where == {"access": "weights"}
     assert told.evidence == (world.row("leakage_difference", world.gaps[0]),)
 
 
 def test_a_difference_that_is_not_shown_is_said_so() -> None:
     (told,) = pair(0.1, 0.051).found()["alike"]
-    assert "no difference" in told.statement and "once all comparisons are counted" in told.statement
+    assert "No difference" in told.headline and "once all comparisons are counted" in says(told)
     (told,) = pair(0.01, 0.5).found()["alike"]
-    assert "all comparisons" not in told.statement and told.severity == "info"
+    assert "all comparisons" not in says(told) and told.severity == "info"
 
 
 def test_differences_of_one_access_are_one_finding() -> None:
@@ -572,16 +580,17 @@ def test_differences_of_one_access_are_one_finding() -> None:
     for first, second, value, p in ((0, 1, 0.1, 0.01), (0, 2, 0.2, 0.01), (1, 2, 0.01, 0.6)):
         world.gap(leaks[first], leaks[second], value, p)
     (told,) = world.found()["more-leakage"]
-    assert "a leaks more than b (by" in told.statement and "No other difference" in told.statement
-    assert told.evidence == tuple(world.row("leakage_difference", gap) for gap in world.gaps[:2])
+    assert told.headline.startswith("a leaks more than c with the weights, by 0.2")
+    assert "a leaks more than b (by" in says(told) and "No other difference" in says(told)
+    assert told.evidence == tuple(world.row("leakage_difference", world.gaps[at]) for at in (1, 0))
 
 
 @pytest.mark.parametrize(
     ("measure", "values", "words"),
     [
         ("held_out_loss", (0.1, 0.5), "gan predicts the noise of unseen points worse than ddpm"),
-        ("held_out_loss", (0.1, NOTHING + 0.03), "hardly better than nothing"),
-        ("held_out_loss", (0.1, 1.2), "no better than to answer nothing"),
+        ("held_out_loss", (0.1, NOTHING + 0.03), "gan does hardly better than to answer nothing"),
+        ("held_out_loss", (0.1, 1.2), "gan does no better than to answer nothing"),
         ("held_out_loss", (0.5, 0.1), None),
         ("held_out_loss", (0.1, 0.11), None),
         ("recall", (0.8, 0.3), "Samples of gan cover less of fresh points than those of ddpm"),
@@ -601,8 +610,8 @@ def test_a_model_that_leaks_less_since_it_learnt_less_is_told_once(
     assert len(found["more-leakage"]) == 2 and ("learnt-less" in found) == (words is not None)
     if words is not None:
         (told,) = found["learnt-less"]
-        assert words in told.statement and told.severity == "low" and told.evidence == tuple(rows)
-        assert told.statement.count("gan") == 1
+        assert words in says(told) and told.severity == "low" and told.evidence == (rows[1], rows[0])
+        assert told.headline.count("gan") == 1
 
 
 def test_findings_stand_worst_first() -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from headlines import says
 from scored_texts import (
     FAIR,
     GAP,
@@ -39,7 +40,7 @@ def scores(*values: float) -> dict[str, float]:
 )
 def test_how_severe_a_shortfall_is_follows_from_the_near_end_of_its_interval(gap: float, severity: str) -> None:
     (short,) = told(counted({"one": fair(recall=gap)}, CEILING))["below-ceiling"]
-    assert short.severity == severity and "in diversity: recall by" in short.statement
+    assert short.severity == severity and "in diversity: recall lower by" in short.headline
     rows = short.evidence
     assert [row.name for row in rows] == ["difference", "recall"] and rows[0].value == pytest.approx(gap)
 
@@ -53,21 +54,21 @@ def test_a_fall_of_density_is_as_severe_as_the_share_of_texts_in_no_ball_that_wo
 ) -> None:
     density = {"density": ceiling}
     (short,) = told(counted({"one": {"density": ceiling + gap}}, {"ceiling": density}))["below-ceiling"]
-    assert short.severity == severity and "in quality: density by" in short.statement
-    assert "In precision, recall and coverage no difference could be shown." in short.statement
+    assert short.severity == severity and "in quality: density lower by" in short.headline
+    assert "In precision, recall and coverage no difference could be shown." in says(short)
 
 
 def test_what_is_higher_is_said_beside_what_falls_short() -> None:
     (short,) = told(counted({"one": fair(precision=-0.1, recall=0.05)}, CEILING))["below-ceiling"]
-    assert "Its recall is higher, as of texts whose balls are wide" in short.statement
-    assert "In density and coverage no" in short.statement
+    assert "Its recall is higher, as of texts whose balls are wide" in says(short)
+    assert "In density and coverage no" in says(short)
 
 
 def test_nothing_is_shown_that_the_correction_takes_away() -> None:
     draft = judged(counted({"one": fair(recall=-0.035)}, CEILING))
     assert draft.row("difference", candidate="one", against="ceiling", metric="recall", k=5).below(0.0)
     found = found_in(draft)
-    assert "below-ceiling" not in found and "one" in found["no-shortfall"][0].statement
+    assert "below-ceiling" not in found and "one" in says(found["no-shortfall"][0])
 
 
 def test_without_a_control_nothing_is_said_of_shortfalls() -> None:
@@ -111,15 +112,16 @@ def test_of_sets_in_groups_no_difference_is_told() -> None:
         assert ("below-ceiling" in found) == ("dominates" in found) == (share < 0.01)
         if share > 0.01:
             (grouped,) = found["grouped"]
-            assert grouped.severity == "medium" and grouped.statement.startswith("Texts of worse stand in groups")
-            assert found["no-shortfall"][0].statement.startswith("No shortfall of better and third ")
+            assert grouped.severity == "medium"
+            assert grouped.headline.startswith("Too few texts in each group to judge worse:")
+            assert found["no-shortfall"][0].headline == "No shortfall of better, third is shown."
 
 
 def test_a_reference_in_groups_lets_no_difference_be_told_and_a_warning_says_so() -> None:
     sides = {name: compared(name, fair(recall=-0.3), grouped=(0.5, 0.0)) for name in "ab"}
     draft = judged(counted(sides, CEILING))
     found = found_in(draft)
-    assert "Texts of reference stand" in found["grouped"][0].statement
+    assert "Texts of reference stand" in says(found["grouped"][0])
     assert not {"below-ceiling", "no-shortfall", "dominates"} & set(found)
     assert "grouped" in [one.id for one in draft.warnings]
 
@@ -148,7 +150,8 @@ def test_scores_that_are_not_above_the_floor_are_named() -> None:
     # Recall is generous to word salad: that of the floor is above that of both.
     (one,) = told(counted({"good": FAIR, "poor": poor}, {**CEILING, "floor": FLOOR}))["not-above-floor"]
     assert one.where == {"candidate": "poor"} and one.severity == "medium"
-    assert one.statement.startswith("Precision and density of poor are not shown to be above the floor")
+    assert one.headline.startswith("Precision of poor is not shown to be above shuffled words: 0.0")
+    assert "Nor is density, -0.1" in says(one)
     assert [row.value for row in one.evidence] == pytest.approx([0.01, -0.1])
 
 
@@ -156,7 +159,7 @@ def test_what_falls_short_of_nothing_is_not_held_against_the_floor() -> None:
     # Halfway between a ceiling and a floor that are told apart, and shown to be off neither.
     near = fair(precision=-0.29, density=-0.0225)
     (one,) = told(counted({"one": near}, {**CEILING, "floor": {**FLOOR, "density": 0.955}}))["not-above-floor"]
-    assert one.statement.startswith("Precision of one is not shown")
+    assert one.headline.startswith("Precision of one is not shown")
 
 
 @pytest.mark.parametrize(
@@ -178,9 +181,11 @@ def test_what_the_encoder_does_not_see_is_said_once_and_of_no_candidate(floor, w
     found = told(counted({"one": poor, "two": poor}, controls, encoder=MINILM))
     assert [one.severity for one in found.get("order-unseen", [])] == (["info"] if words else [])
     for part in words:
-        assert part in found["order-unseen"][0].statement
+        assert part in says(found["order-unseen"][0])
     assert len(found.get("not-above-floor", [])) == (2 if accused else 0)
-    assert not accused or all(one.statement.startswith(accused) for one in found["not-above-floor"])
+    first, *others = accused.removesuffix(" of").split(" and ") if accused else [""]
+    for one in found.get("not-above-floor", []):
+        assert one.headline.startswith(f"{first} of") and all(f"Nor is {other}, " in one.statement for other in others)
 
 
 def relabelled(own: dict[str, float], *, would_be: float = 0.95) -> dict[str, list[Claim]]:
@@ -196,8 +201,9 @@ def test_without_a_ceiling_what_is_precise_but_less_diverse_is_told_beside_sets_
     assert short.severity == "high"
     rows = short.evidence
     own = {row.name: row for row in rows[1:5]}
+    assert short.headline == f"one falls short of reference texts in diversity: recall lower by {size_words(rows[0])}."
     assert short.statement == (
-        f"one falls short of a set of the reference's own source in diversity: recall by {size_words(rows[0])}. In "
+        "That is against a set of the reference's own source. In "
         "precision, density and coverage no difference could be shown. Its precision is "
         f"{span(own['precision'])} and its recall is {span(own['recall'])}; sets of independent texts of one source "
         "would have 0.950 and 0.950. So one is less diverse, and not shown to be less precise."
@@ -209,10 +215,10 @@ def test_without_a_ceiling_what_is_precise_but_less_diverse_is_told_beside_sets_
 
 def test_without_a_ceiling_both_may_fall_short_or_none() -> None:
     (short,) = relabelled({"recall": 0.65, "precision": 0.85})["below-relabelled"]
-    assert "in quality and diversity: precision by" in short.statement and "less diverse" not in short.statement
+    assert "in quality and diversity: recall lower by" in short.headline and "less diverse" not in says(short)
     found = relabelled({})
     assert "below-relabelled" not in found
-    assert found["no-shortfall"][0].statement.startswith("No shortfall of one against a set of the reference's own")
+    assert found["no-shortfall"][0].statement.startswith("That is of one against a set of the reference's own")
 
 
 def test_without_a_ceiling_density_is_held_against_what_it_would_be() -> None:
@@ -232,7 +238,8 @@ def test_findings_stand_worst_first() -> None:
 def test_who_is_higher_in_both_dominates_whichever_was_named_first() -> None:
     sides = {"low": (0.5, 0.5), "high": (0.9, 0.9), "mixed": (0.95, 0.4)}
     (one,) = told(counted({name: scores(*pair, 1.0, 0.9) for name, pair in sides.items()}))["dominates"]
-    assert one.statement.startswith("high dominates low:") and one.where == {"candidate": "high"}
+    assert one.headline.startswith("high exceeds low in recall and in precision, there by ")
+    assert one.where == {"candidate": "high"}
     assert len(one.evidence) == 2
 
 
@@ -263,8 +270,9 @@ def test_recall_above_its_value_at_1_is_told_with_where_coverage_pays_for_it() -
         hot=scores(0.8, 0.8, 1, 0.9),
         hotter=scores(0.6, 0.9, 1, 0.5),
     )["recall-by-temperature"]
-    assert "Recall is above its value at T = 1, 0.700" in one.statement
-    assert "at T = 1.5 by 0.100 (0.070 to 0.130) and T = 2 by 0.200 (0.170 to 0.230)." in one.statement
+    assert "Recall is above its value at T = 1, 0.700" in says(one)
+    assert one.headline.startswith("Recall is higher at T = 2 than at T = 1, by 0.200")
+    assert "at T = 1.5 by 0.100 (0.070 to 0.130) and T = 2 by 0.200 (0.170 to 0.230)." in says(one)
     assert one.statement.endswith(
         "Coverage is lower at T = 2: that recall is of wide balls, not of more kinds of text."
     )
@@ -272,8 +280,8 @@ def test_recall_above_its_value_at_1_is_told_with_where_coverage_pays_for_it() -
 
 def test_recall_that_is_nowhere_above_is_told_with_where_it_is_below() -> None:
     (one,) = swept(cold=scores(0.9, 0.6, 1, 0.9), natural=FAIR, hot=FAIR)["recall-by-temperature"]
-    assert one.statement.startswith("At no temperature of the sweep is recall shown to be above")
-    assert one.statement.endswith("It is below it at T = 0.5.")
+    assert one.headline.startswith("Recall is at no other temperature shown to be above")
+    assert one.statement.endswith("Recall is below that at T = 0.5.")
 
 
 def test_a_sweep_without_1_has_nothing_to_compare_recall_with() -> None:
@@ -300,7 +308,7 @@ def test_density_is_told_from_where_on_it_falls(densities, severity, words) -> N
     (one,) = swept(**{name: {"density": value} for name, value in zip(names, densities, strict=True)})["density-falls"]
     assert one.severity == severity
     for part in words:
-        assert part in one.statement, one.statement
+        assert part in says(one), says(one)
 
 
 @pytest.mark.parametrize(("skewness", "warned"), [(2.9, False), (3.1, True)])

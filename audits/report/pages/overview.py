@@ -127,13 +127,14 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
 
 
 def _remarks(report: Report, summary: Summary) -> dict[int, tuple[State, str]]:
-    """Return state and words of the first finding that rests on an estimate before all others, by its index."""
+    """Return state and words of the first finding that speaks of an estimate, by its index."""
     found: dict[int, tuple[State, str]] = {}
     for finding in content.findings(report):
-        if finding.evidence and finding.severity != "info":
+        if finding.severity != "info":
             said = summary.remarks.get(finding.id)
             mark = " ".join(content.MARKS[finding.severity])
-            found.setdefault(finding.evidence[0], ("alone", said) if said else ("shown", f"shown · {mark}"))
+            for index in finding.evidence[:1] if summary.leading else finding.evidence:
+                found.setdefault(index, ("alone", said) if said else ("shown", f"shown · {mark}"))
     return found
 
 
