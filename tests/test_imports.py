@@ -16,7 +16,10 @@ FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("
 STANDARD = set(sys.stdlib_module_names)
 LIGHT = (
     "audits/__init__.py",
-    *(f"audits/core/{stem}.py" for stem in ("records", "registry", "options", "errors", "measures", "intervals", "summary")),
+    *(
+        f"audits/core/{stem}.py"
+        for stem in ("records", "registry", "options", "errors", "measures", "intervals", "summary")
+    ),
 )
 # What may not even be looked at by a layer, wherever in its code.
 FORBIDDEN = {
