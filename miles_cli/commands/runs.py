@@ -9,7 +9,7 @@ import typer
 from audits.core.errors import InputError
 from audits.core.wording import many
 from audits.report.pages.content import MARKS
-from audits.report.runs.listing import Listing, Run, list_runs
+from audits.report.run_index.listing import Listing, Run, list_runs
 from miles_cli.printable import line, named
 from miles_cli.writing import check_path, write
 
@@ -39,7 +39,7 @@ def command(
     chosen = [run for run in found.runs if _wanted(run, audit or [], contains or [], since, failed)]
     found = Listing(found.root, tuple(chosen), found.unreadable, found.cut)
     if html is not None:
-        from audits.report.runs.page import to_html
+        from audits.report.run_index.page import to_html
 
         write(html, to_html(found))
     if as_json:

@@ -63,7 +63,8 @@ def test_a_fifth_of_the_members_repeated_is_a_grave_finding_whatever_the_attack(
     (told,) = (one for one in draft.findings if one.id == "membership.copies")
     kind = "exactly" if match == "exact" else "nearly"
     assert told.severity == "high" and told.where == {"match": match}
-    assert told.statement.startswith(f"{COPIED} of {4 * SIDE} samples repeat a member {kind}, 0 a non-member: 0.20 (")
+    assert told.statement.startswith(f"{COPIED} of {4 * SIDE} samples repeat a member {kind}, 0 a non-member.")
+    assert told.headline.startswith("Samples repeat 0.20 (")
     assert shares(draft, "copied_members", match) == [(COPIED / SIDE, SIDE)]
     assert shares(draft, "copied_nonmembers", match) == [(0.0, SIDE)]
     assert shares(draft, "copies", match) == [(COPIED / SIDE / 4, 4 * SIDE), (0.0, 4 * SIDE)]

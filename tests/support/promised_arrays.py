@@ -8,8 +8,12 @@ import numpy as np
 
 
 def promise(path: Path, *, fortran: bool = False, descr: str = "|u1", **shapes: tuple[int, ...]) -> Path:
-    """Add compressed members to an NPZ that promise values of these shapes, bytes if nothing else, and hold none."""
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+    """Add compressed members to an NPZ that promise values of these shapes, bytes if nothing else, and hold none.
+
+    An archive that has a member of such a name is written anew.
+    """
+    kept = path.exists() and not {f"{name}.npy" for name in shapes} & set(zipfile.ZipFile(path).namelist())
+    with zipfile.ZipFile(path, "a" if kept else "w", zipfile.ZIP_DEFLATED) as archive:
         for name, shape in shapes.items():
             header = io.BytesIO()
             described = {"descr": descr, "fortran_order": fortran, "shape": shape}

@@ -15,12 +15,12 @@ import pytest
 from audits.core.numbers import described, interval, point
 from audits.core.records import Estimate, Figure, Finding, Report, Warning
 from audits.core.registry import measures_of
+from audits.report.pages import overview
 from audits.report.pages.content import SECTIONS
 from audits.report.pages.figures import draw, for_page
 from audits.report.pages.html import to_html
 from probes.core.errors import InputError
 
-TITLES = ["You may report", "Keep in mind", *SECTIONS]
 EVIL = "a=</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'{{ 7*7 }}<!--"
 LIMIT = 1_500_000
 
@@ -77,8 +77,13 @@ def _column(packed, rows) -> list[object]:
     return [value for value, count in zip(values[::2], values[1::2], strict=True) for _ in range(count)]
 
 
-def test_sections_stand_in_their_order(parsed) -> None:
-    assert parsed.heads == TITLES
+def test_sections_stand_in_their_order(parsed, sample_report) -> None:
+    matrix = overview.matrix(sample_report)
+    assert matrix is not None and parsed.heads == ["You may report", "Keep in mind", matrix.title, *SECTIONS]
+
+
+def _found(page) -> str:
+    return page[page.index('id="found"') : page.index('id="coverage"')]
 
 
 def test_head_has_gates_as_chips_and_language(page, parsed) -> None:
@@ -97,7 +102,7 @@ def test_findings_have_icon_word_glyph_and_numbers(page, sample_report) -> None:
     for finding in sample_report.findings:
         assert finding.title in flat and finding.rest in flat
         assert all(described(sample_report.estimates[index]) in flat for index in finding.evidence)
-    assert page.count('<svg class="glyph"') == 3
+    assert _found(page).count('<svg class="glyph"') == 3
     assert ">limit 0.05</text>" in page
 
 
@@ -199,7 +204,7 @@ def test_warnings_stand_beside_what_they_limit(sample_report) -> None:
     warning = Warning(id="w", message="Only on Tuesdays.", where=row.where)
     finding = Finding(id="f", severity="low", statement="So it is.", evidence=(0,))
     page = to_html(replace(sample_report, findings=(finding,), warnings=(warning,), figures=()), {})
-    found = page[page.index('id="found"') : page.index('id="coverage"')]
+    found = _found(page)
     assert "Only on Tuesdays." in found
     assert "Only on Tuesdays." in page[page.index('id="limits"') :]
     table = _data(page)["tables"][0]
@@ -397,4 +402,4 @@ def test_the_glyph_of_a_finding_is_that_of_the_number_in_its_headline(sample_rep
     told = Finding(id="f", severity="low", headline=f"It is {point(row)}.", statement="So.", evidence=(0,))
     bare = replace(told, headline="It is much.")
     pages = [to_html(replace(sample_report, findings=(one,), figures=(), gates=()), {}) for one in (told, bare)]
-    assert [page.count('<svg class="glyph"') for page in pages] == [1, 0]
+    assert [_found(page).count('<svg class="glyph"') for page in pages] == [1, 0]

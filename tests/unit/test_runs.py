@@ -8,9 +8,9 @@ import pytest
 
 from audits.core.records import Answer, GateResult, Report
 from audits.report.report_file import NAME, dumps
-from audits.report.runs.listing import Listing, list_runs, read_run
-from audits.report.runs.page import to_html
-from audits.report.runs.trends import trends_of
+from audits.report.run_index.listing import Listing, list_runs, read_run
+from audits.report.run_index.page import to_html
+from audits.report.run_index.trends import trends_of
 
 EVIL = "</script><img src=x onerror=alert(1)>{{ 7*7 }}"
 

@@ -1,0 +1,62 @@
+"""Trends: the course of each gated estimate over the runs of one audit, oldest first."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from audits.core.numbers import coordinates
+from audits.report.pages.glyphs import LIMIT
+from audits.report.run_index.listing import Gated, Run
+
+MOST_TRENDS = 60
+"""Most courses on a page: those with a failed gate first."""
+MOST_ROWS = 8
+"""Most estimates of one gate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An estimate in one run, and whether the gate on it passed there."""
+
+    run: Run
+    row: Gated
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """The course of one estimate, with the limit that a gate sets."""
+
+    audit: str
+    expression: str
+    name: str
+    where: str
+    points: tuple[Point, ...]
+
+    @property
+    def limit(self) -> float | None:
+        """The number of the gate."""
+        found = LIMIT.search(self.expression)
+        return float(found[1]) if found else None
+
+    @property
+    def failed(self) -> int:
+        """Runs in which the gate failed."""
+        return sum(not point.passed for point in self.points)
+
+
+def trends_of(runs: Iterable[Run]) -> list[Trend]:
+    """Return the courses of estimates that a gate looked at in two runs or more, those with failures first."""
+    found: dict[tuple[str, str, str, str], list[Point]] = {}
+    for run in sorted(runs, key=lambda run: (run.created, run.folder)):
+        for gate in run.gates:
+            for row in gate.rows[:MOST_ROWS]:
+                key = (run.audit, gate.expression, row.name, coordinates(row.where))
+                found.setdefault(key, []).append(Point(run, row, gate.passed))
+    trends = [Trend(*key, tuple(points)) for key, points in found.items() if len(points) > 1]
+    return sorted(trends, key=lambda trend: (-trend.failed, trend.audit, trend.expression, trend.where))[:MOST_TRENDS]
+
+
+def ends_of(points: Sequence[Point]) -> tuple[float, float]:
+    """Return the least and the largest of all values and ends."""
+    values = [end for point in points for end in (point.row.value, point.row.low, point.row.high) if end is not None]
+    return min(values), max(values)
