@@ -158,7 +158,7 @@ def test_recall_falls_where_it_is_cold_and_density_where_it_is_hot(sentences: Dr
     (recall,) = told(sentences, "recall-by-temperature").values()
     print(falls, recall)
     assert "is lower at T = 1:" in falls
-    assert "It is below it at T = 0.3" in recall
+    assert "Recall is below that at T = 0.3" in recall
 
 
 def test_the_set_that_repeats_itself_is_named_and_its_copies_are_counted(folder: Path, sentences: Draft) -> None:
