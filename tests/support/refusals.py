@@ -63,7 +63,7 @@ def one_panel(outcome: Any, *says: str, code: int = 2) -> None:
     """Fail unless a call ended in one panel that says this, and in no other noise."""
     assert outcome.code == code, (outcome.code, outcome.err)
     # A panel of typer, on options that are no options or have no value, has neither place nor mend.
-    usage = re.search(r"│ (Option|No such option|Missing|Got|Invalid value)", outcome.err) is not None
+    usage = re.search(r"│ (Option|No such|Missing|Got|Invalid value)", outcome.err) is not None
     assert outcome.err.count("╭─ Error ─") == 1, outcome.err
     assert "Traceback" not in outcome.err and "an error of its own" not in outcome.err, outcome.err
     assert outcome.out == ""
