@@ -9,10 +9,10 @@ from audits.core.context import Draft
 from audits.core.groups import ALL
 from audits.core.numbers import point
 from audits.core.records import Estimate
-from audits.core.wording import first_of, many, p_words, span
+from audits.core.wording import first_of, fitting, many, p_words, span
 from audits.group_rates import METRIC_WORDS
 from audits.group_rates.findings import blind_words, doubtful_words, how_tested, joined, missed_size, missed_words
-from audits.group_rates.wording import columns_of, compared, fitting
+from audits.group_rates.wording import columns_of, compared
 
 CROSSINGS = 4
 """Most crossings of attributes that are told one by one."""

@@ -24,11 +24,11 @@ from audits.core.context import Draft
 from audits.core.groups import ALL
 from audits.core.numbers import counted, point
 from audits.core.records import Estimate
-from audits.core.wording import listed, many, p_words, span
+from audits.core.wording import fitting, listed, many, p_words, span
 from audits.group_rates import METRIC_WORDS
 from audits.group_rates.clips import find_skipped
 from audits.group_rates.findings import how_tested, joined, severity_of
-from audits.group_rates.wording import columns_of, fitting, levels_of
+from audits.group_rates.wording import columns_of, levels_of
 
 
 def findings(draft: Draft, counts: Counts) -> None:

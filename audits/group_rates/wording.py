@@ -1,16 +1,5 @@
 """Groups as people say them: `age=old&gender=female` is "old female" speakers by age and gender."""
 
-from audits.core.records import HEADLINE_WORDS
-
-
-def fitting(*candidates: str) -> str:
-    """Return the first sentence that is short enough for a headline, or the last, which must be.
-
-    >>> fitting("one " * 21, "Short.")
-    'Short.'
-    """
-    return next((text for text in candidates if len(text.split()) <= HEADLINE_WORDS), candidates[-1])
-
 
 def columns_of(by: str) -> str:
     """Return an attribute in words, or several crossed.

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from audits.core.context import Claim, Draft
 from audits.core.numbers import decimals, written
 from audits.core.records import KEY_NUMBERS, SEVERITIES, Estimate
-from audits.core.wording import first_of, listed, many, size_words, span
-from audits.group_rates.wording import attributes_of, fitting, levels_of, spoken
+from audits.core.wording import first_of, fitting, listed, many, size_words, span
+from audits.group_rates.wording import attributes_of, levels_of, spoken
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import RANDOM, SYSTEMATIC
 
