@@ -312,6 +312,18 @@ class Draft:
         keys = tuple(KeyNumber(row=index_of[key_of(row.name, row.where)], words=words) for row, words in numbers)
         self.answer = Answer(title=title, numbers=keys[:KEY_NUMBERS], may=tuple(may), may_not=tuple(may_not))
 
+    def by_severity(self) -> list[Claim]:
+        """Return the findings, worst first; within one severity the audit's own order stays."""
+        return sorted(self.findings, key=lambda claim: -SEVERITIES.index(claim.severity))
+
+    def leading(self, without: Sequence[str] = ()) -> list[Estimate]:
+        """Return the first row of evidence of each finding, worst first and once each, `without` some ids."""
+        rows: list[Estimate] = []
+        for claim in self.by_severity():
+            if claim.id not in without:
+                rows += [row for row in claim.evidence[:1] if row not in rows]
+        return rows
+
     def _indices(self) -> dict[Key, int]:
         return {key_of(row.name, row.where): index for index, row in enumerate(self.estimates)}
 
@@ -328,7 +340,7 @@ class Draft:
                 where=claim.where,
                 evidence=tuple(index_of[key_of(row.name, row.where)] for row in claim.evidence),
             )
-            for claim in sorted(self.findings, key=lambda claim: -SEVERITIES.index(claim.severity))
+            for claim in self.by_severity()
         )
 
 

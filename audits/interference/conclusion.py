@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from audits.core.context import Claim, Draft
 from audits.core.numbers import decimals, written
-from audits.core.records import KEY_NUMBERS, SEVERITIES, Estimate
+from audits.core.records import Estimate
 from audits.core.wording import first_of, listed, span
 from audits.interference.measure import Counts
 
@@ -20,15 +20,12 @@ _SAID = ("interference", "synergy", "matrix", "asymmetry", "similarity", "recomm
 
 def conclude(draft: Draft, counts: Counts) -> None:
     """Set the answer: the largest effect shown, or that none is; its numbers; and what may be reported."""
-    found = sorted(draft.findings, key=lambda claim: -SEVERITIES.index(claim.severity))
+    found = draft.by_severity()
     if not found:
         return
-    rows: list[Estimate] = []
-    for claim in found:
-        rows += [row for row in claim.evidence[:1] if row not in rows]
     draft.conclude(
         found[0].headline,
-        numbers=[(row, number_words(row)) for row in rows[:KEY_NUMBERS]],
+        numbers=[(row, number_words(row)) for row in draft.leading()],
         may=_may(counts, found),
         may_not=_may_not(draft, counts),
     )

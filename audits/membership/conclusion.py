@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from audits.core.context import Claim as Found
 from audits.core.context import Draft
 from audits.core.numbers import bounded, coordinate, percent
-from audits.core.records import KEY_NUMBERS, SEVERITIES, Estimate
+from audits.core.records import Estimate
 from audits.core.wording import first_of, span
 from audits.membership.bounding import CERTIFIED
 from audits.membership.leak_findings import HOLDING, held
@@ -20,15 +20,16 @@ UNSOUND = ("membership.shifted", "membership.flipped", "membership.equal")
 
 def conclude(draft: Draft, counts: Counts) -> None:
     """Set the answer: the gravest finding, its numbers, and what of all may be reported."""
-    found = sorted(draft.findings, key=lambda claim: -SEVERITIES.index(claim.severity))
+    found = draft.by_severity()
     if not found:
         return
-    rows: list[Estimate] = []
-    for claim in found:
-        rows += [row for row in claim.evidence[:1] if row not in rows and claim.id != "membership.learnt-less"]
+    rows = draft.leading(without=("membership.learnt-less",))
     draft.conclude(
         found[0].headline,
-        numbers=[(row, number_words(row, given=counts.inputs.given is not None)) for row in rows[:KEY_NUMBERS]],
+        numbers=[
+            (row, number_words(row, given=counts.inputs.given is not None))
+            for row in draft.leading(without=("membership.learnt-less",))
+        ],
         may=_may(draft, counts, found),
         may_not=_may_not(draft, counts, found),
     )
