@@ -26,10 +26,7 @@ def conclude(draft: Draft, counts: Counts) -> None:
     rows = draft.leading(without=("membership.learnt-less",))
     draft.conclude(
         found[0].headline,
-        numbers=[
-            (row, number_words(row, given=counts.inputs.given is not None))
-            for row in draft.leading(without=("membership.learnt-less",))
-        ],
+        numbers=[(row, number_words(row, given=counts.inputs.given is not None)) for row in rows],
         may=_may(draft, counts, found),
         may_not=_may_not(draft, counts, found),
     )
