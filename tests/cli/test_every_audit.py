@@ -94,11 +94,7 @@ def test_a_run_leaves_what_the_contract_says_and_nothing_else(work: Path, schema
     )
 
 
-SPOKEN = ("audit-groups",)
-"""Audits whose findings have headlines."""
-
-
-@pytest.mark.parametrize("audit", SPOKEN)
+@pytest.mark.parametrize("audit", AUDITS)
 def test_headlines_are_short_and_their_numbers_stand_in_the_evidence(work: Path, audit: str) -> None:
     report = read_report(work / ONE_EACH[audit][-1])
     assert report.answer is not None and all(finding.headline for finding in report.findings)
