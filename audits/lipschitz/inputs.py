@@ -10,9 +10,10 @@ from audits.core.records import Coordinate, Source, Subject
 from audits.lipschitz import Options
 from probes.classifiers.classifier_files import Classifier, check_classifier, load_classifier
 from probes.classifiers.images import Images, load_images
+from probes.classifiers.linear_operators import Convolution, Operator
 from probes.classifiers.lipschitz_bound import weighted
 from probes.classifiers.lipschitz_steps import Shape, Step, read_steps
-from probes.classifiers.spectral_norm import Convolution, Operator, block_sides, symbol_grid
+from probes.classifiers.spectral_norm import block_sides, symbol_grid
 from probes.core.errors import InputError
 
 MIN_IMAGES = 10

@@ -12,8 +12,9 @@ from audits.core.records import Coordinate
 from audits.lipschitz import Options
 from audits.lipschitz.inputs import Inputs, layer_name
 from audits.lipschitz.margins import Answer, measure_margins
+from probes.classifiers.linear_operators import Convolution, Operator
 from probes.classifiers.lipschitz_bound import LipschitzBound, lipschitz_bound
-from probes.classifiers.spectral_norm import DOWN, EXACT_UP_TO, ITERATIONS, Convolution, Norm, Operator, has_own_symbol
+from probes.classifiers.spectral_norm import DOWN, EXACT_UP_TO, ITERATIONS, Norm, has_own_symbol
 from probes.classifiers.spectral_norm import measure as measure_norm
 from probes.core.errors import IncompleteError
 

@@ -11,8 +11,9 @@ from typing import Literal
 
 from torch import nn
 
+from probes.classifiers.linear_operators import Convolution, Operator, Pair
 from probes.classifiers.lipschitz_steps import Shape, Step, read_steps
-from probes.classifiers.spectral_norm import STEPS, UP, Convolution, Norm, Operator, Pair, measure
+from probes.classifiers.spectral_norm import STEPS, UP, Norm, measure
 from probes.core.progress import Progress, Silent
 
 Method = Literal["exact", "gram", "proven"]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probes.classifiers.spectral_norm import Convolution, Dense, Operator
+from probes.classifiers.linear_operators import Convolution, Dense, Operator
 
 Size = tuple[int, ...]
 Constant = float | Operator | None

@@ -18,8 +18,8 @@ from torch.nn import functional
 from torch.nn.utils import parametrize
 
 from probes.classifiers.folding import fold_graph, hooked, trace
+from probes.classifiers.linear_operators import Operator
 from probes.classifiers.lipschitz_constants import as_module, of_mean, of_module, of_scaling
-from probes.classifiers.spectral_norm import Operator
 from probes.core.errors import InputError
 
 Shape = tuple[int, int, int]

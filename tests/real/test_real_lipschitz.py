@@ -13,7 +13,8 @@ from audits.core.testing import drafted
 from audits.lipschitz import AUDIT, Options
 from probes.classifiers.classifier_files import load_classifier
 from probes.classifiers.folding import fold_batchnorm
-from probes.classifiers.spectral_norm import Convolution, measure
+from probes.classifiers.linear_operators import Convolution
+from probes.classifiers.spectral_norm import measure
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 pytestmark = pytest.mark.real

@@ -26,8 +26,9 @@ from audits.lipschitz.margins import MEDIAN, Answer, measure_margins, median_int
 from audits.lipschitz.measure import cached_norm
 from audits.report.pages.figures import draw as pictures
 from probes.classifiers.classifier_networks import SmallCNN, small_cnn
+from probes.classifiers.linear_operators import Convolution, Dense
 from probes.classifiers.lipschitz_bound import lipschitz_bound
-from probes.classifiers.spectral_norm import Convolution, Dense, measure
+from probes.classifiers.spectral_norm import measure
 from probes.core.errors import InputError
 from probes.core.progress import Silent
 

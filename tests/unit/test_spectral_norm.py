@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from probes.classifiers.linear_operators import Convolution, Dense
 from probes.classifiers.spectral_norm import (
     DOWN,
     UP,
-    Convolution,
-    Dense,
     gram_bound,
     largest_singular_value,
     measure,
