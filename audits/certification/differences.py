@@ -6,10 +6,9 @@ from audits.certification.parts import LEAST
 from audits.certification.rules import Rule
 from audits.certification.wording import accuracy_at
 from audits.core.context import Draft
-from audits.core.numbers import described
 from audits.core.records import Estimate
 from audits.core.wording import fitting, listed, span
-from audits.group_rates.wording import compared, levels_of
+from audits.group_rates.wording import compared, levels_of, spoken
 from audits.statistics import clopper_pearson
 
 
@@ -38,7 +37,7 @@ def find_differences(draft: Draft, rule: Rule, groups: Mapping[str, Sequence[str
             bare.append(column)
         elif not _find_uneven(draft, own, "group", f"groups of {column}"):
             ends = _extremes(own)
-            even.append(f"By {column}: {' to '.join(f'{described(row)} ({levels_of(_name(row))})' for row in ends)}.")
+            even.append(f"By {column}: {' to '.join(f'{span(row)} ({levels_of(_name(row))})' for row in ends)}.")
             columns.append(column)
             evidence += ends
     sentences = even
@@ -79,7 +78,7 @@ def _find_uneven(draft: Draft, rows: Sequence[Estimate], key: str, what: str) ->
     draft.find(
         "certify.uneven",
         "medium",
-        f"The highest is {described(best)} for {_name(best)}, the lowest {described(worst)} for {_name(worst)}.",
+        f"The highest is {span(best)}, on {_called(best)}. Images: {worst.n:,} and {best.n:,}.",
         [worst, best],
         headline=_uneven_headline(worst, best),
         how_sure=f"The two differ also by intervals that hold for all {len(rows)} {what} at once (Bonferroni).",
@@ -99,6 +98,10 @@ def _uneven_headline(worst: Estimate, best: Estimate) -> str:
         f"Certified accuracy is lower on {_name(worst)} than elsewhere: {accuracy_at(worst)}.",
         f"Certified accuracy is uneven: {accuracy_at(worst)} at the lowest.",
     )
+
+
+def _called(row: Estimate) -> str:
+    return _name(row) if "label" in row.where else spoken(_name(row), "images")
 
 
 def _name(row: Estimate) -> str:

@@ -13,6 +13,9 @@ from audits.core.numbers import counted
 from audits.core.records import Estimate
 from audits.core.wording import listed, span
 
+MOST_NAMED = 4
+"""Further radii whose certified accuracy stands in the statement; all of them are in the evidence."""
+
 
 def findings(draft: Draft, counts: Counts) -> None:
     """Add findings, warnings and limits of a run, or of a log whose settings were read from its radii."""
@@ -58,14 +61,15 @@ def _find_accuracy(draft: Draft, counts: Counts) -> None:
     # Radius 0 asks for the right answer alone: the first positive one says more.
     first = next((row for row in rows if float(row.where["radius"]) > 0), rows[0])
     rest = [row for row in rows if row is not first]
-    further = f"It is {listed([accuracy_at(row) for row in rest])}. " if rest else ""
+    further = f"It is {listed([accuracy_at(row) for row in rest[:MOST_NAMED]])}" if rest else ""
+    further += f", and at {len(rest) - MOST_NAMED} more radii as the table says" if len(rest) > MOST_NAMED else ""
     draft.find(
         "certify.accuracy",
         "info",
-        f"{further}{_counts_as(counts)} {settings_of(counts)}",
+        f"{f'{further}. ' if rest else ''}{settings_of(counts)}",
         [first, *rest],
         headline=headline_of(counts, first),
-        how_sure=f"{certain(counts)} {over_images(first)}",
+        how_sure=f"{certain(counts)} {over_images(first)} {_counts_as(counts)}",
         radius=rows[-1].where["radius"],
     )
 

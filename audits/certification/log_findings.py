@@ -6,18 +6,14 @@ from audits.certification.rules import Rule
 from audits.core.context import Draft
 from audits.core.numbers import bounded
 from audits.core.records import Estimate, Severity
-from audits.core.wording import listed
+from audits.core.wording import listed, span
 
 _PRINTED = {
-    ("nearest",): "rounded to nearest when printed",
-    ("down",): "cut off when printed",
+    ("nearest",): "as rounded to nearest when printed",
+    ("down",): "as cut off when printed",
     ("nearest", "down"): "however it was rounded when printed",
 }
-_WAYS = {
-    ("nearest",): "only if they were rounded to nearest",
-    ("down",): "only if they were cut off",
-    ("nearest", "down"): "however they were rounded",
-}
+_WAYS = {("nearest", "down"): "however rounded", ("nearest",): "if rounded to nearest", ("down",): "if cut off"}
 
 _HOW = (
     "Votes are whole numbers, so only some radii can come from a sigma, an n and an alpha; one can tell where possible "
@@ -38,7 +34,7 @@ def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading) -> None:
     ]
     id, severity, headline, text, first = _said(draft, log, rule, reading)
     evidence = [first, *(row for row in (draft.get("implied_alpha"), *shares) if row is not first)]
-    draft.find(f"certify.{id}", severity, text, evidence, headline=headline, how_sure=_HOW)
+    draft.find(f"certify.{id}", severity, text, evidence, headline=headline, how_sure=f"{_HOW}{_told(reading, rule)}")
 
 
 def _said(draft: Draft, log: Log, rule: Rule, reading: Reading) -> tuple[str, Severity, str, str, Estimate | None]:
@@ -50,12 +46,12 @@ def _said(draft: Draft, log: Log, rule: Rule, reading: Reading) -> tuple[str, Se
         headline = "Sigma or n is not the log's: no alpha in use explains its largest radius."
         return "other-settings", "high", headline, _asked(log, rule, reading), implied
     if reading.outcome == "larger alpha":
-        text = (
-            f"It cannot come from {named}: even unanimous votes need an alpha of at least "
-            f"{bounded(reading.needed[1])}.{_others(reading, rule)} Its certificates are weaker than those "
-            f"of alpha = {rule.alpha:g}."
-        )
+        least = bounded(reading.needed[1])
+        text = f"It cannot come from {named}: even unanimous votes need an alpha of at least {least}."
+        text += f"{_others(reading, rule)} The certificates are weaker than those of alpha = {rule.alpha:g}."
         headline = "The log's largest radius needs a larger alpha than was named."
+        if implied is not None:
+            headline = f"The log's largest radius needs an alpha of {span(implied)}, not {rule.alpha:g}."
         return "implied-alpha", "high", headline, text, implied
     if own is None or not own.testable:
         text = _consistent(rule, reading, named)
@@ -73,10 +69,8 @@ def _said(draft: Draft, log: Log, rule: Rule, reading: Reading) -> tuple[str, Se
         headline = f"{testable - explained} of {testable} radii cannot come from the settings that were named."
         return "unreachable-radii", "high", headline, text, first
     if reading.outcome == "doubtful":
-        text = (
-            f"The log's radii fit alpha = {rule.alpha:g} only if they were cut off when printed "
-            f"({_count(own)}).{_others(reading, rule)} Ask how they were printed, or with which alpha they were made."
-        )
+        text = f"The log's radii fit alpha = {rule.alpha:g} only if they were cut off when printed."
+        text += f"{_others(reading, rule)} Ask how they were printed, or with which alpha they were made."
         headline = "The alpha that was named is in doubt: radii that were rounded to nearest fit another."
         return "doubtful-alpha", "medium", headline, text, first
     also = "; other alphas fit as well" if reading.fitting(rule.alpha) else ""
@@ -99,7 +93,7 @@ def _asked(log: Log, rule: Rule, reading: Reading) -> str:
 def _count(fit: Fit) -> str:
     """Return how many radii could be tested against an alpha, in words."""
     testable = max(testable for _, testable in fit.counts.values())
-    return f"all {testable} radii that can tell" if testable > 1 else "the one radius that can tell"
+    return f"{testable} radii" if testable > 1 else "1 radius"
 
 
 def _others(reading: Reading, rule: Rule, too: str = "") -> str:
@@ -107,8 +101,16 @@ def _others(reading: Reading, rule: Rule, too: str = "") -> str:
     others = reading.fitting(rule.alpha)
     if not others:
         return " The log's radii fit no alpha in common use." if reading.fits else ""
-    fits = [f"alpha = {fit.alpha:g} {_WAYS[fit.roundings]} ({_count(fit)})" for fit in others]
-    return f" The log's radii {too}fit {listed(fits)}."
+    by_way = {way: [f"{fit.alpha:g}" for fit in others if fit.roundings == way] for way in _WAYS}
+    fits = [f"{listed(alphas)} {_WAYS[way]}" for way, alphas in by_way.items() if alphas]
+    return f" The radii {too}fit alpha {'; '.join(fits)}."
+
+
+def _told(reading: Reading, rule: Rule) -> str:
+    """Return how many radii each alpha that fits was tested by, in words."""
+    own = reading.fits.get(rule.alpha)
+    fits = [fit for fit in (own, *reading.fitting(rule.alpha)) if fit is not None and fit.testable]
+    return f" Tested were {listed([f'{_count(fit)} for alpha {fit.alpha:g}' for fit in fits])}." if fits else ""
 
 
 def _consistent(rule: Rule, reading: Reading, named: str) -> str:
@@ -120,8 +122,7 @@ def _consistent(rule: Rule, reading: Reading, named: str) -> str:
             f"Nothing in the log contradicts {named}, but nothing could: possible radii lie closer together than its "
             "digits tell apart."
         )
-    testable = max(testable for _, testable in own.counts.values())
-    text = f"Every radius that can tell ({testable}) agrees with {named}, {_PRINTED[own.roundings]}."
+    text = f"Named were {named}; the radii fit {_PRINTED[own.roundings]}."
     if not reading.fitting(rule.alpha):
         return text
     return f"{text}{_others(reading, rule, 'also ')} Which alpha it was, the log does not tell."

@@ -24,6 +24,7 @@ from audits.core.records import (
     Severity,
     Source,
     Subject,
+    Verdict,
     Warning,
 )
 from probes.core.cache import Cache
@@ -296,6 +297,7 @@ class Draft:
         numbers: Sequence[tuple[Estimate, str]] = (),
         may: Sequence[str] = (),
         may_not: Sequence[str] = (),
+        verdicts: Sequence[tuple[Estimate, bool, str]] = (),
     ) -> None:
         """Set the answer to the question of the run; without one, the first findings stand for it.
 
@@ -307,10 +309,22 @@ class Draft:
             At most `records.KEY_NUMBERS` rows with what they are, in words.
         may, may_not
             What may be reported of this run, and what may not.
+        verdicts
+            Rows of the matrix on top that were judged together, whether each shows a difference, and that in words
+            (empty: shown, or not shown); rows without one speak by their intervals.
         """
         index_of = self._indices()
         keys = tuple(KeyNumber(row=index_of[key_of(row.name, row.where)], words=words) for row, words in numbers)
-        self.answer = Answer(title=title, numbers=keys[:KEY_NUMBERS], may=tuple(may), may_not=tuple(may_not))
+        self.answer = Answer(
+            title=title,
+            numbers=keys[:KEY_NUMBERS],
+            may=tuple(may),
+            may_not=tuple(may_not),
+            verdicts=tuple(
+                Verdict(row=index_of[key_of(row.name, row.where)], shown=shown, words=words)
+                for row, shown, words in verdicts
+            ),
+        )
 
     def by_severity(self) -> list[Claim]:
         """Return the findings, worst first; within one severity the audit's own order stays."""

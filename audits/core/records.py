@@ -137,6 +137,15 @@ class KeyNumber:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What an estimate is held to show once all that were judged with it count: its index, and that in words."""
+
+    row: int
+    shown: bool
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The answer to the question of a run, for who reads nothing else.
 
@@ -148,18 +157,28 @@ class Answer:
         At most `KEY_NUMBERS` numbers that it rests on.
     may, may_not
         What may be reported of this run, and what may not, a sentence each.
+    verdicts
+        What each estimate of a matrix is held to show, where its own interval does not decide that.
     """
 
     title: str
     numbers: tuple[KeyNumber, ...] = ()
     may: tuple[str, ...] = ()
     may_not: tuple[str, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
 
     @classmethod
     def from_json(cls, data: Json) -> "Answer":
         """Build the record again from its JSON."""
         numbers = tuple(KeyNumber(**number) for number in data["numbers"])
-        return cls(title=data["title"], numbers=numbers, may=tuple(data["may"]), may_not=tuple(data["may_not"]))
+        return cls(
+            title=data["title"],
+            numbers=numbers,
+            may=tuple(data["may"]),
+            may_not=tuple(data["may_not"]),
+            # Absent in reports of earlier versions.
+            verdicts=tuple(Verdict(**verdict) for verdict in data.get("verdicts", ())),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,20 @@ def conclude(draft: Draft, counts: Counts) -> None:
         numbers=[(row, number_words(row)) for row in draft.leading()],
         may=_may(counts, found),
         may_not=_may_not(draft, counts),
+        verdicts=_verdicts(draft, counts),
     )
+
+
+def _verdicts(draft: Draft, counts: Counts) -> list[tuple[Estimate, bool, str]]:
+    """Return what each cell shows after correction for all cells, which its own interval does not know of."""
+    words = {"untested": "not tested", "indistinguishable": ""}
+    found = []
+    for (target, source), judged in counts.matrix.cells.items():
+        row, verdict = draft.row("interference", target=target, source=source), judged.verdict(draft.level)
+        apart = row.above(0.0) or row.below(0.0)
+        unsaid = "not after correction" if apart and verdict == "indistinguishable" else words.get(verdict, verdict)
+        found.append((row, judged.shown(draft.level), unsaid))
+    return found
 
 
 def setting_words(counts: Counts) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from audits.core.context import Draft
-from audits.core.numbers import percent
+from audits.core.numbers import percent, probability
 from audits.core.records import Estimate, Severity
 from audits.core.wording import listed, many, p_words, size_words, span
 from audits.interference.conclusion import CORRECTIONS, conclude, setting_words
@@ -31,7 +31,7 @@ def findings(draft: Draft, counts: Counts) -> None:
         _find_part(draft, counts.inputs)
         return
     _find_matrix(draft, counts)
-    _find_asymmetry(draft, counts.matrix)
+    _find_asymmetry(draft, counts)
     for association in counts.effects:
         _find_association(draft, association)
     _find_mixtures(draft, counts.mixtures)
@@ -63,8 +63,9 @@ def _find_matrix(draft: Draft, counts: Counts) -> None:
             if seeds < 2
             else f"all losses of {seeds} seeds, and of all sentences, are the same, which tells nothing of others"
         )
-        headline = f"None of the {many(len(cells), 'cell', 'cells')} has a verdict."
-        draft.find("interference.untested", "info", f"{why[:1].upper()}{why[1:]}.", headline=headline)
+        headline = f"None of the {len(cells)} cells has a verdict." if len(cells) > 1 else "The cell has no verdict."
+        sure = "Verdicts take two seeds or more, better three (--seeds)." if seeds < 2 else ""
+        draft.find("interference.untested", "info", f"{why[:1].upper()}{why[1:]}.", headline=headline, how_sure=sure)
         return
     _find_extremes(draft, counts)
     correction = CORRECTIONS[counts.options.correction]
@@ -118,10 +119,11 @@ def _noise_words(draft: Draft, matrix: Matrix) -> str:
     if share > QUIET_SEEDS:
         draft.warn(
             "seed-noise",
-            f"Cells scatter over trainings by {noise:.2g} nats per byte, {share:.0%} of the largest effect shown: "
-            "train longer, or with more seeds.",
+            f"Cells scatter over trainings by {noise:.2g} nats per byte, {100 * share:.0f} % of the largest effect "
+            "shown: train longer, or with more seeds.",
         )
-    return f" A cell scatters by {noise:.2g} nats per byte over trainings, {share:.0%} of the largest effect shown."
+    scale = f"{100 * share:.0f} % of the largest effect shown"
+    return f" A cell scatters by {noise:.2g} nats per byte over trainings, {scale}."
 
 
 def smallest_shown(cells: Sequence[Judged], level: float) -> float | None:
@@ -147,7 +149,10 @@ def _find_extremes(draft: Draft, counts: Counts) -> None:
         share = abs(row.value) / (sum(own) / len(own)) if sum(own) else 0.0
         word, among = ("raises", "the largest rise") if sign > 0 else ("lowers", "the largest fall")
         headline = f"Adding {source} {word} the held-out loss of {target} by {size_words(row)} nats per byte."
-        text = f"That is {share:.1%} of what {target} alone loses, {among} of those shown ({setting_words(counts)})."
+        text = (
+            f"That is {100 * share:.1f} % of the loss of {target} alone, {among} of those shown "
+            f"({setting_words(counts)})."
+        )
         severity: Severity = "info"
         if sign > 0:
             severity = "high" if share >= GRAVE else "medium" if share >= CONSIDERABLE else "low"
@@ -156,8 +161,8 @@ def _find_extremes(draft: Draft, counts: Counts) -> None:
         draft.find(f"interference.{verdict}", severity, text, [row], headline=headline, how_sure=sure, **where)
 
 
-def _find_asymmetry(draft: Draft, matrix: Matrix) -> None:
-    pairs = matrix.asymmetries
+def _find_asymmetry(draft: Draft, counts: Counts) -> None:
+    pairs = counts.matrix.asymmetries
     shown = [pair for pair, judged in pairs.items() if judged.shown(draft.level)]
     if not shown:
         return
@@ -166,8 +171,10 @@ def _find_asymmetry(draft: Draft, matrix: Matrix) -> None:
     hurt, other = (a, b) if row.value > 0 else (b, a)
     rank = "the only asymmetry" if len(shown) == 1 else f"the largest of {len(shown)} asymmetries"
     headline = f"Trained together, {hurt} suffers more than {other}: by {size_words(row)} nats per byte."
-    text = f"So much more does its loss change for the worse; {rank} shown among {many(len(pairs), 'pair', 'pairs')}."
-    draft.find("interference.asymmetry", "low", text, [row], headline=headline, a=a, b=b)
+    text = "That is the change of its loss by the other, less the reverse"
+    text += f"; {rank} shown among {len(pairs)} pairs." if len(pairs) > 1 else "."
+    sure = f"{CORRECTIONS[counts.options.correction]} correction over all pairs, at {percent(draft.level)}."
+    draft.find("interference.asymmetry", "low", text, [row], headline=headline, how_sure=sure, a=a, b=b)
 
 
 def _find_association(draft: Draft, one: Association) -> None:
@@ -194,11 +201,11 @@ def _effect_words(row: Estimate, one: Association, alpha: float) -> tuple[str, s
         if (row.low or 0.0) * (row.high or 0.0) > 0:
             kept += "By its interval alone it would be shown, not once all effects are counted. "
     test = one.test
-    counted = f"of {ways_words(test)} to deal {plural(one.name)} to the languages, {as_far_words(test)} as far"
+    counted = f"of {ways_words(test)} to deal {plural(one.name)} anew, {as_far_words(test)} by as much"
     # Before p itself: where no relabelling could be rare enough, a large p is no finding.
     if test.smallest_p > alpha:
         reason = f"Whether {one.name} is the reason cannot be shown with these languages"
-        sure = f"{counted}, and none could have had p below {test.smallest_p:.2g}"
+        sure = f"{counted}; the smallest p that could come out is {probability(test.smallest_p)}"
     else:
         shown = one.adjusted <= alpha
         reason = "That is more than chance would do" if shown else f"That {one.name} is the reason is not shown"
@@ -215,8 +222,8 @@ def as_far_words(test: QapTest) -> str:
     """Return how many permutations separate the cells at least as much as the real labels, in words."""
     count = round(test.p * test.arrangements)
     if count >= test.arrangements:
-        return "all part the cells"
-    return f"{count:,} part{'s' if count == 1 else ''} the cells"
+        return "all separate the cells"
+    return f"{count:,} separate{'s' if count == 1 else ''} the cells"
 
 
 def _similarity_words(row: Estimate, one: Association) -> tuple[str, str]:
@@ -261,12 +268,12 @@ def _find_errors(draft: Draft, mixtures: Mixtures) -> None:
     rows = [draft.row("prediction_error", **where_error(*member)) for member in largest]
     (chosen, target), row = largest[0], rows[0]
     text = (
-        "The sum of the effects of pairs foretells a language's loss in a real mixture of three within "
-        f"{abs(row.value):.2g} nats per byte. {'' if 'untested' in verdicts else beyond}It is farthest off for "
-        f"{target} in {'+'.join(chosen)}, whose real loss is {'higher' if row.value > 0 else 'lower'}."
-    )
+        f"That is in nats per byte, of {target} trained with {listed([code for code in chosen if code != target])}, "
+        f"whose real loss is {'higher' if row.value > 0 else 'lower'}. {'' if 'untested' in verdicts else beyond}"
+    ).strip()
     headline = f"Summed effects of pairs miss the loss in mixtures of three by {span(row)} at worst, for {target}."
-    draft.find("interference.mixtures", "info", text, rows, headline=headline)
+    sure = "" if "untested" in verdicts else f"Corrected for all cases, at {percent(draft.level)}."
+    draft.find("interference.mixtures", "info", text, rows, headline=headline, how_sure=sure)
 
 
 def find_relation(draft: Draft, one: Relation) -> None:

@@ -46,7 +46,7 @@ def _find_radius(draft: Draft, answers: Sequence[Answer]) -> None:
             "low",
             f"{grey} That the radii lie below it does not show that a small change alters an answer. {rest}",
             [middle],
-            headline=f"The proved radii are of no use: their median is {span(middle)}, below one grey level.",
+            headline=f"The proved radii lie below one grey level: median {span(middle)}.",
             how_sure=sure,
         )
         return
@@ -123,7 +123,8 @@ def _find_stages(draft: Draft, bound: LipschitzBound) -> None:
     whole = f"The bound of {point(product)} is the product of {counted(len(bound.stages), 'parts')}"
     # A name that is no word to read stands in the statement alone.
     lead = f"{whole}, {largest} the largest." if len(bound.stages) > 1 and "_" not in largest else f"{whole}."
-    draft.find("lipschitz.stages", "info", text, [product], headline=fitting(lead, f"{whole}."))
+    sure = "Proved: the bound of a part holds on every input, that of parts one after the other is their product."
+    draft.find("lipschitz.stages", "info", text, [product], headline=fitting(lead, f"{whole}."), how_sure=sure)
 
 
 def _factor(draft: Draft, stage: Stage) -> str:
@@ -156,7 +157,8 @@ def _find_layers(draft: Draft, bound: LipschitzBound, attained: float) -> None:
     if attained > 0:
         text += " Multiplying and adding them takes all to stretch the same change."
     headline = _slack(widest, bound.product / attained - 1 if attained > 0 else None)
-    draft.find("lipschitz.layers", "info", text, evidence, headline=headline)
+    sure = "Bounds are proved; a stretch that was attained is the largest that power iteration met."
+    draft.find("lipschitz.layers", "info", text, evidence, headline=headline, how_sure=sure)
 
 
 def _slack(widest: float, together: float | None) -> str:

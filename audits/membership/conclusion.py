@@ -8,7 +8,7 @@ from audits.core.numbers import bounded, coordinate, percent
 from audits.core.records import Estimate
 from audits.core.wording import first_of, span
 from audits.membership.bounding import CERTIFIED
-from audits.membership.leak_findings import HOLDING, held
+from audits.membership.leak_findings import HOLDING, held, is_shown
 from audits.membership.leaks import Leak
 from audits.membership.measure import Counts
 from audits.membership.verdicts import VACUOUS, assumption
@@ -29,7 +29,18 @@ def conclude(draft: Draft, counts: Counts) -> None:
         numbers=[(row, number_words(row, given=counts.inputs.given is not None)) for row in rows],
         may=_may(draft, counts, found),
         may_not=_may_not(draft, counts, found),
+        verdicts=[(draft.row("leakage", **leak.where), *_judged(draft, leak, found)) for leak in counts.leaks],
     )
+
+
+def _judged(draft: Draft, leak: Leak, found: Sequence[Found]) -> tuple[bool, str]:
+    """Return whether the area of a leak is shown after correction for all of them, and how findings say that."""
+    row = draft.row("leakage", **leak.where)
+    if is_shown(draft, leak):
+        return True, ""
+    if any(claim.id == "membership.leak" and claim.where == leak.where for claim in found):
+        return False, "on average not shown; some points are found"
+    return False, "not after correction" if row.above(0.5) else "below chance" if row.below(0.5) else ""
 
 
 def number_words(row: Estimate, *, given: bool = False) -> str:

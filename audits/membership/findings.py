@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from audits.core.context import Draft
+from audits.core.numbers import percent
 from audits.core.records import Estimate, Severity
 from audits.core.wording import listed, p_words, size_words, span
 from audits.membership.conclusion import conclude
@@ -49,6 +50,7 @@ def _find_shift(draft: Draft, counts: Counts, shift: Estimate) -> None:
         [shift],
         headline="Members and non-members differ without any model: a classifier of the points alone reaches AUC "
         f"{span(shift)}.",
+        how_sure="The classifier was fitted on other points than it is judged on; classifiers share the error.",
     )
     if counts.claims:
         draft.warn("no-verdict", "Members and non-members are not of one distribution: no claim can be judged.")
@@ -64,7 +66,10 @@ def _find_no_scores(draft: Draft, counts: Counts) -> None:
         if one.flipped:
             text = "They are likely the wrong way round (--higher-is); until that is fixed they say nothing of leakage."
             headline = f"Scores of {one.attack.label} are higher for non-members: AUC {span(row)}."
-            draft.find("membership.flipped", "high", text, [row], headline=headline, attack=one.attack.name)
+            sure = f"By the interval of the AUC, at {percent(draft.level)}: all of it lies below 0.5."
+            draft.find(
+                "membership.flipped", "high", text, [row], headline=headline, how_sure=sure, attack=one.attack.name
+            )
     if rows and all(one.constant for one, _ in rows):
         names = listed([one.attack.label for one, _ in rows])
         headline = "Nothing can be said of leakage: all given scores are equal."
@@ -122,7 +127,8 @@ def _find_gaps(draft: Draft, counts: Counts) -> None:
         text = " ".join(f"{title} {rest}" for title, rest, _ in learnt.values()).removeprefix(headline).strip()
         text += " Part of what leaks less may be that it learnt less."
         rows = {id(row): row for _, _, evidence in learnt.values() for row in evidence}
-        draft.find("membership.learnt-less", "low", text, list(rows.values()), headline=headline)
+        sure = "The two intervals lie apart; models that are not named were not shown to differ."
+        draft.find("membership.learnt-less", "low", text, list(rows.values()), headline=headline, how_sure=sure)
 
 
 def _largest_first(pairs: Sequence[tuple[Difference, Estimate]]) -> list[tuple[Difference, Estimate]]:

@@ -1,7 +1,7 @@
 """Findings on the leak of each model with each access: by its area, by hits at few false alarms, or none."""
 
 from audits.core.context import Draft
-from audits.core.numbers import point
+from audits.core.numbers import bounded, point
 from audits.core.records import Estimate, Severity
 from audits.core.wording import p_words, span
 from audits.membership.copying import shown_of
@@ -23,7 +23,7 @@ def find_leaks(draft: Draft, counts: Counts, doubt: str) -> None:
         for leak in counts.leaks:
             if leak.model != model:
                 continue
-            hit, found = _hit(counts, leak), _is_shown(draft, leak)
+            hit, found = _hit(counts, leak), is_shown(draft, leak)
             if found or hit is not None:
                 key = leak.judged.attack.name if found else "", hit.judged.attack.name if hit is not None else ""
                 shown.setdefault(key, leak)
@@ -47,13 +47,14 @@ def _hit(counts: Counts, leak: Leak) -> Hit | None:
     return max(own, key=lambda hit: hit.ratio.value, default=None)
 
 
-def _is_shown(draft: Draft, leak: Leak) -> bool:
+def is_shown(draft: Draft, leak: Leak) -> bool:
+    """Tell whether the area of a leak is above chance by its test after correction, and by its interval."""
     return leak.p < 1 - draft.level and draft.row("leakage", **leak.where).above(0.5)
 
 
 def _find_leak(draft: Draft, counts: Counts, leak: Leak, doubt: str) -> None:
     row, hit = draft.row("leakage", **leak.where), _hit(counts, leak)
-    found = _is_shown(draft, leak)
+    found = is_shown(draft, leak)
     if not found and hit is None:
         _find_no_leak(draft, counts, leak, row)
         return
@@ -138,7 +139,7 @@ def _find_no_leak(draft: Draft, counts: Counts, leak: Leak, row: Estimate) -> No
         text = f"{_rank(counts)} is {_best(leak)}."
         if shown_of(counts.copying, leak.model, draft.level) is not None:
             text += " Points that are copied are included."
-        text += f" An AUC of {least:.2f} would have been shown in four of five such audits."
+        text += f" An AUC of {bounded(least, 2, up=True)} would have been shown in four of five such audits."
         sure = _how_sure(counts, leak, None)
     draft.find("membership.no-leak", "info", text, [row], headline=headline, how_sure=sure, **leak.where)
 

@@ -56,9 +56,8 @@ def _find_verdict(draft: Draft, counts: Counts, bounds: Bounds, claim: Claim) ->
         headline = f"Too few points to test {_claimed(claim, attack.model)}: a perfect attack could show at most"
         headline += f" {_written(leading.ceiling, claim)}."
         text = f"{_basis(leading.validity, counts.options)} "
-        text += (
-            f"As it is, {attack.name} bounds it from below by {_written(leading.epsilon, claim)}, with {_size(bounds)}."
-        )
+        least = "nothing above 0" if not leading.epsilon else f"at least {_written(leading.epsilon, claim)}"
+        text += f"As it is, attack {attack.name} shows {least}, with {_size(bounds)}."
     else:
         denied = "" if verdict == VIOLATION else "not "
         proof = "attack {} proves at least {}" if certified else "the heuristic bound by attack {} is {}"

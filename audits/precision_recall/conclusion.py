@@ -1,6 +1,6 @@
 """The answer: where candidates fall short of the reference, with the settings that the numbers hold for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from audits.core.context import Claim, Draft
 from audits.core.numbers import coordinate, decimals, written
@@ -8,6 +8,7 @@ from audits.core.records import Estimate
 from audits.core.wording import first_of
 from audits.precision_recall.counts import Counts
 from audits.precision_recall.lookup import difference, shown
+from audits.precision_recall.sides import REFERENCE
 
 MOST_NAMED = 6
 _SAID = ("texts.below-ceiling", "texts.below-relabelled", "texts.mode-collapse", "texts.copied", "texts.dominates")
@@ -29,7 +30,21 @@ def conclude(draft: Draft, counts: Counts) -> None:
         numbers=[(row, number_words(row)) for row in draft.leading()],
         may=_may(counts, found),
         may_not=_may_not(draft, counts),
+        verdicts=list(_verdicts(draft, counts)),
     )
+
+
+def _verdicts(draft: Draft, counts: Counts) -> Iterator[tuple[Estimate, bool, str]]:
+    """Yield what each difference to the reference shows after correction for all scores of all candidates."""
+    for row in draft.select("difference", against=counts.benchmark, k=counts.k):
+        name, metric = str(row.where["candidate"]), str(row.where["metric"])
+        if name not in counts.names:
+            continue
+        sign = shown(draft, counts, metric, name, counts.benchmark)
+        apart = row.above(0.0) or row.below(0.0)
+        grouped = {name, REFERENCE} & counts.grouped
+        unsaid = "not told: texts in small groups" if grouped else "not after correction" if apart else ""
+        yield row, bool(sign), ("higher" if sign > 0 else "lower") if sign else unsaid
 
 
 def number_words(row: Estimate) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from audits.core.context import Draft
 from audits.core.numbers import point
 from audits.core.records import Estimate, Severity
-from audits.core.wording import first_of, listed, size_words, span
+from audits.core.wording import first_of, fitting, listed, size_words, span
 from audits.precision_recall.conclusion import conclude
 from audits.precision_recall.counts import WORDS, Counts
 from audits.precision_recall.listing import different, outside, uncovered
@@ -25,6 +25,8 @@ _BENCHMARKS = {
 HUBS = 3.0
 """Skewness of the k-occurrence from which hubs are warned of."""
 MOST_NAMED = 6
+FAMILY = "Holm over all scores and Self-BLEU of all candidates; intervals are not corrected."
+"""How sure all comparisons of candidates with the reference are."""
 _WIDE = "as of texts whose balls are wide or that lie in the middle"
 
 
@@ -92,7 +94,7 @@ def _find_candidate(draft: Draft, counts: Counts, name: str) -> bool:
         text,
         evidence,
         headline=headline,
-        how_sure="Holm over all scores and Self-BLEU of all candidates; intervals are not corrected.",
+        how_sure=FAMILY,
         candidate=name,
     )
     return True
@@ -156,7 +158,9 @@ def _find_copies(draft: Draft, name: str) -> None:
         return
     text = f"That is of {own.n:,} texts; of as many reference texts {point(reference)} are."
     headline = f"{name} repeats itself: {span(own)} of its texts are copies of an earlier one."
-    draft.find("texts.mode-collapse", _severity(own.low), text, [own, reference], headline=headline, candidate=name)
+    sure = "The intervals of both shares lie apart."
+    rows = [own, reference]
+    draft.find("texts.mode-collapse", _severity(own.low), text, rows, headline=headline, how_sure=sure, candidate=name)
 
 
 def _find_copied(draft: Draft, name: str) -> None:
@@ -188,7 +192,7 @@ def _find_sequences(draft: Draft, counts: Counts, name: str) -> None:
         [row, own, other],
         headline=f"Texts of {name} are more alike in their words than reference texts: Self-BLEU higher by "
         f"{size_words(row)}.",
-        how_sure="Holm over all scores and Self-BLEU of all candidates; intervals are not corrected.",
+        how_sure=FAMILY,
         candidate=name,
     )
 
@@ -217,7 +221,8 @@ def _find_uninformative(draft: Draft, counts: Counts) -> None:
     first = rows[blind[0]]
     if first is not None:
         headline += f": {blind[0]} over shuffled words differs by {span(first)}"
-    draft.find("texts.order-unseen", "info", text, [rows[metric] for metric in blind], headline=f"{headline}.")
+    evidence = [rows[metric] for metric in blind]
+    draft.find("texts.order-unseen", "info", text, evidence, headline=f"{headline}.", how_sure=FAMILY)
 
 
 def _find_floor(draft: Draft, counts: Counts, name: str) -> None:
@@ -245,7 +250,7 @@ def _find_floor(draft: Draft, counts: Counts, name: str) -> None:
         text,
         found,
         headline=f"{low[0].capitalize()} of {name} is not shown to be above shuffled words: {span(found[0])}.",
-        how_sure="Holm over all scores and Self-BLEU of all candidates; intervals are not corrected.",
+        how_sure=FAMILY,
         candidate=name,
     )
 
@@ -269,7 +274,15 @@ def _find_no_shortfall(draft: Draft, counts: Counts, unflagged: Sequence[str]) -
     headline = f"No shortfall of {first_of(unflagged, 3)} is shown"
     if len(unflagged) == 1 and rows[0] is not None:
         headline += f": precision differs from that of reference texts by {span(rows[0])}"
-    draft.find("texts.no-shortfall", "info", text, rows, headline=f"{headline}.")
+    else:
+        # The one whose interval leaves room for the largest shortfall.
+        rows.sort(key=lambda row: math.inf if row is None else row.low or 0.0)
+        if rows[0] is not None:
+            where = rows[0].where
+            headline = fitting(
+                f"{headline}: {where['metric']} of {where['candidate']} differs by {span(rows[0])}", headline
+            )
+    draft.find("texts.no-shortfall", "info", text, rows, headline=f"{headline}.", how_sure=FAMILY)
 
 
 def _up(number: float) -> str:

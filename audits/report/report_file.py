@@ -111,7 +111,8 @@ def _finite(text: str) -> float:
 def _check_rows(report: Report) -> None:
     rows = [(finding.id, finding.evidence) for finding in report.findings]
     rows += [(abridged(gate.expression), gate.rows) for gate in report.gates]
-    rows += [("answer", tuple(number.row for number in report.answer.numbers))] if report.answer else []
+    if report.answer:
+        rows += [("answer", tuple(number.row for number in (*report.answer.numbers, *report.answer.verdicts)))]
     for name, indices in rows:
         if any(index >= len(report.estimates) for index in indices):
             raise ValueError(f"{name} points to an estimate that is not there")

@@ -29,9 +29,9 @@ FIRST = (0.75, 1.25)
 STRAIGHT = 0.95
 """R^2 that the lower end of its interval must reach for the first order to be named."""
 PARTS = {
-    "input": "the input, which is sampled more finely",
-    "coordinates": "the coordinates, the edges and the period of the domain",
-    "nonlinear": "aliasing in the nonlinear blocks",
+    "input": "the finer sampled input",
+    "coordinates": "the coordinates, edges and period",
+    "nonlinear": "aliasing",
 }
 
 
@@ -158,8 +158,8 @@ def _find_parts(draft: Draft, setup: Setup, at: int) -> None:
     if whole is None:
         return
     parts = {part: draft.row("mismatch_share", resolution=at, part=part) for part in PARTS}
-    causes = "; ".join(f"{span(row)} comes with {PARTS[part]}" for part, row in parts.items())
-    text = f"Compared are the nodes that both grids have. Of the difference, {causes}."
+    first, *others = (f"{span(row)} {{}}with {PARTS[part]}" for part, row in parts.items())
+    text = f"Of it, {', '.join((first.format('comes '), *(one.format('') for one in others)))}."
     main = _largest(parts)
     if main:
         text += f" The largest part is that of {PARTS[main]}."
@@ -167,11 +167,9 @@ def _find_parts(draft: Draft, setup: Setup, at: int) -> None:
     domain, edges = draft.row("domain_share", resolution=at), parts["coordinates"]
     if main == "coordinates" and edges.high is not None and domain.above(edges.high / 2):
         evidence.append(domain)
-        text += f" It is made in the blocks, not before ({span(domain)}): {_cause(setup, at)}."
+        text += f" It is made in the blocks: {_cause(setup, at)}."
     elif main == "coordinates" and setup.loaded.operator.layout.coordinates != "none":
-        text += (
-            " It is there when the lifted features are sampled more finely: coordinates jump at the edge of the period."
-        )
+        text += " It is there before the blocks: coordinates jump at the edge of the period."
     coarse = setup.grids[0].resolution
     draft.find(
         "spectra.attribution",
@@ -179,7 +177,8 @@ def _find_parts(draft: Draft, setup: Setup, at: int) -> None:
         text,
         evidence,
         headline=f"The prediction at {at} points differs from that at {coarse} by a relative {span(whole)}.",
-        how_sure=f"{_sampled(whole)} The parts were taken off one after the other, the input first.",
+        how_sure=f"{_sampled(whole)} Compared are the nodes that both grids have; the parts were taken off one after "
+        "the other, the input first.",
         resolution=at,
     )
 
@@ -192,14 +191,12 @@ def _cause(setup: Setup, at: int) -> str:
         [size + sum(ends) for size, ends in zip(one, operator.layout.padding.cells(one), strict=True)] for one in sizes
     ]
     if operator.shifted_at_odd and any((a - b) % 2 for a, b in zip(*padded, strict=True)):
-        return "grids of odd and of even size are different operators in this release"
+        return "grids of odd and even size are different operators in this release"
     if any(operator.layout.padding.amounts):
-        fixed = " of as many cells on every grid" if operator.layout.padding.fixed else ""
-        return f"they take the grid with its padding{fixed} for one period, which covers another domain on each grid"
+        fixed = "fixed " if operator.layout.padding.fixed else ""
+        return f"they take the grid and its {fixed}padding for one period, another domain on each grid"
     if setup.kind == "closed":
-        return (
-            "they take all N nodes of a closed grid for one period, with another edge and another length on each grid"
-        )
+        return "they take all nodes of a closed grid for one period, another on each grid"
     return "they take the grid for one period, at whose edge the features jump"
 
 
@@ -240,15 +237,15 @@ def _find_high(draft: Draft, counts: Counts, at: int) -> None:
     cut, target = counts.setup.cut, draft.get("high_frequency_share", resolution=at, tap="target")
     box = " x ".join(f"{edge:g}" for edge in dict.fromkeys(cut.box))
     edge = f"{box} cycles per domain" if cut.radius is None else f"{cut.radius:g} cycles per domain"
-    text = f"High are frequencies beyond {edge}"
-    text += ", the highest modes kept on the axes" if cut.radius is None else ""
+    text = f"High means beyond {edge}"
+    text += ", the highest modes kept" if cut.radius is None else ""
     text += f". Of the target's energy it is {span(target)}." if target else "."
     rise = _steepest(draft, counts, at)
     if rise:
         before, after = rise
         text += (
-            " Of the stages after which that share is higher by intervals that lie apart, the factor is largest in "
-            f"these samples at {after.where['tap']}: from {span(before)} to {span(after)}."
+            f" In these samples it grows most at stage {after.where['tap']}: from {span(before)} to {span(after)}, by "
+            "intervals that lie apart."
         )
     draft.find(
         "spectra.high-frequency",
@@ -292,7 +289,7 @@ def _find_aliasing(draft: Draft, at: int) -> None:
         "spectra.aliasing",
         "info",
         f"In these samples and taken alone, that is {most.where['tap']}. What the aliasing of all of them leaves in "
-        f"the mismatch of the prediction is {described(nonlinear)}.",
+        f"the mismatch of the prediction is {span(nonlinear)}.",
         [most, nonlinear],
         headline=f"The activation that aliases most at {at} points does so by a relative {span(most)}.",
         how_sure=_sampled(most),

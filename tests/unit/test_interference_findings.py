@@ -81,7 +81,7 @@ def test_interference_is_as_grave_as_its_share(alone: float, severity: str) -> N
     told = world.found()["interference"]
     assert told.severity == severity and told.where == {"target": "a", "source": "b"}
     assert [world.draft.estimates[place].value for place in told.evidence] == [0.2]
-    assert "at the same total" in telling(told) and f"{0.2 / alone:.1%}" in telling(told)
+    assert "at the same total" in telling(told) and f"{20 / alone:.1f} % of the loss of a alone" in telling(told)
 
 
 def test_only_what_is_shown_is_told() -> None:
@@ -90,6 +90,21 @@ def test_only_what_is_shown_is_told() -> None:
     world.cell("b", "a", -9.0, "indistinguishable")
     world.asymmetry("a", "b", 18.0, "indistinguishable")
     assert set(world.found()) == {"matrix"}
+
+
+def test_the_matrix_on_top_says_what_the_correction_leaves() -> None:
+    world = World()
+    world.cell("a", "b", 0.2, "interference")
+    world.cell("b", "a", 0.3, "indistinguishable")
+    world.cell("a", "c", -0.2, "synergy")
+    world.cell("c", "a", 0.01, "indistinguishable")
+    world.found()
+    assert world.draft.answer is not None
+    told = [(one.shown, one.words) for one in world.draft.answer.verdicts]
+    # The interval of the second, 0.25 to 0.35, excludes 0 by itself.
+    assert told == [(True, "interference"), (False, "not after correction"), (True, "synergy"), (False, "")]
+    rows = [world.draft.estimates[one.row].value for one in world.draft.answer.verdicts]
+    assert rows == [0.2, 0.3, -0.2, 0.01]
 
 
 def test_the_largest_of_each_sign_is_told() -> None:
@@ -109,7 +124,7 @@ def test_an_asymmetry_names_who_fares_worse(value: float, hurt: str, other: str)
     world.cell("a", "b", 0.1, "indistinguishable")
     world.asymmetry("a", "b", value, "interference" if value > 0 else "synergy")
     text = telling(world.found()["asymmetry"])
-    assert f"{hurt} suffers more than {other}" in text and "the only asymmetry shown among 1 pair" in text
+    assert f"{hurt} suffers more than {other}" in text and "by the other, less the reverse. Holm's correction" in text
 
 
 @pytest.mark.parametrize(("noise", "warned"), [(0.01, False), (0.05, True)])
@@ -216,10 +231,10 @@ def test_a_similarity_is_told_only_where_it_is_shown(adjusted: float, told: bool
 @pytest.mark.parametrize(
     ("p", "arrangements", "exact", "words"),
     [
-        (1.0, 15, True, "15 ways all part the cells"),
-        (1 / 15, 15, True, "15 ways 1 parts the cells"),
-        (3 / 15, 15, True, "15 ways 3 part the cells"),
-        (1 / 20_001, 20_001, False, "20,001 random ways 1 parts the cells"),
+        (1.0, 15, True, "15 ways all separate the cells"),
+        (1 / 15, 15, True, "15 ways 1 separates the cells"),
+        (3 / 15, 15, True, "15 ways 3 separate the cells"),
+        (1 / 20_001, 20_001, False, "20,001 random ways 1 separates the cells"),
     ],
 )
 def test_arrangements_are_counted(p: float, arrangements: int, exact: bool, words: str) -> None:

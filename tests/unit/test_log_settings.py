@@ -18,6 +18,7 @@ from audits.certification.rules import rule_of
 from audits.core.context import Claim, Draft
 from audits.core.records import Estimate
 from audits.core.testing import drafted
+from audits.core.wording import span
 from audits.statistics.binomial import lower_limit
 
 N = 100_000
@@ -88,9 +89,9 @@ def test_an_alpha_that_fits_only_radii_cut_off_is_no_clean_bill(published: Path)
     doubt = finding(draft, "doubtful-alpha")
     assert doubt.severity == "medium" and "consistent-log" not in ids(draft)
     assert "is in doubt" in doubt.headline
-    assert "fit alpha = 0.001 only if they were cut off when printed (all 4 radii that can tell)" in doubt.statement
-    assert "alpha = 0.005 only if they were rounded to nearest" in doubt.statement
-    assert "alpha = 0.01 only if they were rounded to nearest" in doubt.statement
+    assert "fit alpha = 0.001 only if they were cut off when printed." in doubt.statement
+    assert "The radii fit alpha 0.005 and 0.01 if rounded to nearest." in doubt.statement
+    assert doubt.how_sure.endswith("4 radii for alpha 0.001, 4 radii for alpha 0.005 and 4 radii for alpha 0.01.")
     found = shares(draft)
     assert found[0.001, "down"].value == found[0.01, "nearest"].value == 1.0
     assert found[0.001, "nearest"].value < 1 and found[0.01, "down"].value < 1
@@ -100,17 +101,18 @@ def test_an_alpha_that_fits_only_radii_cut_off_is_no_clean_bill(published: Path)
 
 def test_the_alpha_of_the_log_is_told_with_the_others_that_fit(published: Path) -> None:
     draft = audited(published, alpha=0.01)
-    told = finding(draft, "consistent-log").statement
-    assert told.startswith(
-        "Every radius that can tell (4) agrees with n = 100,000 and alpha = 0.01, rounded to nearest"
-    )
-    assert "also fit alpha = 0.001 only if they were cut off" in told and told.endswith("the log does not tell.")
+    claim = finding(draft, "consistent-log")
+    told = claim.statement
+    assert claim.headline == "All 4 radii that can tell fit the settings named; other alphas fit as well."
+    assert told.startswith("Named were n = 100,000 and alpha = 0.01; the radii fit as rounded to nearest when printed.")
+    assert re.search(r"also fit alpha (0\.\d+ and )?0\.\d+ if rounded to nearest; 0\.001 if cut off\. Which", told)
+    assert told.endswith("the log does not tell.")
 
 
 def test_an_alpha_that_fits_alone_is_told_alone(tmp_path: Path) -> None:
     path = log_of(tmp_path, [nearest(radius(missing, 0.01)) for missing in range(25)])
     draft = audited(path, alpha=0.01)
-    assert finding(draft, "consistent-log").statement.endswith(", rounded to nearest when printed.")
+    assert finding(draft, "consistent-log").statement.endswith("; the radii fit as rounded to nearest when printed.")
     assert number(draft, "implied_alpha") == 0.01
     assert {row.severity for row in draft.findings} == {"info"}
 
@@ -118,7 +120,7 @@ def test_an_alpha_that_fits_alone_is_told_alone(tmp_path: Path) -> None:
 def test_radii_that_were_cut_off_are_believed_where_nothing_else_fits(tmp_path: Path) -> None:
     path = log_of(tmp_path, [down(radius(missing, 0.001)) for missing in range(25)])
     draft = audited(path, alpha=0.001)
-    assert finding(draft, "consistent-log").statement.endswith(", cut off when printed.")
+    assert finding(draft, "consistent-log").statement.endswith("; the radii fit as cut off when printed.")
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.05, 0.01, 0.005, 0.001, 0.0001])
@@ -132,7 +134,8 @@ def test_every_alpha_in_common_use_is_tried(tmp_path: Path, alpha: float) -> Non
         share = claim.evidence[0]
         assert share.where["alpha"] == 0.02
         assert claim.headline.startswith(f"{round((1 - share.value) * share.n)} of {share.n} radii cannot come from")
-    assert re.search(rf"fit alpha = {alpha:g} only if they were rounded to nearest \(all \d+ radii", told)
+    assert f"fit alpha {alpha:g} if rounded to nearest." in told
+    assert re.search(rf"Tested were \d+ radii for alpha 0\.02 and \d+ radii for alpha {alpha:g}\.", claim.how_sure)
     assert f"false with probability {alpha:g} at most" in finding(draft, "accuracy").how_sure
     assert number(draft, "false_certificate_bound") == pytest.approx(1 - (1 - alpha) ** 25)
 
@@ -141,7 +144,9 @@ def test_no_later_sentence_carries_an_alpha_that_the_radii_exclude(tmp_path: Pat
     # No alpha in common use, so that nothing but the largest radius speaks.
     path = log_of(tmp_path, [nearest(radius(missing, 0.02)) for missing in range(25)])
     draft = audited(path, alpha=0.001)
-    told = finding(draft, "implied-alpha").statement
+    claim = finding(draft, "implied-alpha")
+    told, implied = claim.statement, draft.row("implied_alpha")
+    assert claim.headline == f"The log's largest radius needs an alpha of {span(implied)}, not 0.001."
     least = re.search(r"an alpha of at least ([\d.]+)\. The log's radii fit no alpha in common use\.", told)
     assert least is not None and 0.015 < float(least[1]) <= 0.02
     accuracy = text(draft, "accuracy")
@@ -233,9 +238,8 @@ def test_every_column_of_groups_is_told_of_whether_or_not_its_groups_differ(tmp_
     assert uneven.headline.startswith("Certified accuracy is lower on 0 than on 1 images (parity): 0.")
     worst, best = uneven.evidence
     assert (worst.where["group"], best.where["group"]) == ("parity=0", "parity=1") and worst.value < best.value
-    assert "highest is 1.0" in uneven.statement and uneven.statement.index("parity=1") < uneven.statement.index(
-        "parity=0"
-    )
+    assert uneven.statement.startswith("The highest is 1.0") and "on 1 images (parity)." in uneven.statement
+    assert uneven.statement.endswith("Images: 50 and 50.") and "=" not in uneven.statement
     # The other columns are families of their own, and none of their groups stands in the sentence.
     assert "all 2 groups of parity at once" in uneven.how_sure and "half" not in text(draft, "uneven")
     assert even.severity == "info" and "parity" not in text(draft, "even")
@@ -243,9 +247,7 @@ def test_every_column_of_groups_is_told_of_whether_or_not_its_groups_differ(tmp_
         r"No difference in certified accuracy is shown by half: 0\.50 \(0\.\d+ to 0\.\d+\) at the lowest\.",
         even.headline,
     )
-    assert re.search(
-        r"By half: 0\.50 \(.*\), 95 %, 50 images \(first\) to 0\.50 \(.*images \(second\)\.", even.statement
-    )
+    assert re.search(r"By half: 0\.50 \([^()]*\) \(first\) to 0\.50 \([^()]*\) \(second\)\.", even.statement)
     assert draft.answer is not None and draft.answer.title == uneven.headline
     assert [line for line in draft.answer.may_not if "alike by half" in line]
     assert even.statement.endswith("Of one nothing can be told: fewer than two groups have 5 images.")

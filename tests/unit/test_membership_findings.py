@@ -180,7 +180,8 @@ def test_a_claim_of_2_is_judged_by_bound_and_ceiling(proved: float, ceiling: flo
     names = ["epsilon_lower", "epsilon_ceiling"]
     assert [row.name for row in rows] == [*(reversed(names) if verdict == "vacuous" else names), "epsilon_claimed"]
     assert rows[verdict == "vacuous"].value == proved, "the bound that assumes least, not the largest"
-    assert re.search(f"(proves at least|bound by attack loss is|from below by) {bounded(proved)}[.,]", says(told))
+    least = "loss shows at least" if proved else "loss shows nothing above"
+    assert re.search(f"(proves at least|bound by attack loss is|{least}) {bounded(proved)}[.,]", says(told))
     assert told.how_sure == "95 %, delta 1e-05." and "epsilon = 2" in told.headline
     assert bounded(ceiling) in says(told).partition("perfect attack")[2]
 
@@ -188,7 +189,7 @@ def test_a_claim_of_2_is_judged_by_bound_and_ceiling(proved: float, ceiling: flo
 @pytest.mark.parametrize(
     ("proved", "ceiling", "claimed", "told", "verdict"),
     [(1.37848, 4.20874, 1.0, ("1.37.",), "violation"), (1.37848, 4.20874, 2.0, ("1.37.", "prove 4.20."),
-     "consistent"), (1.37848, 4.20874, 5.0, ("by 1.37,", "at most 4.20."), "vacuous"),
+     "consistent"), (1.37848, 4.20874, 5.0, ("at least 1.37,", "at most 4.20."), "vacuous"),
      # In three digits these would lie on the claim, or on its other side.
      (2.0049, 4.0, 2.004, ("2.0049.",), "violation"), (1.0, 2.0049, 2.004, ("prove 2.0049.",), "consistent")],
 )  # fmt: skip
@@ -249,8 +250,8 @@ SIDES = "40 members and 40 non-members"
          f"The claimed epsilon = 2 is not contradicted: PROOF 0.500. With {SIDES}, a perfect attack would prove 4.32. "
          "WORD"),
         (0.0, 1.5, "vacuous", "medium",
-         "Too few points to test epsilon = 2: a perfect attack could show at most 1.50. WORD As it is, loss bounds it "
-         f"from below by 0, with {SIDES}."),
+         "Too few points to test epsilon = 2: a perfect attack could show at most 1.50. WORD As it is, attack loss "
+         f"shows nothing above 0, with {SIDES}."),
     ],
 )  # fmt: skip
 def test_a_verdict_says_what_was_proved_what_could_be_and_on_whose_word(
@@ -273,8 +274,24 @@ def test_a_verdict_says_how_many_of_the_points_prove_it_and_how_many_attacks_sha
     world.bound("nearest", 0.0, 1.5, rivals=19, model="gan-dp", n=40)
     (told,) = world.found()["verdict"]
     assert "Too few points to test epsilon = 2 for gan-dp: a perfect attack could show at most" in told.headline
-    assert f"nearest bounds it from below by 0, with the bound resting on 40 of 80 points ({SIDES})." in says(told)
+    assert f"attack nearest shows nothing above 0, with the bound resting on 40 of 80 points ({SIDES})." in says(told)
     assert "19 attacks share the error" in told.how_sure
+
+
+def test_the_matrix_on_top_says_of_each_area_what_the_findings_say() -> None:
+    world = World()
+    world.leak(0.7, model="a")
+    world.leak(0.6, p=0.2, model="b")
+    world.leak(0.45, p=0.5, model="c")
+    found = world.leak(0.45, p=0.5, model="d")
+    world.hit(NOTABLE_TIMES, found.judged)
+    said = {one.where["model"]: one for one in world.found()["leak"]}
+    assert set(said) == {"a", "d"}
+    assert world.draft.answer is not None
+    told = [(one.shown, one.words) for one in world.draft.answer.verdicts]
+    # The interval of b, 0.60 to 0.70, excludes 0.5 by itself.
+    some = "on average not shown; some points are found"
+    assert told == [(True, ""), (False, "not after correction"), (False, ""), (False, some)]
 
 
 @pytest.mark.parametrize("scores", [True, False])

@@ -6,7 +6,7 @@ import pytest
 
 from audits.core import registry
 from audits.core.measures import Measure
-from audits.core.records import Answer, Estimate, Finding, KeyNumber, Report
+from audits.core.records import Answer, Estimate, Finding, KeyNumber, Report, Verdict
 from audits.core.summary import Summary
 from audits.report.pages import overview
 from audits.report.pages.html import to_html
@@ -55,6 +55,27 @@ def test_the_matrix_has_a_cell_for_each_pair_and_says_what_carries_it(report: Re
     ]
     assert (found.axis.low, found.axis.high) == pytest.approx((-0.07, 0.35))
     assert [(row, column, cell.index) for row, column, cell in found.nulls()] == [("accent", "b", 3)]
+
+
+def test_what_was_judged_together_speaks_for_a_cell_in_the_place_of_its_interval(report: Report) -> None:
+    bare = replace(gap(0.1, "accent", "c"), low=None, high=None, method="none")
+    verdicts = (
+        Verdict(row=0, shown=True, words="higher"), Verdict(row=1, shown=True, words="higher"),
+        Verdict(row=2, shown=False, words="not after correction"), Verdict(row=3, shown=False),
+        Verdict(row=7, shown=False, words="not tested"),
+    )  # fmt: skip
+    judged = replace(
+        report, estimates=(*report.estimates, bare), findings=report.findings[:1],
+        answer=Answer(title="So.", verdicts=verdicts),
+    )  # fmt: skip
+    found = overview.matrix(judged)
+    assert found is not None
+    cells = [[(cell.state, cell.words) for cell in row if cell] for row in found.cells]
+    # A finding says more than the verdict that it rests on.
+    assert cells == [
+        [("shown", "shown · ▲ High"), ("shown", "higher")],
+        [("alone", "not after correction"), ("none", "not shown"), ("plain", "not tested")],
+    ]
 
 
 def test_what_still_fits_is_the_end_that_is_farthest_from_none(report: Report) -> None:

@@ -69,6 +69,17 @@ def test_nothing_is_shown_that_the_correction_takes_away() -> None:
     assert draft.row("difference", candidate="one", against="ceiling", metric="recall", k=5).below(0.0)
     found = found_in(draft)
     assert "below-ceiling" not in found and "one" in says(found["no-shortfall"][0])
+    assert draft.answer is not None
+    told_of = {draft.estimates[one.row].where["metric"]: (one.shown, one.words) for one in draft.answer.verdicts}
+    assert told_of["recall"] == (False, "not after correction") and told_of["precision"] == (False, "")
+
+
+def test_the_matrix_on_top_says_which_way_a_score_differs() -> None:
+    draft = judged(counted({"one": fair(precision=-0.1, recall=0.05)}, CEILING))
+    assert draft.answer is not None
+    told_of = {draft.estimates[one.row].where["metric"]: (one.shown, one.words) for one in draft.answer.verdicts}
+    assert told_of["precision"] == (True, "lower") and told_of["recall"] == (True, "higher")
+    assert told_of["density"] == (False, "") == told_of["coverage"]
 
 
 def test_without_a_control_nothing_is_said_of_shortfalls() -> None:
@@ -114,7 +125,9 @@ def test_of_sets_in_groups_no_difference_is_told() -> None:
             (grouped,) = found["grouped"]
             assert grouped.severity == "medium"
             assert grouped.headline.startswith("Too few texts in each group to judge worse:")
-            assert found["no-shortfall"][0].headline == "No shortfall of better, third is shown."
+            assert found["no-shortfall"][0].headline == (
+                "No shortfall of better, third is shown: precision of better differs by 0.000 (-0.030 to 0.030)."
+            )
 
 
 def test_a_reference_in_groups_lets_no_difference_be_told_and_a_warning_says_so() -> None:

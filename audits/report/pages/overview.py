@@ -6,7 +6,7 @@ from typing import Literal
 
 from audits.core import registry
 from audits.core.numbers import coordinate, decimals, written
-from audits.core.records import KEY_NUMBERS, Answer, Estimate, KeyNumber, Report
+from audits.core.records import KEY_NUMBERS, Answer, Estimate, KeyNumber, Report, Verdict
 from audits.core.summary import Summary
 from audits.report.pages import content
 from audits.report.pages.glyphs import Span, equality, span
@@ -113,8 +113,10 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
     if not 0 < len(rows) * len(columns) <= MOST_CELLS:
         return None
     estimates = [report.estimates[index] for index in there.values()]
-    remarks = _remarks(report, summary)
-    cells = tuple(tuple(_cell(report, there.get((row, column)), remarks) for column in columns) for row in rows)
+    remarks, verdicts = _remarks(report, summary), _verdicts(report)
+    cells = tuple(
+        tuple(_cell(report, there.get((row, column)), remarks, verdicts) for column in columns) for row in rows
+    )
     return Matrix(
         title=summary.title,
         label=estimates[0].measure.label or summary.measure,
@@ -138,13 +140,37 @@ def _remarks(report: Report, summary: Summary) -> dict[int, tuple[State, str]]:
     return found
 
 
-def _cell(report: Report, index: int | None, remarks: Mapping[int, tuple[State, str]]) -> Cell | None:
+def _verdicts(report: Report) -> dict[int, Verdict]:
+    return {verdict.row: verdict for verdict in report.answer.verdicts} if report.answer else {}
+
+
+def _cell(
+    report: Report, index: int | None, remarks: Mapping[int, tuple[State, str]], verdicts: Mapping[int, Verdict]
+) -> Cell | None:
     if index is None:
         return None
     estimate = report.estimates[index]
-    neutral = estimate.measure.neutral
-    if neutral is None or estimate.low is None or estimate.high is None:
+    if index in verdicts:
+        return _judged(index, estimate, verdicts[index], remarks)
+    apart = _apart(estimate)
+    if apart is None:
         return Cell(index, "plain", remarks[index][1].removeprefix("shown · ") if index in remarks else "")
-    if estimate.low <= neutral <= estimate.high:
+    if not apart:
         return Cell(index, "none", "not shown")
     return Cell(index, *remarks.get(index, ("alone", "by its own interval only")))
+
+
+def _judged(index: int, estimate: Estimate, verdict: Verdict, remarks: Mapping[int, tuple[State, str]]) -> Cell:
+    """Return the cell of an estimate that was judged with others: what was found of all counts, not its interval."""
+    if verdict.shown:
+        return Cell(index, *remarks.get(index, ("shown", verdict.words or "shown")))
+    states: Mapping[bool | None, State] = {True: "alone", False: "none", None: "plain"}
+    return Cell(index, states[_apart(estimate)], verdict.words or "not shown")
+
+
+def _apart(estimate: Estimate) -> bool | None:
+    """Tell whether an interval excludes the neutral value; None where there is no interval or no such value."""
+    neutral = estimate.measure.neutral
+    if neutral is None or estimate.low is None or estimate.high is None:
+        return None
+    return not estimate.low <= neutral <= estimate.high
