@@ -1,6 +1,6 @@
 """Findings on a log: whether its radii fit the settings that were named for it."""
 
-from audits.certification.log_fit import Fit, Reading
+from audits.certification.log_fit import USUAL_ALPHAS, Fit, Reading
 from audits.certification.logs import Log
 from audits.certification.rules import Rule
 from audits.core.context import Draft
@@ -51,7 +51,9 @@ def _said(draft: Draft, log: Log, rule: Rule, reading: Reading) -> tuple[str, Se
         text += f"{_others(reading, rule)} The certificates are weaker than those of alpha = {rule.alpha:g}."
         headline = "The log's largest radius needs a larger alpha than was named."
         if implied is not None:
-            headline = f"The log's largest radius needs an alpha of {span(implied)}, not {rule.alpha:g}."
+            # One that is in use and fits is most likely the log's: the ends of its range are in the evidence.
+            alpha = f"{implied.value:g}" if implied.value in USUAL_ALPHAS else span(implied)
+            headline = f"The log's largest radius needs an alpha of {alpha}, not {rule.alpha:g}."
         return "implied-alpha", "high", headline, text, implied
     if own is None or not own.testable:
         text = _consistent(rule, reading, named)
