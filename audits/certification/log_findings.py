@@ -1,7 +1,7 @@
 """Findings on a log: whether its radii fit the settings that were named for it."""
 
-from audits.certification.log_fit import USUAL_ALPHAS, Fit, Reading
-from audits.certification.logs import Log
+from audits.certification.log_fit import Fit, Reading
+from audits.certification.logs import USUAL_ALPHAS, Log
 from audits.certification.rules import Rule
 from audits.core.context import Draft
 from audits.core.numbers import bounded
