@@ -71,7 +71,10 @@ def read_log(path: Path) -> Log:
     missing = [name for name in COLUMNS if name not in map(str.strip, file.header)]
     if missing:
         message = f"The log has no column {', '.join(missing)}."
-        raise InputError(message, where=f"{path}:{file.header_line}", hint=_HINT)
+        hint = _HINT
+        if "radius" in missing and "predict" in map(str.strip, file.header):
+            hint = f"This is a log of predictions, which certify nothing. {_HINT}"
+        raise InputError(message, where=f"{path}:{file.header_line}", hint=hint)
     columns = [file.names.index(name) for name in COLUMNS]
     verdicts, contradictions, digits, decimals = [], [], 3, 1
     seen: set[int] = set()

@@ -29,6 +29,25 @@ def of_module(part: nn.Module, kind: type[nn.Module], before: Size, after: Size)
     return rule(part, before, after) if rule else None
 
 
+def why_unknown(kind: str, part: nn.Module | None) -> str:
+    """Return why an operation has no constant here, as a sentence; empty where there is no more to say.
+
+    Examples
+    --------
+    >>> why_unknown("Conv2d", nn.Conv2d(1, 1, 3, padding=3, padding_mode="circular"))
+    'Its circular padding is wider than the kernel reaches, so that outputs repeat.'
+    >>> why_unknown("MultiheadAttention", None)
+    'Dot-product attention has no finite constant over all inputs.'
+    """
+    if isinstance(part, nn.Conv2d):
+        if part.padding_mode == "circular":
+            return "Its circular padding is wider than the kernel reaches, so that outputs repeat."
+        return f"Only padding with zeros and circular padding are covered, not {part.padding_mode}."
+    if "attention" in kind.lower():
+        return "Dot-product attention has no finite constant over all inputs."
+    return "Transposed convolutions are not covered." if "transpose" in kind.lower() and "conv" in kind.lower() else ""
+
+
 def as_module(function: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> nn.Module | None:
     """Return the module equal to a call of a function, without its tensor; None where there is none."""
     maker = _FUNCTIONS.get(function)

@@ -19,7 +19,7 @@ from torch.nn.utils import parametrize
 
 from probes.classifiers.folding import fold_graph, hooked, trace
 from probes.classifiers.linear_operators import Operator
-from probes.classifiers.lipschitz_constants import as_module, of_mean, of_module, of_scaling
+from probes.classifiers.lipschitz_constants import as_module, of_mean, of_module, of_scaling, why_unknown
 from probes.core.errors import InputError
 
 Shape = tuple[int, int, int]
@@ -344,10 +344,13 @@ class _Reader:
         return f"{stack[-1][1].__name__}.{name}" if stack and stack[-1][0] else name
 
     def _refusal(self, node: fx.Node) -> InputError:
+        kind = self._kind(node)
+        part = self.graph.get_submodule(str(node.target)) if node.op == "call_module" else None
+        listed = "The page docs/audits/lipschitz.md lists the layers and operations that have one."
         return InputError(
-            f"No Lipschitz constant is known for {self._kind(node)}: the network has no proven bound.",
+            f"No Lipschitz constant is known for {kind}: the network has no proven bound.",
             where=f"layer {self._location(node)}",
-            hint="The page docs/audits/lipschitz.md lists the layers and operations that have one.",
+            hint=" ".join(filter(None, (why_unknown(kind, part), listed))),
         )
 
 

@@ -532,6 +532,8 @@ def test_a_log_without_its_columns_is_refused(tmp_path: Path, header: str) -> No
         read_log(log_of(tmp_path, "0\t3\t3\t1\t1.0", header=header))
     assert "radius" in str(raised.value)
     assert str(raised.value.where).endswith("log.tsv:1" if header else "log.tsv:2")
+    # A log of predictions has tabs, and all columns but one.
+    assert str(raised.value.hint).startswith("This is a log of predictions") == (header.count("\t") == 4)
 
 
 @pytest.mark.parametrize(

@@ -407,6 +407,22 @@ def test_a_layer_without_a_proof_is_refused_by_name_and_place(layer: nn.Module, 
 
 
 @pytest.mark.parametrize(
+    ("layer", "why"),
+    [
+        (nn.Conv2d(2, 2, 3, padding=3, padding_mode="circular"), "Its circular padding is wider than the kernel"),
+        (nn.Conv2d(2, 2, 3, padding=1, padding_mode="reflect"), "Only padding with zeros and circular"),
+        (nn.ConvTranspose2d(2, 2, 3), "Transposed convolutions are not covered."),
+        (nn.ReflectionPad2d(1), "The page docs/audits/lipschitz.md lists"),
+    ],
+    ids=repr,
+)
+def test_a_refusal_says_why_a_layer_has_no_constant(layer: nn.Module, why: str) -> None:
+    with pytest.raises(InputError) as caught:
+        lipschitz_bound(nn.Sequential(layer, nn.Flatten()).eval(), SHAPE)
+    assert caught.value.hint is not None and caught.value.hint.startswith(why)
+
+
+@pytest.mark.parametrize(
     "function",
     [
         lambda x: x * x,
