@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from audits.core.context import Draft
 from audits.core.numbers import percent, probability
 from audits.core.records import Estimate, Severity
-from audits.core.wording import listed, many, p_words, size_words, span
+from audits.core.wording import fitting, listed, many, p_words, size_words, span
 from audits.interference.conclusion import CORRECTIONS, conclude, setting_words
 from audits.interference.downstream import Relation
 from audits.interference.effects import Association
@@ -210,7 +210,9 @@ def _effect_words(row: Estimate, one: Association, alpha: float) -> tuple[str, s
         shown = one.adjusted <= alpha
         reason = "That is more than chance would do" if shown else f"That {one.name} is the reason is not shown"
         sure = f"{counted} (p {p_words(one.adjusted)} after Holm)"
-    return f"{headline}.", f"{kept}{reason}.", f"{sure[:1].upper()}{sure[1:]}."
+    # Tiny numbers take more words.
+    headline = fitting(f"{headline}.", f"{headline.removesuffix(' nats per byte')}.")
+    return headline, f"{kept}{reason}.", f"{sure[:1].upper()}{sure[1:]}."
 
 
 def ways_words(test: QapTest) -> str:

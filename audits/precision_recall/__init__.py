@@ -25,7 +25,7 @@ class Options:
     """Options of `miles precision-recall`."""
 
     reference: Path = option(
-        "Texts of the kind that is wanted: JSONL, CSV, TXT (a text a line), or embeddings as NPZ or NPY.",
+        "Texts of the kind that is wanted: JSONL, CSV, Parquet, TXT (a text a line), or embeddings as NPZ or NPY.",
         required=True,
         metavar="FILE",
     )
@@ -41,7 +41,7 @@ class Options:
         listed=False,
         metavar="NAME=T",
     )
-    text_col: str = option("Key or column of the text.", "text", metavar="NAME")
+    text_col: str = option("Key or column of the text. Several: the first that a file has.", "text", metavar="NAME,...")
     preset: str = option(
         "Published settings, where no option of yours says otherwise: pr4llm is gpt2-large, last token, unit norm, "
         "PCA 0.9, k 4, 4,000 texts of at most 370 words, duplicates kept.",

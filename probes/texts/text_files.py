@@ -1,7 +1,7 @@
 """Reader of files of texts, or of embeddings that were made of texts.
 
-JSON lines and lists, CSV, TSV and plain text are read line by line; NPZ and NPY files hold embeddings. What is left
-out is counted, and every text that is used keeps its line or row number.
+JSON lines and lists, CSV, TSV and plain text are read line by line, Parquet and Arrow by pyarrow; NPZ and NPY files
+hold embeddings. What is left out is counted, and every text that is used keeps its line or row number.
 """
 
 import json
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
+from probes.files.arrow import is_arrow, read_arrow
 from probes.files.delimited import Delimited
 from probes.files.json_values import parse_json
 from probes.files.names import suggest
 from probes.files.opening import read_head
+from probes.files.tables import MOST_CELLS, MOST_ROWS
 from probes.files.text import LONGEST_LINE, numbered_lines, read_text
 from probes.texts.text_vectors import open_vectors, texts_beside, vectors_of
 from probes.texts.text_words import count_words, first_words
@@ -29,7 +31,7 @@ EMPTY = "empty text"
 """Why a text is left out."""
 _LONE = re.compile("[\ud800-\udfff]")
 _KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-_HINT = "Give texts (JSONL, JSON, CSV, TSV or TXT) or embeddings (NPZ or NPY)."
+_HINT = "Give texts (JSONL, JSON, CSV, TSV, Parquet, Arrow or TXT) or embeddings (NPZ or NPY)."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ class TextSet:
     shortened
         Texts that were cut.
     where
-        What `places` counts: "line", "entry" (of a JSON list) or "row" (of an array).
+        What `places` counts: "line", "entry" (of a JSON list) or "row" (of an array or a table).
     """
 
     path: Path
@@ -121,7 +123,8 @@ def read_texts(path: Path, *, column: str = "text", max_words: int | None = None
     Parameters
     ----------
     column
-        Key or column of the texts in JSON, CSV and TSV files.
+        Key or column of the texts in JSON, CSV, TSV, Parquet and Arrow files; several with commas between them: the
+        first that the file has.
     max_words
         Words, as `probes.texts.text_words` counts them, after which a text is cut; one that stands beside its embedding
         stays whole, as it was embedded.
@@ -151,6 +154,9 @@ def read_texts(path: Path, *, column: str = "text", max_words: int | None = None
         where = _add_json(path, column, found)
     elif suffix in (".csv", ".tsv", ".tab"):
         _add_table(path, column, found)
+    elif is_arrow(path):
+        _add_arrow(path, column, found)
+        where = "row"
     else:
         for line, text in numbered_lines(path, hint=_HINT):
             found.add(line, text)
@@ -170,15 +176,26 @@ def _add_json(path: Path, column: str, found: _Collector) -> str:
         if not found.given and content.lstrip().startswith("["):
             break
         where = f"{path}:{line}"
-        found.add(line, _text_of(parse_json(content, where, once=True, lone=True), column, where))
+        entry = parse_json(content, where, once=True, lone=True)
+        # The first entry decides: texts of two keys are of two kinds.
+        column = column if found.given else _first_there(column, entry)
+        found.add(line, _text_of(entry, column, where))
     else:
         return "line"
     # The first line with content opens a list.
     entries = parse_json(read_text(path, hint=_HINT), str(path), once=True, lone=True)
     assert isinstance(entries, list)
+    column = _first_there(column, entries[0]) if entries else column
     for number, entry in enumerate(entries, start=1):
         found.add(number, _text_of(entry, column, f"{path}, entry {number}"))
     return "entry"
+
+
+def _first_there(column: str, names: object) -> str:
+    """Return the column, or of several with commas between them the first that is there; all of them if none is."""
+    if not isinstance(names, dict | list | tuple) or column in names:
+        return column
+    return next((name for name in map(str.strip, column.split(",")) if name in names), column)
 
 
 def _text_of(entry: object, column: str, where: str) -> str:
@@ -211,7 +228,15 @@ def _add_table(path: Path, column: str, found: _Collector) -> None:
         found.add(line, row[index])
 
 
+def _add_arrow(path: Path, column: str, found: _Collector) -> None:
+    columns, rows = read_arrow(path, most_rows=MOST_ROWS, most_cells=MOST_CELLS)
+    index = _column_index(column, columns, str(path))
+    for number, row in enumerate(rows, start=1):
+        found.add(number, row[index] or "")
+
+
 def _column_index(column: str, columns: Sequence[str], where: str) -> int:
+    column = _first_there(column, columns)
     if columns.count(column) > 1:
         hint = "Give every column a name of its own."
         raise InputError(f"The column {column!r} stands twice in the header.", where=where, hint=hint)

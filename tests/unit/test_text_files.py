@@ -338,6 +338,42 @@ def test_embeddings_come_back_as_float32(tmp_path, form, dtype, order) -> None:
     assert (found.skipped, found.shortened, found.sha256) == ({}, 0, sha256_file(path))
 
 
+def test_texts_of_parquet_and_arrow_keep_their_rows(tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    table = pa.table({"id": [1, 2, 3, 4], "text": ["one", None, " two ", ""]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    feather.write_feather(table, tmp_path / "a.arrow")
+    for name in ("a.parquet", "a.arrow"):
+        found = read_texts(tmp_path / name)
+        assert found.texts == ("one", "two") and found.places.tolist() == [1, 3] and found.where == "row"
+        assert found.given == 4 and found.skipped == {EMPTY: 2}
+    with pytest.raises(InputError) as caught:
+        read_texts(tmp_path / "a.parquet", column="story")
+    assert "no column 'story'" in caught.value.message and "id, text" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "id,completion\n1,one\n2,two\n"),
+        ("a.jsonl", '{"completion": "one", "id": 1}\n{"completion": "two", "text": "no"}\n'),
+        ("a.json", '[{"completion": "one"}, {"completion": "two", "text": "no"}]'),
+    ],
+)
+def test_of_several_columns_the_first_that_a_file_has_is_read(tmp_path: Path, name: str, content: str) -> None:
+    path = write(tmp_path, name, content)
+    assert read_texts(path, column="text, completion").texts == ("one", "two")
+    with pytest.raises(InputError, match="'text,story'"):
+        read_texts(path, column="text,story")
+
+
+def test_a_column_whose_name_has_a_comma_is_read_as_one(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"a": "no", "a,b": "one"}\n')
+    assert read_texts(path, column="a,b").texts == ("one",)
+
+
 def test_spaces_of_no_width_are_an_empty_text(tmp_path: Path) -> None:
     found = read_texts(write(tmp_path, "a.txt", "a\n\u200b\n\u200b \u200b\nb\n"))
     assert (found.texts, found.skipped, found.given) == (("a", "b"), {EMPTY: 2}, 4)
