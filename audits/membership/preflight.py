@@ -1,5 +1,6 @@
 """Cost of a run and warnings of what it will not be able to say, before anything is measured."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -221,6 +222,10 @@ def cost_of(inputs: Inputs, options: Options, level: float) -> tuple[tuple[str, 
     seconds = 0.0
     for one in inputs.releases:
         rows.append((one.name or "access", listed(one.tiers)))
+        if one.samples is not None and "shadow-discriminator" in names_of(inputs, options):
+            from probes.generators.attacks.discriminators import weighed
+
+            seconds += weighed(math.prod(one.samples.shape)) * _A_PASS
         if one.denoiser is not None:
             passes, weights = _passes(one, inputs, options), one.denoiser.parameters
             rows.append((f"{one.name} forwards".strip(), f"{passes:,} of one point"))

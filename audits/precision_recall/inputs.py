@@ -9,6 +9,7 @@ import numpy as np
 from audits.core.context import Context, Plan
 from audits.core.options import numbers
 from audits.core.records import Source
+from audits.core.wording import listed
 from audits.precision_recall import Options
 from audits.precision_recall.pools import distinct
 from audits.precision_recall.preflight import coordinates_of, cost_of, warnings_of
@@ -236,8 +237,9 @@ def _sizes(
     assert size is not None
     if size > room:
         name, have = (REFERENCE, len(reference)) if room == len(reference) else (smallest, counts[smallest])
+        message = f"{size:,} texts were asked for of every side; {name} has {have:,}"
         raise InputError(
-            f"{size:,} texts were asked for of every side; {name} has {have:,}.",
+            f"{message}{_left_out(name, reference, candidates)}.",
             where="--samples",
             hint=f"Give {room:,} at most, or more texts.",
         )
@@ -255,6 +257,16 @@ def _sizes(
         )
     control = min(size, half)
     return size, control if control >= least else 0
+
+
+def _left_out(name: str, reference: TextSet, candidates: Sequence[Candidate]) -> str:
+    """Return how many texts of a side were left out, and why, in words."""
+    sets = {REFERENCE: reference, **{one.name: one.texts for one in candidates}}
+    texts = sets[name]
+    if texts is None or not texts.skipped:
+        return ""
+    reasons = [f"{count:,} left out ({why})" for why, count in texts.skipped.items()]
+    return f" of {texts.given:,}, {listed(reasons)}"
 
 
 def _path(name: str, candidates: Sequence[Candidate]) -> Path | None:

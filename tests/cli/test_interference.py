@@ -315,7 +315,7 @@ def test_what_is_said_is_as_grave_as_the_share_is(quick: Run, tmp_path: Path) ->
         (told,) = [one for one in read(folder)["findings"] if one["id"] == "interference.interference"]
         assert told["severity"] == severity and told["where"] == {"target": "a", "source": "b"}
         assert f"Adding b raises the held-out loss of a by {value:.3f}" in says(told)
-        assert f"{value / 2:.1%} of what a alone loses" in says(told)
+        assert f"{50 * value:.1f} % of the loss of a alone" in says(told)
         assert "Adding a lowers the held-out loss of b by 0.500" in said(folder, "synergy")
         assert "Trained together, a suffers more than b" in said(folder, "asymmetry")
 

@@ -264,6 +264,8 @@ def tokens_beyond_the_encoder(small: Any, folder: Path) -> Words:
 # One of each kind: tests/unit/test_options.py and test_precision_recall_settings.py have the others.
 texts("k_infinite", ("is no number of neighbours", "--k", "1 to 100"), "--k", "1e400")
 texts("k_beyond_the_texts", ("60 texts a side are too few", "k = 7", "70", "smaller --k"), "--k", "3,7")
+holding("samples_beyond_the_texts_with_words", ("61 texts were asked", "has 2 of 3, 1 left out (empty text)"),
+        '{"text": "a b"}\n{"text": " "}\n{"text": "c d"}\n', "--samples", "61")  # fmt: skip
 texts("samples_beyond_the_texts", ("61 texts were asked for", "reference has 60", "--samples", "Give 60 at most"),
       "--samples", "61")  # fmt: skip
 texts("samples_too_few", ("49 texts a side are too few", "50"), "--samples", "49")

@@ -264,6 +264,23 @@ def test_coordinates_are_without_what_the_run_leaves_out(scores: ScoreSet) -> No
     assert "classifier" not in coordinates_of(inputs(scores), Options())
 
 
+def test_training_of_the_shadow_discriminator_costs_time(tmp_path: Path, samples: Release) -> None:
+    reference = points_of(tmp_path / "reference", -1, 1)
+    found = inputs(releases=(samples,), reference=reference, pool=seen(tmp_path)["pool"])
+    assert "shadow-discriminator" in names_of(found, Options())
+
+    def minutes(**options: Any) -> float:
+        return float(dict(cost_of(found, Options(**options), 0.95))["time"].split()[1])
+
+    assert samples.samples is not None
+    wide = replace(samples, samples=replace(samples.samples, shape=(3, 32, 32)))
+    assert minutes(attack=("nearest",)) == 0.1
+    found = replace(found, releases=(wide,))
+    # 853,248 weights, 2,000 steps of 128 points, three passes a step.
+    assert minutes() == round(3 * 2000 * 128 * 853_248 * 1e-10 / 60, 1) > 1
+    assert minutes(attack=("nearest",)) == 0.1
+
+
 def test_scores_cost_nothing(scores: ScoreSet) -> None:
     rows = dict(cost_of(inputs(scores, (200, 1200)), Options(), 0.95))
     assert rows["points"] == "200 members, 1,200 non-members" and rows["attacks"] == "score"

@@ -46,6 +46,13 @@ def shadow_discriminator(
     return scores
 
 
+def weighed(width: int) -> int:
+    """Return the points that training passes through the network, times its weights: what training costs."""
+    weights = width * HIDDEN + HIDDEN**2 + HIDDEN
+    # A step goes forwards once and backwards for about two.
+    return 3 * STEPS * BATCH * weights
+
+
 def _scaled(rows: Singles, centre: Floats, spread: float) -> Tensor:
     return torch.from_numpy(((rows - centre) / spread).astype(np.float32))
 
