@@ -110,9 +110,9 @@ def _plainly(draft: Draft, counts: Counts, name: str, kinds: Sequence[str]) -> s
         return ""
     parts = listed([f"its {metric} is {span(row)}" for metric, row in rows.items()])
     values = listed([point(row) for row in dealt])
-    text = f" {parts[0].upper()}{parts[1:]}; sets of independent texts of one source would have {values}."
+    text = f" {parts[0].upper()}{parts[1:]}; sets of one source would have {values}."
     if kinds == ["diversity"] and "precision" in rows:
-        text += f" So {name} is less diverse, and not shown to be less precise."
+        text += f" So {name} is less diverse, not shown to be less precise."
     return text
 
 

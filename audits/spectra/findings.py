@@ -10,7 +10,7 @@ from audits.core.context import Draft
 from audits.core.intervals import Interval
 from audits.core.numbers import counted, decimals, described, level_of, point, written
 from audits.core.records import Coordinate, Estimate, Severity
-from audits.core.wording import span
+from audits.core.wording import fitting, span
 from audits.spectra.conclusion import conclude
 from audits.spectra.counts import Counts
 from audits.spectra.setup import Setup
@@ -95,7 +95,11 @@ def find_verdict(draft: Draft, coarse: int, at: int, misfit: str, method: Method
     elif verdict == "direct":
         headline = f"For a {at}-point grid, run it directly: error {_instead(direct, raised)}."
     else:
-        headline = f"No difference is shown between running at {at} points and upsampling from {coarse}: {span(lead)}."
+        # Numbers written as powers of ten take more words.
+        headline = fitting(
+            f"No difference is shown between running at {at} points and upsampling from {coarse}: {span(lead)}.",
+            f"No difference is shown between both ways at {at} points: {span(lead)}.",
+        )
     text = (
         f"Relative l2 error: {span(direct)} run at {at} directly, {span(raised)} run at {coarse} and upsampled; direct "
         f"less upsampled {span(lead)}. Direct loses on {100 * share.value:.0f} % of the samples."
@@ -176,7 +180,10 @@ def _find_parts(draft: Draft, setup: Setup, at: int) -> None:
         "info",
         text,
         evidence,
-        headline=f"The prediction at {at} points differs from that at {coarse} by a relative {span(whole)}.",
+        headline=fitting(
+            f"The prediction at {at} points differs from that at {coarse} by a relative {span(whole)}.",
+            f"Predictions at {at} and {coarse} points differ by a relative {span(whole)}.",
+        ),
         how_sure=f"{_sampled(whole)} Compared are the nodes that both grids have; the parts were taken off one after "
         "the other, the input first.",
         resolution=at,
@@ -252,7 +259,10 @@ def _find_high(draft: Draft, counts: Counts, at: int) -> None:
         "info",
         text,
         [share, target, *rise],
-        headline=f"Of the output's energy at {at} points, {span(share)} is at high frequencies.",
+        headline=fitting(
+            f"Of the output's energy at {at} points, {span(share)} is at high frequencies.",
+            f"High frequencies hold {span(share)} of the output's energy at {at} points.",
+        ),
         how_sure=_sampled(share),
         resolution=at,
     )
@@ -291,7 +301,10 @@ def _find_aliasing(draft: Draft, at: int) -> None:
         f"In these samples and taken alone, that is {most.where['tap']}. What the aliasing of all of them leaves in "
         f"the mismatch of the prediction is {span(nonlinear)}.",
         [most, nonlinear],
-        headline=f"The activation that aliases most at {at} points does so by a relative {span(most)}.",
+        headline=fitting(
+            f"The activation that aliases most at {at} points does so by a relative {span(most)}.",
+            f"The strongest aliasing at {at} points is a relative {span(most)}.",
+        ),
         how_sure=_sampled(most),
         resolution=at,
     )

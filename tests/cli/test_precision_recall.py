@@ -202,9 +202,7 @@ def test_without_a_ceiling_candidates_are_held_against_labels_dealt_anew(tiny: P
             assert p["method"] == "none" and 0 < p["value"] <= 1
     assert "no-controls" in warned(tiny) and not {"texts.below-ceiling", "texts.order-unseen"} & set(found(tiny))
     (short,) = found(tiny)["texts.below-relabelled"]
-    assert short["where"] == {"candidate": "narrow"} and "sets of independent texts of one source would have" in says(
-        short
-    )
+    assert short["where"] == {"candidate": "narrow"} and "sets of one source would have" in says(short)
     assert "No shortfall of a is shown" in says(found(tiny)["texts.no-shortfall"][0])
 
 

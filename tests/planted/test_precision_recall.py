@@ -346,7 +346,7 @@ def test_without_a_ceiling_what_is_precise_but_less_diverse_is_found(bench: Benc
     (short,) = told(draft, "below-relabelled")
     assert short.where == {"candidate": "narrow"} and short.severity in ("medium", "high")
     assert "in diversity: " in short.headline and "recall" in says(short)
-    assert short.statement.endswith("So narrow is less diverse, and not shown to be less precise.")
+    assert short.statement.endswith("So narrow is less diverse, not shown to be less precise.")
     assert "That is of fair against a set of the reference's" in says(told(draft, "no-shortfall")[0])
     for name in made:
         for metric in SHOWN:

@@ -218,8 +218,8 @@ def test_without_a_ceiling_what_is_precise_but_less_diverse_is_told_beside_sets_
     assert short.statement == (
         "That is against a set of the reference's own source. In "
         "precision, density and coverage no difference could be shown. Its precision is "
-        f"{span(own['precision'])} and its recall is {span(own['recall'])}; sets of independent texts of one source "
-        "would have 0.950 and 0.950. So one is less diverse, and not shown to be less precise."
+        f"{span(own['precision'])} and its recall is {span(own['recall'])}; sets of one source "
+        "would have 0.950 and 0.950. So one is less diverse, not shown to be less precise."
     )
     assert [row.name for row in rows[:1] + rows[5:]] == ["difference", *["relabelled"] * 4]
     assert own.keys() == set(METRICS) and rows[0].value == pytest.approx(-0.336)

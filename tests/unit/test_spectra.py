@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from audits.core.context import Draft
-from audits.core.records import Estimate
+from audits.core.records import HEADLINE_WORDS, Estimate
 from audits.spectra.convergence import law, order
 from audits.spectra.counts import Running, joined, main_line
 from audits.spectra.estimates import add_row
@@ -261,6 +261,10 @@ def test_a_verdict_looks_at_intervals_alone() -> None:
     apart = draft.row("direct_minus_upsampled", resolution=61)
     raised = draft.row("relative_l2", resolution=61, path="upsampled")
     assert raised.value < apart.low < raised.high and verdict(draft) == ("upsample", "medium")
+    # Tiny numbers, written as powers of ten, leave room for fewer words.
+    tiny = told(low * 1e-9 + 1e-12 * noise[1], low * 1e-9, low, low / 10)
+    assert verdict(tiny) == ("tie", "info") and " x 10^" in tiny.findings[-1].headline
+    assert len(tiny.findings[-1].headline.split()) <= HEADLINE_WORDS
     # Of seven samples there is none, whatever they say.
     draft = told(0.4 + 0.02 * noise[1, :7], low[:7], low[:7], low[:7] / 10)
     assert verdict(draft) == ("tie", "info") and "7 samples cannot tell" in draft.findings[-1].headline
