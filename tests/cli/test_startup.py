@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from miles_cli import main
+
 ROOT = Path(__file__).resolve().parents[2]
 
 DEAR = {
@@ -38,6 +40,23 @@ def test_help_of_an_audit_names_every_option(environment: dict[str, str]) -> Non
         "--json", "--quiet", "--verbose", "--dry-run", "--force", "--normalise",
     ):  # fmt: skip
         assert flag in shown
+
+
+def test_packages_of_the_user_do_not_stand_in_the_place_of_ours(tmp_path: Path, environment: dict[str, str]) -> None:
+    for name in ("audits", "probes"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the wrong one')\n")
+    command = [sys.executable, "-m", "miles_cli", "list"]
+    environment = {**environment, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "membership" in done.stdout, done.stderr
+
+
+def test_windows_is_told_where_to_go(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(main.sys, "platform", "win32")
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    assert caught.value.code == 3 and "WSL" in capsys.readouterr().err
 
 
 def test_an_interrupt_within_code_made_from_text_still_ends_in_130(tmp_path: Path) -> None:
