@@ -130,7 +130,9 @@ def _is_list(kind: Any) -> bool:
 
 def _annotation(name: str, kind: Any, spec: OptionSpec, default: Any) -> tuple[Any, Any]:
     base = _base(kind)
-    shown = f"{spec.help} ({'|'.join(spec.choices)})" if spec.choices else spec.help
+    # Mostly what stands for the value names them already.
+    choices = "|".join(spec.choices)
+    shown = f"{spec.help} ({choices})" if choices and choices != spec.metavar else spec.help
     shown = f"{shown} ({spec.bounds})" if spec.bounds else shown
     shown = f"{shown} (required)" if spec.required else shown
     if spec.positional:

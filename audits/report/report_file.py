@@ -112,7 +112,8 @@ def _check_rows(report: Report) -> None:
     rows = [(finding.id, finding.evidence) for finding in report.findings]
     rows += [(abridged(gate.expression), gate.rows) for gate in report.gates]
     if report.answer:
-        rows += [("answer", tuple(number.row for number in (*report.answer.numbers, *report.answer.verdicts)))]
+        rows += [("answer", tuple(number.row for number in report.answer.numbers))]
+        rows += [("answer", tuple(verdict.row for verdict in report.answer.verdicts))]
     for name, indices in rows:
         if any(index >= len(report.estimates) for index in indices):
             raise ValueError(f"{name} points to an estimate that is not there")

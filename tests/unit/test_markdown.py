@@ -36,7 +36,8 @@ def test_gates_coverage_warnings_and_command(sample_report) -> None:
     assert "| skipped: no transcript | 201 |" in text
     assert "Two folds share a recording room." in text
     assert "    miles audit-fairness models/wav2vec2-base --manifest" in text
-    assert "![" in text
+    figure = sample_report.figures[0]
+    assert f"![{figure.title}](figures/" in text and text.count(figure.caption) == 1
     assert "(figures/gap-by-layer.svg)" in text
 
 

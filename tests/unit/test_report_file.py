@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from audits.core.records import Report
+from audits.core.records import Answer, Report, Verdict
 from audits.report import report_file
 from audits.report.comparison.tables import read_table
 from audits.report.report_file import (
@@ -63,6 +63,23 @@ def test_a_report_survives_the_disk(sample_report: Report, tmp_path: Path) -> No
     first = path.read_bytes()
     write_report(read_report(path), tmp_path)
     assert path.read_bytes() == first
+
+
+def test_verdicts_survive_the_disk_and_are_of_estimates_that_are_there(sample_report: Report, tmp_path: Path) -> None:
+    last = len(sample_report.estimates) - 1
+    answer = Answer(title="So.", verdicts=(Verdict(row=last, shown=False, words="not after correction"),))
+    report = dataclasses.replace(sample_report, answer=answer)
+    written = write_report(report, tmp_path)
+    assert read_report(tmp_path).answer == answer
+    data = json.loads(written.read_text(encoding="utf-8"))
+    data["answer"]["verdicts"][0]["row"] = last + 1
+    written.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(InputError, match="points to an estimate that is not there"):
+        read_report(tmp_path)
+    # Reports of earlier versions have none.
+    del data["answer"]["verdicts"]
+    written.write_text(json.dumps(data), encoding="utf-8")
+    assert read_report(tmp_path).answer == Answer(title="So.")
 
 
 def test_keys_are_sorted_and_the_text_is_readable(sample_report: Report) -> None:

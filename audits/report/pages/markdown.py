@@ -167,7 +167,8 @@ def _figures(report: Report) -> Iterable[str]:
         yield "## Figures"
     for figure in report.figures:
         yield f"### {escaped(figure.title)}"
-        yield f"![{escaped(figure.caption)}](figures/{figure.file}.svg)"
+        # The caption stands below; said twice it would be read twice where pictures are not shown.
+        yield f"![{escaped(figure.title)}](figures/{figure.file}.svg)"
         yield escaped(figure.caption)
         found = content.listing(figure)
         if found is not None:
