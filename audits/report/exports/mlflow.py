@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,8 @@ from audits.report.report_file import MADE_BY_MILES, NAME
 from probes.core.errors import InputError
 
 STORE = "mlruns"
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+"""Kinds of stores that mlflow-skinny does not have."""
 MARK = "miles.report_sha256"
 """The tag by which a report is found again. It is written last: a run without it was cut off."""
 
@@ -99,10 +102,15 @@ def log(report: Report, file: Path, *, store: str | None, experiment: str, force
             check_files(lambda: str(client.get_experiment(experiment_id).artifact_location), address, experiment_id)
             return _log(client, report, experiment_id, _Files(file, records), force)
         except (mlflow.exceptions.MlflowException, ImportError) as error:
+            hint = "Give a folder, or the address of a server that answers."
+            if address.partition(":")[0].partition("+")[0] in DATABASES:
+                hint = (
+                    "A database needs the whole of MLflow (pip install mlflow); mlflow-skinny has folders and servers."
+                )
             raise InputError(
-                f"MLflow cannot use the store: {_shown(line(error))[:300]}",
+                f"MLflow cannot use the store: {shorten(_shown(line(error)), 300, placeholder='...')}",
                 where=f"--tracking-uri {_shown(address)}",
-                hint="Give a folder, or the address of a server that answers.",
+                hint=hint,
             ) from error
 
 
