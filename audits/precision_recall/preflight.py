@@ -16,7 +16,7 @@ from audits.precision_recall.diversity import QUANTILES
 from audits.precision_recall.embedding_clusters import bucket_count
 from audits.precision_recall.sequences import ORDERS
 from audits.precision_recall.sides import CEILING, FLOOR, REFERENCE, RELABELLED, Inputs
-from probes.texts.text_words import first_words, unspaced_share, words_of
+from probes.texts.text_words import count_words, first_words, unspaced_share, words_of
 from probes.vectors.support_metrics import METRICS
 
 FEW = 1000
@@ -86,8 +86,31 @@ def warnings_of(inputs: Inputs, options: Options) -> tuple[Warning, ...]:
             found += _of_lengths(name, texts.words, inputs.reference.words)
         if texts.texts and inputs.reference.texts:
             found += _of_beginnings(name, texts.texts, inputs.reference.texts)
+    if options.keep_prompt:
+        found += _of_prompts(inputs)
     found += _of_scripts({name: texts.texts for name, texts in inputs.sets.items() if texts.texts})
     return tuple(found)
+
+
+def _of_prompts(inputs: Inputs) -> list[Warning]:
+    """Warn of sampled texts that begin with words of a prompt, which the model did not write."""
+    made = inputs.generation
+    if made is None:
+        return []
+    lengths = {int(place): count_words(text) for place, text in zip(made.places, made.prompts, strict=True)}
+    found = []
+    for name, _ in made.samplings:
+        texts = inputs.sets.get(name)
+        given = 0 if texts is None else sum(lengths.get(int(place), 0) for place in texts.places)
+        if texts is None or not given:
+            continue
+        share = 100 * given / max(int(texts.words.sum()), given)
+        text = (
+            f"{share:.0f} % of the words of {name} are those of its prompts, which no model wrote: they make bad texts "
+            "look better. --no-keep-prompt scores what follows them."
+        )
+        found.append(Warning(id="prompts-inside", message=text, where={"candidate": name}))
+    return found
 
 
 def _of_scripts(sides: Mapping[str, Sequence[str]]) -> list[Warning]:

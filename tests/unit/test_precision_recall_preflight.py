@@ -10,6 +10,9 @@ from scored_texts import MINILM, counted, described
 
 from audits.precision_recall import Options
 from audits.precision_recall.preflight import warnings_of
+from audits.precision_recall.sides import Generation
+from probes.models.checkpoints import ModelFolder
+from probes.texts.text_generation import Sampling
 
 WORDS = [f"word{number} goes on from here" for number in range(100)]
 
@@ -37,6 +40,30 @@ def test_few_clusters_are_warned_of_where_there_are_curves(size: int) -> None:
 
     assert (("few-clusters",) in warned(WORDS, size=size)) == (bucket_count(size) < 50)
     assert ("few-clusters",) not in warned(WORDS, size=size, curves=False)
+
+
+def test_words_of_prompts_in_sampled_texts_are_warned_of() -> None:
+    ours = [f"word{number} goes on" for number in range(100)]
+    sets = [
+        described(name, np.arange(100), texts=WORDS, words=[len(text.split()) for text in WORDS])
+        for name in ("reference", "one")
+    ]
+    inputs = replace(counted({"one": {}}, encoder=MINILM, sets=sets).inputs, size=2000, control=2000)
+    places = inputs.sets["one"].places
+    folder = ModelFolder(path=Path("lm"), reference="lm", family="gpt2", sha256="", config={}, weights=())
+    made = Generation(
+        folder=folder, prompts=tuple(ours), source=None, places=places, samplings=(("one", Sampling()),)
+    )  # fmt: skip
+
+    def told(prompts: Sequence[str], *, keep: bool = True) -> list[str]:
+        given = replace(inputs, generation=replace(made, prompts=tuple(prompts)))
+        found = warnings_of(given, Options(reference=Path("reference.jsonl"), keep_prompt=keep))
+        return [one.message for one in found if one.id == "prompts-inside"]
+
+    (message,) = told(ours)
+    # Three of five words.
+    assert message.startswith("60 % of the words of one are those of its prompts")
+    assert told(ours, keep=False) == [] == told([""] * 100)
 
 
 def headed(share: float, head: str = "Abstract:") -> list[str]:
