@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from audits.core.context import Draft
-from audits.core.numbers import percent, probability
+from audits.core.numbers import percent, point, probability
 from audits.core.records import Estimate, Severity
 from audits.core.wording import fitting, listed, many, p_words, size_words, span
 from audits.interference.conclusion import CORRECTIONS, conclude, setting_words
@@ -104,7 +104,6 @@ def _noise_words(draft: Draft, matrix: Matrix) -> str:
     row = draft.get("seed_deviation")
     if row is None:
         return ""
-    noise = row.value
     shown = [abs(judged.value) for judged in matrix.cells.values() if judged.shown(draft.level)]
     if not shown:
         # By Bonferroni, since Holm's first step is that: a single effect among nothing has to pass it.
@@ -114,16 +113,16 @@ def _noise_words(draft: Draft, matrix: Matrix) -> str:
             if least
             else ""
         )
-        return f" A cell scatters by {noise:.2g} nats per byte from one training to another.{comparison}"
-    share = noise / max(shown)
+        return f" A cell scatters by {point(row)} nats per byte from one training to another.{comparison}"
+    share = row.value / max(shown)
     if share > QUIET_SEEDS:
         draft.warn(
             "seed-noise",
-            f"Cells scatter over trainings by {noise:.2g} nats per byte, {100 * share:.0f} % of the largest effect "
+            f"Cells scatter over trainings by {point(row)} nats per byte, {100 * share:.0f} % of the largest effect "
             "shown: train longer, or with more seeds.",
         )
     scale = f"{100 * share:.0f} % of the largest effect shown"
-    return f" A cell scatters by {noise:.2g} nats per byte over trainings, {scale}."
+    return f" A cell scatters by {point(row)} nats per byte over trainings, {scale}."
 
 
 def smallest_shown(cells: Sequence[Judged], level: float) -> float | None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from audits.core.context import Draft
 from audits.core.intervals import Interval, exact
+from audits.core.numbers import point
 from audits.membership.bounding import Bounds
 from audits.membership.claims import CERTAIN
 from audits.membership.copying import MEMBERS, OTHERS, Copying
@@ -55,7 +56,7 @@ def _add_area(draft: Draft, one: Judged) -> None:
         draft.warn("constant-scores", f"{text} Its numbers are those of a coin, without intervals.", **where)
     if one.flipped:
         text = (
-            f"Scores of {one.attack.label} are higher for non-members (AUC {row.value:.3f}): they are the wrong way "
+            f"Scores of {one.attack.label} are higher for non-members (AUC {point(row)}): they are the wrong way "
             "round, or what the attack rests on does not hold here. They were not turned."
         )
         draft.warn("flipped", text, **where)

@@ -111,7 +111,7 @@ def find_verdict(draft: Draft, coarse: int, at: int, misfit: str, method: Method
         )
         draft.warn(
             "limited-by-interpolation",
-            f"Upsampling the true solution ({method}) errs by {floor.value:.3g}, by all intervals half or "
+            f"Upsampling the true solution ({method}) errs by {point(floor)}, by all intervals half or "
             "more of the upsampled error: the comparison is partly one of interpolation.",
             resolution=at,
         )
