@@ -290,7 +290,7 @@ def find_relation(draft: Draft, one: Relation) -> None:
     text = f"A rank correlation over {correlation.n:,} {correlation.unit}."
     if errors:
         ours, plain = errors
-        text += f" Left out, a language is foretold within {span(ours)}; by the mean of the others {span(plain)}."
+        text += f" A language left out is predicted with an error of {span(ours)}, by the mean of others {span(plain)}."
     draft.find(
         "interference.downstream",
         "info",
