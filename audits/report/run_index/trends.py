@@ -1,6 +1,6 @@
 """Trends: the course of each gated estimate over the runs of one audit, oldest first."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from audits.core.numbers import coordinates
@@ -54,9 +54,3 @@ def trends_of(runs: Iterable[Run]) -> list[Trend]:
                 found.setdefault(key, []).append(Point(run, row, gate.passed))
     trends = [Trend(*key, tuple(points)) for key, points in found.items() if len(points) > 1]
     return sorted(trends, key=lambda trend: (-trend.failed, trend.audit, trend.expression, trend.where))[:MOST_TRENDS]
-
-
-def ends_of(points: Sequence[Point]) -> tuple[float, float]:
-    """Return the least and the largest of all values and ends."""
-    values = [end for point in points for end in (point.row.value, point.row.low, point.row.high) if end is not None]
-    return min(values), max(values)
