@@ -60,19 +60,22 @@ def test_images_of_one_run_only_are_counted(folder: Path) -> None:
     assert radius["before"] != whole["value"]
 
 
-def test_the_terminal_says_what_differs_first_and_why_what_is_not_paired(folder: Path) -> None:
+def test_the_terminal_counts_what_changed_then_says_what_differs_and_why_what_is_not_paired(folder: Path) -> None:
     told = call(["compare", "runs/certified", "runs/noisier", "runs/fewer", "--all"], folder)
     assert told.code == 0, told.out
+    words = " ".join(told.out.split())
+    assert words.startswith("2 later runs against runs/certified: ") and "changes are significant: " in words
     for said in (
-        "The runs differ in:\n  settings: sigma 0.25 → 0.5",
-        "runs/noisier against runs/certified: ",
-        "changes hold after Holm",
-        " 30/30 ",
-        " 25/30 ",
-        "Records: 25 in both runs, 5 in the first only, 0 in the second only.",
-        "on the two intervals alone: not a sum or an area over records.",
+        "settings: sigma 0.25 (run 1, 3), 0.5 (run 2); max not given (run 1, 2), 25 (run 3); n 1000 (run 1, 2), 2000",
+        "2 runs/noisier, ",
+        "average certified radius",
+        "Run 3: Records: 25 in both runs, 5 in the first only, 0 in the second only.",
+        "rows could not be paired by record (",
+        ": not a sum or an area over records",
+        "intervals are wider than needed.",
+        "p-values are corrected by Holm over",
     ):
-        assert said in told.out, said
+        assert said in words, (said, words)
 
 
 def test_layers_of_an_encoder_are_paired_by_speaker(folder: Path) -> None:
@@ -117,7 +120,7 @@ def test_the_page_holds_every_comparison_and_json_stays_alone(folder: Path, tmp_
     told = call(words, folder)
     assert told.code == 0 and json.loads(told.out)["schema"] == "miles.comparison/1"
     text = page.read_text(encoding="utf-8")
-    assert text.count('<section id="run-') == 2 and "sigma 0.25 → 0.5" in text
+    assert text.count('<section id="run-') == 2 and "sigma 0.25 (run 1, 3), 0.5 (run 2)" in text
     before = page.read_bytes()
     assert call(words, folder).code == 0 and page.read_bytes() == before
     assert call(["compare", "runs/certified", "runs/fewer", "--html", "nowhere/x.html"], folder).code == 2
@@ -152,7 +155,7 @@ def test_no_text_of_a_report_steers_the_terminal(folder: Path, tmp_path: Path) -
     told = call(["compare", "one", "two\x1b[2J", "--all"], tmp_path)
     assert told.code == 0 and "pwned" in told.out
     assert all(letter.isprintable() or letter == "\n" for letter in told.out), told.out
-    assert told.out.count("\nThe runs differ in:") == 0
+    assert told.out.count("\nThe runs differ in:") == 1
 
 
 def test_a_name_that_is_no_utf_8_stands_on_the_page(folder: Path, tmp_path: Path) -> None:
@@ -193,6 +196,7 @@ def test_runs_that_differ_in_nothing_told_are_not_said_to_differ_by_chance(folde
     (tmp_path / "report.json").write_text(json.dumps(report), encoding="utf-8")
     told = call(["compare", "runs/slopes", str(tmp_path)], folder)
     assert "The runs differ in:\n  surroundings: torch " in told.out and " → 0.1, device cpu → cuda" in told.out
-    assert "1 change has none: the interval of one run has no width." in told.out
+    said = "1 change has no interval, so that nothing can be said of them (the interval of one run has no width)."
+    assert said in " ".join(told.out.split())
     (run,) = compared(folder, "runs/slopes", str(tmp_path))["runs"]
     assert [one["name"] for one in run["differing"]["surroundings"]] == ["torch", "device"]

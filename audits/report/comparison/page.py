@@ -18,7 +18,7 @@ HERE = "audits.report.comparison"
 MOST_ROWS = 1000
 """Rows of all tables of changes together: with more, the page would be slow to open."""
 MOST_CELLS = 4000
-"""Cells of the estimates by run; what changed comes first."""
+"""Cells of the estimates by run, with those of the change; what changed comes first."""
 MOST_ALONE = 300
 """Estimates of one run only that are named."""
 ICONS = {"changed": "●", "unclear": "○", "same": "=", "no interval": "–"}
@@ -75,7 +75,7 @@ def to_html(comparisons: Sequence[Comparison]) -> str:
 
 def _parts(matrix: Matrix) -> tuple[list[tuple[str, list[Block], int, bool]], int]:
     """Return the parts of the matrix with title, number of rows and whether folded; and how many rows are left out."""
-    room = MOST_CELLS // len(matrix.runs)
+    room = MOST_CELLS // (len(matrix.runs) + 1)
     parts: list[tuple[str, list[Block], int, bool]] = []
     left_out = 0
     named = (("Main estimates", matrix.main), ("Others that changed", matrix.changed), ("The rest", matrix.rest))
