@@ -1,5 +1,9 @@
 """The overview of runs as one page that opens offline: a table that can be filtered, and trends of gated estimates."""
 
+import os
+from pathlib import Path
+from urllib.parse import quote
+
 from markupsafe import Markup
 
 from audits.report.pages import courses, offline
@@ -10,11 +14,18 @@ from audits.report.run_index.trends import Trend, trends_of
 HERE = "audits.report.run_index"
 
 
-def to_html(listing: Listing) -> str:
-    """Return the page of all runs below a folder."""
+def to_html(listing: Listing, folder: Path | None = None) -> str:
+    """Return the page of all runs below a folder.
+
+    Parameters
+    ----------
+    folder
+        Where the page will lie, for links to the pages of the runs; without it there are none.
+    """
     script = offline.script(HERE, "runs.js")
     page: str = offline.template(HERE, "runs.html.jinja").render(
         listing=listing,
+        links=["" if folder is None else _link(listing.root / run.folder, folder) for run in listing.runs],
         marks=MARKS,
         trends=[(trend, drawn(trend)) for trend in trends_of(listing.runs)],
         failed=sum(run.failed > 0 for run in listing.runs),
@@ -23,6 +34,15 @@ def to_html(listing: Listing) -> str:
         script=Markup(script),
     )
     return page
+
+
+def _link(run: Path, folder: Path) -> str:
+    """Return the address of a run's page from a folder; empty where there is none."""
+    page = run / "report.html"
+    if not page.is_file():
+        return ""
+    # With ./ before it, no folder's name is taken for the scheme of an address.
+    return f"./{quote(os.fsencode(os.path.relpath(os.path.realpath(page), folder)))}"
 
 
 def drawn(trend: Trend) -> Markup:
@@ -37,5 +57,5 @@ def drawn(trend: Trend) -> Markup:
         )
         for point in trend.points
     ]
-    words = f"{trend.name} {trend.where}: from {stops[0].value:.4g} to {stops[-1].value:.4g}"
+    words = f"{trend.title}: from {stops[0].value:.4g} to {stops[-1].value:.4g}"
     return courses.drawn(stops, words, line=trend.limit)

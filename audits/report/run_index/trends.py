@@ -1,5 +1,6 @@
 """Trends: the course of each gated estimate over the runs of one audit, oldest first."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,8 +10,6 @@ from audits.report.run_index.listing import Gated, Run
 
 MOST_TRENDS = 60
 """Most courses on a page: those with a failed gate first."""
-MOST_ROWS = 8
-"""Most estimates of one gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,12 @@ class Trend:
     def limit(self) -> float | None:
         """The number of the gate."""
         found = LIMIT.search(self.expression)
-        return float(found[1]) if found else None
+        return float(found[1]) if found and math.isfinite(float(found[1])) else None
+
+    @property
+    def title(self) -> str:
+        """The label of the estimate in the newest run, and its coordinates."""
+        return ", ".join(filter(None, (self.points[-1].row.label or self.name, self.where)))
 
     @property
     def failed(self) -> int:
@@ -49,7 +53,7 @@ def trends_of(runs: Iterable[Run]) -> list[Trend]:
     found: dict[tuple[str, str, str, str], list[Point]] = {}
     for run in sorted(runs, key=lambda run: (run.created, run.folder)):
         for gate in run.gates:
-            for row in gate.rows[:MOST_ROWS]:
+            for row in gate.rows:
                 key = (run.audit, gate.expression, row.name, coordinates(row.where))
                 found.setdefault(key, []).append(Point(run, row, gate.passed))
     trends = [Trend(*key, tuple(points)) for key, points in found.items() if len(points) > 1]
