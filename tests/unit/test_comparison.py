@@ -269,12 +269,28 @@ def test_groups_can_be_matched_and_systems_can_swap_names(sample_report: Report,
     assert {dict(one.where)["system"]: one.values for one in rows} == {"x": (0.2, 0.9), "y": (0.9, 0.2)}
 
 
+def test_attributes_and_parts_of_crossed_groups_are_matched(sample_report: Report, tmp_path) -> None:
+    before, after = (
+        report(
+            sample_report,
+            row("gap", where={"by": f"age&{sex}"}),
+            row("error_rate", where={"group": f"age=old&{sex}={level}"}),
+        )
+        for sex, level in (("gender", "f"), ("sex", "female"))
+    )
+    assert not compared(tmp_path, before, after).rows
+    found = compared(tmp_path, before, after, match=("gender=sex",))
+    assert [one.name for one in found.rows] == ["gap"]
+    both = compared(tmp_path, before, after, match=("gender=sex", "gender=f=sex=female"))
+    assert sorted(one.name for one in both.rows) == ["error_rate", "gap"]
+
+
 @pytest.mark.parametrize(
     ("match", "message"),
     [
         (("old",), "is not OLD=NEW"),
         (("older=new",), "group named 'older'"),
-        (("old=never",), "No estimate of a later run is of a system.* named 'never'"),
+        (("old=never",), "No estimate of a later run is of a system.* group named 'never'"),
         (("wer=cer",), "group named 'wer'"),
         (("old=old",), "is not OLD=NEW"),
         (("old=both",), "has a 'old' of its own|would be matched with one"),

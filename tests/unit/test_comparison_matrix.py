@@ -121,7 +121,7 @@ def test_two_runs_show_the_change_with_its_interval_verdict_and_p(sample_report:
     words = " ".join(text.split())
     assert "before after change p" in words
     assert "0.400 0.200 -0.200 ↓ better <0.001 (-0.214 to -0.186)" in words
-    assert "0.500 0.500 0.000 unclear 1.000" in words
+    assert "0.500 0.500 0.000 (-0.014 to 0.014) unclear 1.000" in words
     assert max(map(len, text.splitlines())) <= 80
 
 

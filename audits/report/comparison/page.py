@@ -15,9 +15,9 @@ from audits.report.pages import content, offline
 from audits.report.pages.glyphs import Span, scale_of
 
 HERE = "audits.report.comparison"
-MOST_ROWS = 1000
+MOST_ROWS = 900
 """Rows of all tables of changes together: with more, the page would be slow to open."""
-MOST_CELLS = 4000
+MOST_CELLS = 3500
 """Cells of the estimates by run, with those of the change; what changed comes first."""
 MOST_ALONE = 300
 """Estimates of one run only that are named."""
@@ -63,7 +63,7 @@ def to_html(comparisons: Sequence[Comparison]) -> str:
         cells=_cells,
         pieces=_pieces,
         typed=_typed,
-        alone=[_alone(found) for found in comparisons],
+        alone=[_alone(found, MOST_ALONE // len(comparisons)) for found in comparisons],
         tables=[_rows(found.rows[: MOST_ROWS // len(comparisons)]) for found in comparisons],
         content=content,
         policy=offline.policy(script),
@@ -128,14 +128,14 @@ def _typed(line: Line) -> str:
     return f"{line.name}[{','.join(f'{key}={coordinate(value)}' for key, value in line.where)}]"
 
 
-def _alone(found: Comparison) -> list[str]:
+def _alone(found: Comparison, most: int) -> list[str]:
     """Name the estimates that are in one run only."""
     named = []
     for run, rows in zip((found.before, found.after), found.alone, strict=True):
         for row in rows:
             name, where = key_of(row)
             named.append(f"{name} [{', '.join(f'{key}={coordinate(value)}' for key, value in where)}] in {run.name}")
-    return named if len(named) <= MOST_ALONE else [*named[:MOST_ALONE], f"and {len(named) - MOST_ALONE:,} more"]
+    return named if len(named) <= most else [*named[:most], f"and {len(named) - most:,} more"]
 
 
 def _rows(changes: Sequence[Change]) -> list[Row]:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 MOST_MAIN, MOST_ROWS = 20, 400
 """Most rows of the main estimates, and of the others."""
-NARROWEST, CHANGE = 20, 22
-"""Letters of the names of rows at the least, and of a change in one line; of a longer one the interval is below it."""
+NARROWEST, GAP, CHANGE = 20, 1, 24
+"""Letters of the names of rows at the least, between columns, and of a change in one line; the interval of a longer one
+is below it."""
 STYLES = {"worse": "bold red", "better": "green", "changed": "bold", "": ""}
 SIGNS = {"worse": "!", "better": "+", "changed": "", "": ""}
 KEY = "Significantly higher ↑ or lower ↓ than in run 1 after Holm: ! worse, + better."
@@ -55,7 +56,8 @@ def shown(
     from rich.text import Text
 
     for found in comparisons:
-        if found.same:
+        # Of several runs their table says it.
+        if found.same and len(comparisons) == 1:
             told = "are the same run: same inputs, settings and estimates. Nothing changed."
             yield Text(f"{clean(found.after.name)} and {clean(found.before.name)} {told}")
     if all(found.same for found in comparisons) and not everything:
@@ -127,10 +129,10 @@ def _section(
     from rich.text import Text
 
     widths = [column.width(seen) for column in columns]
-    room = max(NARROWEST, width - sum(widths) - 2 * len(columns))
+    room = max(NARROWEST, width - sum(widths) - GAP * len(columns))
 
     def grid() -> Table:
-        made = Table.grid(padding=(0, 2, 0, 0))
+        made = Table.grid(padding=(0, GAP, 0, 0))
         made.add_column(width=room, overflow="fold")
         for column, own in zip(columns, widths, strict=True):
             made.add_column(width=own, justify="right" if column.right else "left", overflow="fold")
@@ -161,7 +163,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     ['accent=indian&', 'gender=female,', 'wer']
     """
     lines = [""]
-    for piece in re.findall(r"[^ ,&=/_-]*[ ,&=/_-]*", text):
+    for piece in re.findall(r"[^ ,&=/-]*[ ,&=/-]*", text):
         # A value stays beside its key where both fit.
         if len(lines[-1] + piece.rstrip()) > width and lines[-1]:
             lines.append("")
@@ -177,7 +179,7 @@ def _columns(matrix: Matrix, lines: Sequence[Line], width: int) -> list[Column]:
         values = [Column(head, _value(at)) for at, head in enumerate(("before", "after"))]
         return [*values, change, Column("", _verdict, right=False, widest=9), Column("p", _p)]
     every = [Column(str(at + 1), _marked(at)) for at in range(last + 1)]
-    if sum(column.width(lines) + 2 for column in every) + NARROWEST <= width:
+    if sum(column.width(lines) + GAP for column in every) + NARROWEST <= width:
         return every
     return [every[0], every[last], change, Column("changed in", _when, right=False, widest=14)]
 

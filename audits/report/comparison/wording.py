@@ -50,7 +50,7 @@ def sentences(comparisons: Sequence[Comparison]) -> list[str]:
     if tested or not exact:
         noun = "estimates" if len(comparisons) == 1 else "changes"
         verb = "changed significantly" if len(comparisons) == 1 else "are significant"
-        parts.append(f"{_changed(tested)} of {len(tested):,} {noun} {verb}{_directions(tested)}.")
+        parts.append(f"{_changed(tested):,} of {len(tested):,} {noun} {verb}{_directions(tested)}.")
     if exact:
         kind = "exact or proved" if any(map(_is_proved, exact)) else "exact"
         numbers = many(len(exact), f"{kind} number", f"{kind} numbers")
@@ -84,8 +84,10 @@ def differences(found: Comparison) -> list[tuple[str, str]]:
 def facts(found: Comparison) -> Iterator[tuple[str, str, object, object]]:
     """Yield what differs between the runs besides their numbers: a word, a name, and both values."""
     other = found.differing
+    there = {value for row in found.after.report.estimates for value in row.where.values()}
     for name, renamed in found.renames.items():
-        yield "names", "", renamed, name
+        if name in there:
+            yield "names", "", renamed, name
     if other.model:
         old, new = (run.report.subject for run in (found.before, found.after))
         yield "model", "", old.sha256[:12] if old else "none", new.sha256[:12] if new else "none"
