@@ -283,6 +283,8 @@ def test_attributes_and_parts_of_crossed_groups_are_matched(sample_report: Repor
     assert [one.name for one in found.rows] == ["gap"]
     both = compared(tmp_path, before, after, match=("gender=sex", "gender=f=sex=female"))
     assert sorted(one.name for one in both.rows) == ["error_rate", "gap"]
+    turned = report(sample_report, row("error_rate", where={"group": "gender=f&years=old"}))
+    assert len(compared(tmp_path, before, turned, match=("age=years",)).rows) == 1
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,13 @@ def parted(values: Sequence[object]) -> list[str]:
 
     Of long lists only the items are shown that not all of them hold.
 
-    >>> folder = "asr=/data/of/a/long/project/with/predictions/of/2026/"
+    >>> folder = "asr=/data/of/a/very/long/project/with/predictions/of/2026/"
     >>> parted([f"{folder}deepspeech-0.5.1.tsv", f"{folder}deepspeech-0.6.0.tsv"])
     ['…eepspeech-0.5.1.tsv', '…eepspeech-0.6.0.tsv']
     >>> parted([[f"{folder}a.tsv", f"{folder}{name}.tsv"] for name in "bcd"])
     ['…ons/of/2026/b.tsv', '…ons/of/2026/c.tsv', '…ons/of/2026/d.tsv']
     """
-    texts = [setting(value) for value in values]
+    texts = [setting(value) or "none" for value in values]
     if len(set(texts)) == 1:
         # A number and its text, or a list and its words, read alike in a sentence.
         texts = [json.dumps(value, ensure_ascii=False, default=str) for value in values]

@@ -143,7 +143,8 @@ def _rows(changes: Sequence[Change]) -> list[Row]:
     found = []
     for row in changes:
         before, after, moved = wording.shown(row)
-        verdict = f"{row.verdict}, worse" if row.is_regression else row.verdict
+        way = ", worse" if row.is_regression else ", better" if row.is_improvement else ""
+        verdict = f"{row.verdict}{way}"
         found.append(
             Row(
                 change=row,

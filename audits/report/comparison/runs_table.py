@@ -74,9 +74,11 @@ def notes(comparisons: Sequence[Comparison]) -> list[str]:
     every = sum(not found.same for found in comparisons)
     tests = sum(row.p is not None for found in comparisons for row in found.rows)
     told = [text if len(numbers) == every else f"Run {ranges(numbers)}: {text}" for text, numbers in runs.items()]
-    level = percent(comparisons[0].level)
     told += wording.counts(comparisons)
-    return [*told, f"p-values are corrected by Holm over {tests:,} tests; each {level} interval stands on its own."]
+    if tests:
+        level = percent(comparisons[0].level)
+        told.append(f"p-values are corrected by Holm over {tests:,} tests; each {level} interval stands on its own.")
+    return told
 
 
 def ranges(numbers: Sequence[int]) -> str:

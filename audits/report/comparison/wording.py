@@ -15,7 +15,8 @@ from audits.report.comparison.changes import Change, key_of
 from audits.report.comparison.comparing import Comparison
 from audits.report.comparison.renaming import OPTION
 
-MOST_NAMED = 3
+MOST_NAMED, MOST_KINDS = 3, 6
+"""Estimates that are named one by one, or names by what they share; and most names that are counted."""
 
 
 def heading(found: Comparison) -> str:
@@ -186,17 +187,24 @@ def _alone(found: Comparison) -> list[str]:
 
 
 def _named(rows: Sequence[Estimate]) -> str:
-    """Name estimates: each by itself where they are few, else by name, with what all of a name have in common."""
+    """Name estimates: each by itself where they are few, else by name, with what all of them or of a name share."""
     if len(rows) <= MOST_NAMED:
         return "; ".join(f"{row.name} [{_where(key_of(row)[1])}]" for row in rows)
     kinds: dict[str, list[Estimate]] = {}
     for row in rows:
         kinds.setdefault(row.name, []).append(row)
-    parts = []
-    for name, alike in kinds.items():
-        shared = _where([pair for pair in key_of(alike[0])[1] if all(pair in row.where.items() for row in alike)])
-        parts.append(f"{len(alike)} {name}{f' [{shared}]' if shared else ''}")
-    return "; ".join(parts)
+    if len(kinds) <= MOST_NAMED:
+        return "; ".join(f"{len(alike)} {name}{_shared(alike, ' [{}]')}" for name, alike in kinds.items())
+    first = sorted(kinds.items(), key=lambda kind: -len(kind[1]))[:MOST_KINDS]
+    more = len(kinds) - len(first)
+    told = ", ".join(f"{len(alike)} {name}" for name, alike in first)
+    return f"{_shared(rows, 'all of {}: ')}{told}{f' and those of {more} further names' if more else ''}"
+
+
+def _shared(rows: Sequence[Estimate], form: str) -> str:
+    """Return the coordinates that all of the rows share, in a form; empty where there are none."""
+    found = _where([pair for pair in key_of(rows[0])[1] if all(pair in row.where.items() for row in rows)])
+    return form.format(found) if found else ""
 
 
 def _other_names(found: Comparison, key: str, gone: Sequence[str], come: Sequence[str]) -> str:
