@@ -126,6 +126,42 @@ def test_the_page_holds_every_comparison_and_json_stays_alone(folder: Path, tmp_
     assert call(["compare", "runs/certified", "runs/fewer", "--html", "nowhere/x.html"], folder).code == 2
 
 
+def test_a_folder_takes_page_markdown_and_json(folder: Path, call_miles: Any, tmp_path: Path) -> None:
+    words = ["compare", "runs/certified", "runs/noisier", "runs/fewer", "--out", str(tmp_path / "changes")]
+    told = call([*words, "--html", str(tmp_path / "page.html")], folder)
+    assert told.code == 0, told.out
+    made = tmp_path / "changes"
+    assert sorted(one.name for one in made.iterdir()) == ["comparison.html", "comparison.json", "comparison.md"]
+    assert (made / "comparison.html").read_bytes() == (tmp_path / "page.html").read_bytes()
+    matrix = json.loads((made / "comparison.json").read_text(encoding="utf-8"))["matrix"]
+    assert matrix["runs"] == ["runs/certified", "runs/noisier", "runs/fewer"]
+    assert any(row["main"] for row in matrix["rows"]) and all(len(row["cells"]) == 3 for row in matrix["rows"])
+    assert "| certified | noisier | fewer | change" in (made / "comparison.md").read_text(encoding="utf-8")
+    for place in ("runs/certified", "runs/certified/deeper", "nowhere/deeper", "images.npz"):
+        before = everything(folder)
+        one_panel(call_miles(*words[:-1], place, cwd=folder), "--out")
+        assert everything(folder) == before
+    refused = call(["compare", "runs/certified", "runs/first", "--out", str(tmp_path / "never")], folder)
+    assert refused.code == 2 and not (tmp_path / "never").exists()
+
+
+def test_more_than_thirty_runs_are_left_to_the_overview(folder: Path, call_miles: Any) -> None:
+    one_panel(call_miles("compare", *["runs/noisier"] * 31, cwd=folder), "31 runs are more than 30", "miles runs DIR")
+
+
+def test_an_audit_without_directions_cannot_be_judged(folder: Path, call_miles: Any, tmp_path: Path) -> None:
+    text = (folder / "runs/slopes/report.json").read_text(encoding="utf-8")
+    report = json.loads(text)
+    for measure in report["measures"].values():
+        measure["worse"] = None
+    for name, seed in (("one", 0), ("two", 1)):
+        (tmp_path / name).mkdir()
+        report["settings"]["seed"] = seed
+        (tmp_path / name / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    told = call_miles("compare", "one", "two", "--fail-on-regression", cwd=tmp_path)
+    one_panel(told, "which direction is worse", "regressions cannot be judged")
+
+
 @pytest.mark.parametrize(
     "place",
     ["runs/second/report.json", "runs/first/x.html", "runs/slopes/figures/x.html", "link/x.html", "pipe", "circle"],
