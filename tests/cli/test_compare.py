@@ -66,7 +66,7 @@ def test_the_terminal_counts_what_changed_then_says_what_differs_and_why_what_is
     words = " ".join(told.out.split())
     assert words.startswith("2 later runs against runs/certified: ") and "changes are significant: " in words
     for said in (
-        "settings: sigma 0.25 (run 1, 3), 0.5 (run 2); max not given (run 1, 2), 25 (run 3); n 1000 (run 1, 2), 2000",
+        "settings: sigma 0.25 (runs 1, 3), 0.5 (run 2); max not given (runs 1, 2), 25 (run 3); n 1000 (runs 1, 2),",
         "2 runs/noisier, ",
         "average certified radius",
         "Run 3: Records: 25 in both runs, 5 in the first only, 0 in the second only.",
@@ -120,7 +120,7 @@ def test_the_page_holds_every_comparison_and_json_stays_alone(folder: Path, tmp_
     told = call(words, folder)
     assert told.code == 0 and json.loads(told.out)["schema"] == "miles.comparison/1"
     text = page.read_text(encoding="utf-8")
-    assert text.count('<section id="run-') == 2 and "sigma 0.25 (run 1, 3), 0.5 (run 2)" in text
+    assert text.count('<section id="run-') == 2 and "sigma 0.25 (runs 1, 3), 0.5 (run 2)" in text
     before = page.read_bytes()
     assert call(words, folder).code == 0 and page.read_bytes() == before
     assert call(["compare", "runs/certified", "runs/fewer", "--html", "nowhere/x.html"], folder).code == 2

@@ -164,7 +164,7 @@ def test_settings_of_several_runs_are_said_once_with_the_runs_that_have_them(
         for folds in (5, 5, 9)
     ]
     found = compared(*made, folder=tmp_path)
-    assert runs_table.differences(found) == [("settings", "folds 5 (run 1, 2), 9 (run 3)")]
+    assert runs_table.differences(found) == [("settings", "folds 5 (runs 1, 2), 9 (run 3)")]
     assert ("settings", "folds 5 → 9") in wording.differences(found[1])
 
 

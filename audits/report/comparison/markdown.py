@@ -29,7 +29,7 @@ def to_markdown(comparisons: Sequence[Comparison]) -> str:
 
 
 def _runs(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    rows = ["| # | run | date | since the first run |", "| ---: | --- | --- | --- |"]
+    rows = ["| # | run | date | significant changes since the first run |", "| ---: | --- | --- | --- |"]
     rows += [
         f"| {side.number} | {escaped(side.name)} | {escaped(side.date)} | {escaped(side.changes)} |"
         for side in runs_table.sides(comparisons)

@@ -27,7 +27,7 @@ class Side:
 def sides(comparisons: Sequence[Comparison]) -> list[Side]:
     """Return all runs, the first one as number 1."""
     runs = [comparisons[0].before, *(found.after for found in comparisons)]
-    told = ["", *("the same run" if found.same else wording.sentences([found])[0] for found in comparisons)]
+    told = ["", *map(wording.brief, comparisons)]
     return [
         Side(at, run.name, short, run.report.created[:10], words)
         for at, (run, short, words) in enumerate(zip(runs, _short([run.name for run in runs]), told, strict=True), 1)
@@ -60,7 +60,7 @@ def differences(comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
         runs: dict[str, list[int]] = {}
         for number, text in enumerate(parted(every), 1):
             runs.setdefault(text, []).append(number)
-        told = (f"{text} (run {ranges(numbers)})" for text, numbers in runs.items())
+        told = (f"{text} ({_runs(numbers)})" for text, numbers in runs.items())
         kinds.setdefault(word, []).append(f"{name} {', '.join(told)}".strip())
     return [(word, "; ".join(texts)) for word, texts in kinds.items()]
 
@@ -73,12 +73,18 @@ def notes(comparisons: Sequence[Comparison]) -> list[str]:
             runs.setdefault(text, []).append(number)
     every = sum(not found.same for found in comparisons)
     tests = sum(row.p is not None for found in comparisons for row in found.rows)
-    told = [text if len(numbers) == every else f"Run {ranges(numbers)}: {text}" for text, numbers in runs.items()]
+    told = [
+        text if len(numbers) == every else f"{_runs(numbers).capitalize()}: {text}" for text, numbers in runs.items()
+    ]
     told += wording.counts(comparisons)
     if tests:
         level = percent(comparisons[0].level)
         told.append(f"p-values are corrected by Holm over {tests:,} tests; each {level} interval stands on its own.")
     return told
+
+
+def _runs(numbers: Sequence[int]) -> str:
+    return f"{'run' if len(numbers) == 1 else 'runs'} {ranges(numbers)}"
 
 
 def ranges(numbers: Sequence[int]) -> str:

@@ -98,7 +98,7 @@ def _runs(comparisons: Sequence[Comparison], clean: Clean) -> "Iterator[Renderab
     for side in runs_table.sides(comparisons):
         told = Text(f"{clean(side.name)}, {clean(side.date)}")
         grid.add_row(f"{side.number}", told.append(f"  {clean(side.changes)}", style="dim"))
-    yield from (Text(), Text("Runs"), grid)
+    yield from (Text(), Text("Runs, with their significant changes"), grid)
 
 
 def _matrix(matrix: Matrix, clean: Clean, *, everything: bool, width: int) -> "Iterator[RenderableType]":

@@ -60,6 +60,14 @@ def sentences(comparisons: Sequence[Comparison]) -> list[str]:
     return parts
 
 
+def brief(found: Comparison) -> str:
+    """Return the count of what changed in one run for a line of a table; exact numbers where there are no others."""
+    tested = [row for row in found.rows if row.p is not None]
+    if found.same or not tested:
+        return "the same run" if found.same else sentences([found])[0]
+    return f"{_changed(tested):,} of {len(tested):,} changed{_directions(tested)}".replace("with no direction", "other")
+
+
 def _changed(rows: Sequence[Change]) -> int:
     return sum(row.verdict == "changed" for row in rows)
 
