@@ -9,17 +9,17 @@ import typer
 
 from audits.core import gates
 from audits.core.errors import InputError
-from audits.report.comparison import wording
-from audits.report.comparison.changes import Change
 from audits.report.comparison.comparing import Comparison, compare_all, read_run
 from miles_cli.printable import line, named
 from miles_cli.writing import check_path, write
 
-MOST_ROWS = 200
+MOST_RUNS = 30
+FILES = ("comparison.html", "comparison.md", "comparison.json")
+"""What `--out` writes into its folder."""
 
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders; the first is the one compared with.")],
+    runs: Annotated[list[Path], typer.Argument(help="2 to 30 run folders; the first is the one compared with.")],
     only: Annotated[
         list[str] | None,
         typer.Option("--only", help="Estimates to compare, as in a gate: 'gap\\[by=accent]'."),
@@ -31,93 +31,100 @@ def command(
     all_rows: Annotated[bool, typer.Option("--all", help="Show every estimate, not only those that changed.")] = False,
     fail_on_regression: Annotated[
         bool,
-        typer.Option("--fail-on-regression", help="Exit 1 where a number got worse, which holds after Holm."),
+        typer.Option("--fail-on-regression", help="Exit 1 where a number got significantly worse, after Holm."),
     ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write page, Markdown and JSON into this folder.")
+    ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write the comparison as one offline page.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON, nothing else.")] = False,
 ) -> None:
-    """Two or more runs side by side, with the interval of each change, paired where both judged the same records."""
-    if len(runs) < 2:
-        raise InputError("One run cannot be compared.", where="RUN", hint="Give at least two run folders.")
+    """2 to 30 runs side by side, with the interval of each change, paired where both judged the same records."""
+    _check_runs(runs)
     chosen = [gates.parse_selection(text, where="--only") for text in only or []]
     first, *others = [replace(read_run(run), name=named(run)) for run in runs]
     if html is not None:
         check_path(html, "--html", runs)
+    if out is not None:
+        _check_folder(out, runs)
     found = compare_all(first, others, chosen, match or [])
     for one in found if fail_on_regression else ():
         _check_judged(one)
-    if html is not None:
-        from audits.report.comparison.page import to_html
-
-        write(html, to_html(found))
+    _write(found, out, html)
     if as_json:
-        text = json.dumps(wording.to_json(found), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
-        typer.echo(text)
+        typer.echo(_json(found))
     else:
-        _print_result(found, everything=all_rows or bool(chosen))
+        _print(found, everything=all_rows or bool(chosen))
     if fail_on_regression and any(row.is_regression for one in found for row in one.rows):
-        typer.echo("A number got worse, which holds after Holm or is exact.", err=as_json)
+        typer.echo("A number got significantly worse after Holm, or is exact and got worse.", err=as_json)
         raise typer.Exit(1)
 
 
-def _check_judged(found: Comparison) -> None:
-    if not found.same and not any(row.can_be_judged for row in found.rows):
+def _check_runs(runs: list[Path]) -> None:
+    if len(runs) < 2:
+        raise InputError("One run cannot be compared.", where="RUN", hint="Give at least two run folders.")
+    if len(runs) > MOST_RUNS:
         raise InputError(
-            f"No change of a number that can get worse, from {found.before.name} to {found.after.name}, has an "
-            "interval: a regression could not be seen.",
-            where="--fail-on-regression",
-            hint="Compare runs of one audit that hold the same estimates.",
+            f"{len(runs)} runs are more than {MOST_RUNS}, the most that are compared at once.",
+            where="RUN",
+            hint="Give fewer; `miles runs DIR --html FILE` shows the trends of any number.",
         )
 
 
-def _print_result(found: list[Comparison], *, everything: bool) -> None:
-    for one in found:
-        old, new = one.before.name, one.after.name
-        if one.same:
-            typer.echo(f"{new} and {old} are the same run: same inputs, settings and estimates. Nothing changed.")
-        if not one.same or everything:
-            _print(one, everything=everything)
+def _check_folder(out: Path, runs: list[Path]) -> None:
+    if not out.exists():
+        check_path(out, "--out", runs)
+    elif not out.is_dir():
+        raise InputError(f"{line(out)} is no folder.", where="--out", hint="Give the name of a folder for the files.")
+    else:
+        for name in FILES:
+            check_path(out / name, "--out", runs)
 
 
-def _print(found: Comparison, *, everything: bool) -> None:
-    differing = wording.differences(found)
-    typer.echo(f"The runs differ in: {'' if differing else 'nothing that the reports tell.'}".rstrip())
-    for word, what in differing:
-        typer.echo(f"  {word}: {line(what)}")
-    typer.echo(f"{found.after.name} against {found.before.name}: {wording.heading(found)}")
-    for note in wording.notes(found):
-        typer.echo(line(note))
-    shown = found.rows if everything else [row for row in found.rows if row.verdict == "changed"]
-    if shown:
-        _print_table(shown[:MOST_ROWS], verdicts=everything)
-    elif found.rows:
-        typer.echo("Show all of them with --all.")
-    if len(shown) > MOST_ROWS:
-        typer.echo(f"... and {len(shown) - MOST_ROWS} more; choose with --only, or write them all with --html.")
+def _write(found: list[Comparison], out: Path | None, html: Path | None) -> None:
+    if out is None and html is None:
+        return
+    from audits.report.comparison.markdown import to_markdown
+    from audits.report.comparison.page import to_html
+
+    page = to_html(found)
+    if html is not None:
+        write(html, page)
+    if out is not None:
+        out.mkdir(exist_ok=True)
+        for name, text in zip(FILES, (page, to_markdown(found), f"{_json(found)}\n"), strict=True):
+            write(out / name, text)
 
 
-def _print_table(rows: tuple[Change, ...] | list[Change], *, verdicts: bool) -> None:
-    from rich import box
+def _json(found: list[Comparison]) -> str:
+    from audits.report.comparison.plain import to_json
+
+    return json.dumps(to_json(found), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _print(found: list[Comparison], *, everything: bool) -> None:
     from rich.console import Console
-    from rich.table import Column, Table
-    from rich.text import Text
 
-    # What is not to be cut wraps; the numbers keep their lines, so that they can be read down the column.
-    table = Table(
-        Column("estimate", overflow="fold", min_width=18),
-        Column("before", justify="right", no_wrap=True),
-        Column("after", justify="right", no_wrap=True),
-        Column("change", overflow="fold"),
-        Column("p, Holm", justify="right", no_wrap=True),
-        *([Column("verdict", overflow="fold", min_width=7)] if verdicts else []),
-        Column("paired", overflow="fold", min_width=7),
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        show_edge=False,
+    from audits.report.comparison.terminal import shown
+
+    console = Console(highlight=False)
+    for part in shown(found, line, everything=everything, width=console.width):
+        console.print(part)
+
+
+def _check_judged(found: Comparison) -> None:
+    if found.same or any(row.can_be_judged for row in found.rows):
+        return
+    if found.rows and all(row.measure.worse is None for row in found.rows):
+        raise InputError(
+            f"{found.before.report.audit} does not say of any number that {found.after.name} shares with "
+            f"{found.before.name} which direction is worse, so regressions cannot be judged.",
+            where="--fail-on-regression",
+            hint="Compare estimates that have a direction: the column `worse` in docs/reference.md.",
+        )
+    raise InputError(
+        f"No change of a number that can get worse, from {found.before.name} to {found.after.name}, has an "
+        "interval: a regression could not be seen.",
+        where="--fail-on-regression",
+        hint="Compare runs of one audit that hold the same estimates.",
     )
-    for row in rows:
-        # As Text: in a plain string the brackets of the coordinates would be read as markup.
-        name = Text(line(f"{row.name} [{wording.place(row)}]" if row.where else row.name))
-        verdict = [row.verdict] if verdicts else []
-        table.add_row(name, *wording.shown(row), wording.p_shown(row), *verdict, wording.paired(row))
-    Console().print(table)

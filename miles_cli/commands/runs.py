@@ -1,6 +1,8 @@
 """`miles runs [DIR]`: all runs below a folder in one table, or as one page."""
 
 import json
+import os
+from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +35,8 @@ def command(
     """Show all runs below a folder: audit, subject, date, answer and gates, the newest first."""
     if not folder.is_dir():
         raise InputError("There is no such folder.", where=str(folder), hint="Name the folder that holds your runs.")
+    if since is not None:
+        since = _day(since)
     if html is not None:
         check_path(html, "--html", [])
     found = list_runs(folder)
@@ -41,18 +45,25 @@ def command(
     if html is not None:
         from audits.report.run_index.page import to_html
 
-        write(html, to_html(found))
+        write(html, to_html(found, Path(os.path.realpath(html)).parent))
     if as_json:
         typer.echo(json.dumps(_plain(found), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False))
         return
     _print(found)
 
 
+def _day(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise InputError(f"{text!r} is no day.", where="--since", hint="Write it as 2026-11-25.") from error
+
+
 def _wanted(run: Run, audits: list[str], contains: list[str], since: str | None, failed: bool) -> bool:
     return (
         (not audits or run.audit in audits)
         and all(run.holds(text) for text in contains)
-        and (since is None or run.created >= since)
+        and (since is None or run.created[:10] >= since)
         and (not failed or run.failed > 0)
     )
 
@@ -82,7 +93,8 @@ def _print(found: Listing) -> None:
         words = Text(f"{icon}{line(run.answer)}\n", style="bold")
         words.append(f"{line(run.audit)} · {line(run.named)} · ", style="default not bold")
         words.append(run.state, style="bold red" if run.failed else "not bold")
-        grid.add_row(run.created[:10], words.append(f" · {line(run.folder)}", style="not bold dim"))
+        # As Text: in a plain string brackets of a report that others wrote would be read as markup.
+        grid.add_row(Text(line(run.created[:10])), words.append(f" · {line(run.folder)}", style="not bold dim"))
     if found.runs:
         Console().print(grid)
     more = len(found.runs) - MOST_ROWS

@@ -60,19 +60,22 @@ def test_images_of_one_run_only_are_counted(folder: Path) -> None:
     assert radius["before"] != whole["value"]
 
 
-def test_the_terminal_says_what_differs_first_and_why_what_is_not_paired(folder: Path) -> None:
+def test_the_terminal_counts_what_changed_then_says_what_differs_and_why_what_is_not_paired(folder: Path) -> None:
     told = call(["compare", "runs/certified", "runs/noisier", "runs/fewer", "--all"], folder)
     assert told.code == 0, told.out
+    words = " ".join(told.out.split())
+    assert words.startswith("2 later runs against runs/certified: ") and "changes are significant: " in words
     for said in (
-        "The runs differ in:\n  settings: sigma 0.25 → 0.5",
-        "runs/noisier against runs/certified: ",
-        "changes hold after Holm",
-        " 30/30 ",
-        " 25/30 ",
-        "Records: 25 in both runs, 5 in the first only, 0 in the second only.",
-        "on the two intervals alone: not a sum or an area over records.",
+        "settings: sigma 0.25 (runs 1, 3), 0.5 (run 2); max not given (runs 1, 2), 25 (run 3); n 1000 (runs 1, 2),",
+        "2 runs/noisier, ",
+        "average certified radius",
+        "Run 3: Records: 25 in both runs, 5 in the first only, 0 in the second only.",
+        "rows could not be paired by record (",
+        ": not a sum or an area over records",
+        "intervals are wider than needed.",
+        "p-values are corrected by Holm over",
     ):
-        assert said in told.out, said
+        assert said in words, (said, words)
 
 
 def test_layers_of_an_encoder_are_paired_by_speaker(folder: Path) -> None:
@@ -117,10 +120,46 @@ def test_the_page_holds_every_comparison_and_json_stays_alone(folder: Path, tmp_
     told = call(words, folder)
     assert told.code == 0 and json.loads(told.out)["schema"] == "miles.comparison/1"
     text = page.read_text(encoding="utf-8")
-    assert text.count('<section id="run-') == 2 and "sigma 0.25 → 0.5" in text
+    assert text.count('<section id="run-') == 2 and "sigma 0.25 (runs 1, 3), 0.5 (run 2)" in text
     before = page.read_bytes()
     assert call(words, folder).code == 0 and page.read_bytes() == before
     assert call(["compare", "runs/certified", "runs/fewer", "--html", "nowhere/x.html"], folder).code == 2
+
+
+def test_a_folder_takes_page_markdown_and_json(folder: Path, call_miles: Any, tmp_path: Path) -> None:
+    words = ["compare", "runs/certified", "runs/noisier", "runs/fewer", "--out", str(tmp_path / "changes")]
+    told = call([*words, "--html", str(tmp_path / "page.html")], folder)
+    assert told.code == 0, told.out
+    made = tmp_path / "changes"
+    assert sorted(one.name for one in made.iterdir()) == ["comparison.html", "comparison.json", "comparison.md"]
+    assert (made / "comparison.html").read_bytes() == (tmp_path / "page.html").read_bytes()
+    matrix = json.loads((made / "comparison.json").read_text(encoding="utf-8"))["matrix"]
+    assert matrix["runs"] == ["runs/certified", "runs/noisier", "runs/fewer"]
+    assert any(row["main"] for row in matrix["rows"]) and all(len(row["cells"]) == 3 for row in matrix["rows"])
+    assert "| certified | noisier | fewer | change" in (made / "comparison.md").read_text(encoding="utf-8")
+    for place in ("runs/certified", "runs/certified/deeper", "nowhere/deeper", "images.npz"):
+        before = everything(folder)
+        one_panel(call_miles(*words[:-1], place, cwd=folder), "--out")
+        assert everything(folder) == before
+    refused = call(["compare", "runs/certified", "runs/first", "--out", str(tmp_path / "never")], folder)
+    assert refused.code == 2 and not (tmp_path / "never").exists()
+
+
+def test_more_than_thirty_runs_are_left_to_the_overview(folder: Path, call_miles: Any) -> None:
+    one_panel(call_miles("compare", *["runs/noisier"] * 31, cwd=folder), "31 runs are more than 30", "miles runs DIR")
+
+
+def test_an_audit_without_directions_cannot_be_judged(folder: Path, call_miles: Any, tmp_path: Path) -> None:
+    text = (folder / "runs/slopes/report.json").read_text(encoding="utf-8")
+    report = json.loads(text)
+    for measure in report["measures"].values():
+        measure["worse"] = None
+    for name, seed in (("one", 0), ("two", 1)):
+        (tmp_path / name).mkdir()
+        report["settings"]["seed"] = seed
+        (tmp_path / name / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    told = call_miles("compare", "one", "two", "--fail-on-regression", cwd=tmp_path)
+    one_panel(told, "which direction is worse", "regressions cannot be judged")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +191,7 @@ def test_no_text_of_a_report_steers_the_terminal(folder: Path, tmp_path: Path) -
     told = call(["compare", "one", "two\x1b[2J", "--all"], tmp_path)
     assert told.code == 0 and "pwned" in told.out
     assert all(letter.isprintable() or letter == "\n" for letter in told.out), told.out
-    assert told.out.count("\nThe runs differ in:") == 0
+    assert told.out.count("\nThe runs differ in:") == 1
 
 
 def test_a_name_that_is_no_utf_8_stands_on_the_page(folder: Path, tmp_path: Path) -> None:
@@ -193,6 +232,7 @@ def test_runs_that_differ_in_nothing_told_are_not_said_to_differ_by_chance(folde
     (tmp_path / "report.json").write_text(json.dumps(report), encoding="utf-8")
     told = call(["compare", "runs/slopes", str(tmp_path)], folder)
     assert "The runs differ in:\n  surroundings: torch " in told.out and " → 0.1, device cpu → cuda" in told.out
-    assert "1 change has none: the interval of one run has no width." in told.out
+    said = "1 change has no interval, so that nothing can be said of them (the interval of one run has no width)."
+    assert said in " ".join(told.out.split())
     (run,) = compared(folder, "runs/slopes", str(tmp_path))["runs"]
     assert [one["name"] for one in run["differing"]["surroundings"]] == ["torch", "device"]

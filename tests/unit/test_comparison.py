@@ -11,6 +11,7 @@ from audits.report.comparison import wording
 from audits.report.comparison.changes import NO_WIDTH, Change, corrected, in_both, independent, p_of, ranked, unmatched
 from audits.report.comparison.comparing import Comparison, Run, check_levels, compare, compare_all, differing, same_run
 from audits.report.comparison.page import MOST_ROWS, to_html
+from audits.report.comparison.plain import to_json
 from probes.core.errors import InputError
 
 
@@ -252,7 +253,7 @@ def test_renamed_systems_are_compared_as_one_and_hinted_at(sample_report: Report
     ]  # fmt: skip
     assert ("names", "old → new") in wording.differences(found)
     assert found.alone == ((), ()) and not found.other_names
-    assert wording.to_json([found])["runs"][0]["renamed"] == [{"before": "old", "after": "new"}]
+    assert to_json([found])["runs"][0]["renamed"] == [{"before": "old", "after": "new"}]
     for asked in ("gap[system=old]", "gap[system=new]"):
         assert len(compared(tmp_path, before, after, asked, match=("old=new",)).rows) == 1
 
@@ -268,12 +269,30 @@ def test_groups_can_be_matched_and_systems_can_swap_names(sample_report: Report,
     assert {dict(one.where)["system"]: one.values for one in rows} == {"x": (0.2, 0.9), "y": (0.9, 0.2)}
 
 
+def test_attributes_and_parts_of_crossed_groups_are_matched(sample_report: Report, tmp_path) -> None:
+    before, after = (
+        report(
+            sample_report,
+            row("gap", where={"by": f"age&{sex}"}),
+            row("error_rate", where={"group": f"age=old&{sex}={level}"}),
+        )
+        for sex, level in (("gender", "f"), ("sex", "female"))
+    )
+    assert not compared(tmp_path, before, after).rows
+    found = compared(tmp_path, before, after, match=("gender=sex",))
+    assert [one.name for one in found.rows] == ["gap"]
+    both = compared(tmp_path, before, after, match=("gender=sex", "gender=f=sex=female"))
+    assert sorted(one.name for one in both.rows) == ["error_rate", "gap"]
+    turned = report(sample_report, row("error_rate", where={"group": "gender=f&years=old"}))
+    assert len(compared(tmp_path, before, turned, match=("age=years",)).rows) == 1
+
+
 @pytest.mark.parametrize(
     ("match", "message"),
     [
         (("old",), "is not OLD=NEW"),
         (("older=new",), "group named 'older'"),
-        (("old=never",), "No estimate of a later run is of a system.* named 'never'"),
+        (("old=never",), "No estimate of a later run is of a system.* group named 'never'"),
         (("wer=cer",), "group named 'wer'"),
         (("old=old",), "is not OLD=NEW"),
         (("old=both",), "has a 'old' of its own|would be matched with one"),
@@ -427,13 +446,15 @@ def test_the_name_of_the_audited_file_is_no_setting_that_clouds_the_change(sampl
 def test_json_is_finite_sorted_and_says_all(sample_report: Report, tmp_path) -> None:
     before = report(sample_report, row(), row("best_layer", **NONE), row("centroid", **EXACT))
     after = report(sample_report, row(value=0.5), row("best_layer", **NONE), row("centroid", **EXACT), row("more"))
-    found = wording.to_json([compared(tmp_path, before, after)])
+    found = to_json([compared(tmp_path, before, after)])
     again = json.loads(json.dumps(found, sort_keys=True, allow_nan=False))
     assert again["schema"] == "miles.comparison/1" and again["before"] == "a"
     (one,) = again["runs"]
-    assert one["statement"].startswith("1 of 1 changes holds after Holm")
-    assert one["statement"].endswith("1 number got worse, 0 better.")
+    assert one["statement"] == (
+        "1 of 1 estimates changed significantly: 0 better, 1 worse. Of 1 exact number, 0 changed."
+    )
     assert one["estimates_in_one_run"] == {"before": 0, "after": 1} and one["records"] is None
+    assert one["alone"] == {"before": [], "after": [{"name": "more", "where": {"by": "accent"}}]}
     assert [(item["name"], item["verdict"]) for item in one["changes"]] == [
         ("gap", "changed"),
         ("best_layer", "no interval"),
@@ -449,7 +470,8 @@ def test_the_page_is_one_file_in_which_names_are_text(sample_report: Report, tmp
     named = dataclasses.replace(found, after=dataclasses.replace(found.after, name=evil))
     page = to_html([named])
     assert "<b>" not in page and page.count("<script>") == 1
-    assert page.count("<tr") - 1 == MOST_ROWS and f"first of {len(rows):,}" in page
+    assert page.count("<tr data-") + page.count('<tr class="faint" data-') == MOST_ROWS
+    assert f"first of {len(rows):,}" in page
     assert "http" not in page.replace("http-equiv", "")
     assert len(page) < 1_500_000 * 2
     assert to_html([found, found]).count('<section id="run-') == 2

@@ -81,6 +81,57 @@ def test_a_gated_estimate_has_a_trend_over_the_runs_of_its_audit(sample_report: 
     assert [(trend.failed, len(trend.points), trend.limit) for trend in trends] == [(3, 3, 0.05), (0, 3, 0.05)]
     assert [point.run.folder for point in trends[0].points] == ["1", "2", "3"]
     assert "by accent" in trends[0].where and trends[0].name == "gap"
+    label = sample_report.estimates[sample_report.gates[0].rows[0]].measure.label
+    assert trends[0].title == f"{label}, {trends[0].where}" != f", {trends[0].where}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"low": 0.', '"low": 1e999, "was": 0.'),
+        ('"value": 0.', '"value": NaN, "was": 0.'),
+        ('"name": "gap"', f'"name": "{"x" * 1_100_000}"'),
+        ('"audit": ', '"audit": ' + "[" * 100_000),
+        ('"schema": "miles', '"schema": "other'),
+    ],
+)
+def test_what_is_no_report_is_told_and_the_others_are_listed(
+    sample_report: Report, tmp_path: Path, old: str, new: str
+) -> None:
+    put(tmp_path / "good", sample_report)
+    text = dumps(sample_report)
+    assert old in text
+    put(tmp_path / "bad", sample_report, text=text.replace(old, new))
+    found = list_runs(tmp_path)
+    assert [run.folder for run in found.runs] == ["good"] and [*found.unreadable] == ["bad"]
+
+
+def test_a_report_that_is_too_large_is_not_read(
+    sample_report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "a", sample_report)
+    monkeypatch.setattr("audits.report.run_index.listing.MOST_PARSED", 2000)
+    assert "are no estimates or charts" in list_runs(tmp_path).unreadable["a"]
+    monkeypatch.setattr("audits.report.run_index.listing.MOST_BYTES", 2000)
+    assert "larger than 2,000 bytes" in list_runs(tmp_path).unreadable["a"]
+
+
+def test_a_gate_without_a_finite_limit_has_a_trend_without_one(sample_report: Report, tmp_path: Path) -> None:
+    gate = GateResult(expression="gap > 1e999", outcome="pass", rows=(0,))
+    for day in (1, 2):
+        put(tmp_path / str(day), replace(sample_report, gates=(gate,), created=f"2026-01-0{day}T09:30:00Z"))
+    (trend,) = trends_of(list_runs(tmp_path).runs)
+    assert trend.limit is None and "nan" not in to_html(list_runs(tmp_path)).split("<main")[1]
+
+
+def test_runs_are_linked_from_where_the_page_lies(sample_report: Report, tmp_path: Path) -> None:
+    for name in ("a b", "javascript:alert(1)", "bare"):
+        put(tmp_path / "runs" / name, sample_report)
+        if name != "bare":
+            (tmp_path / "runs" / name / "report.html").write_text("x", encoding="utf-8")
+    page = to_html(list_runs(tmp_path / "runs"), tmp_path)
+    assert 'href="./runs/a%20b/report.html"' in page and 'href="./runs/javascript%3Aalert%281%29/report.html"' in page
+    assert page.count('href="./') == 2 and 'href="./' not in to_html(list_runs(tmp_path / "runs"))
 
 
 def test_the_page_shows_every_run_and_runs_nothing_of_it(sample_report: Report, tmp_path: Path) -> None:
@@ -89,7 +140,7 @@ def test_the_page_shows_every_run_and_runs_nothing_of_it(sample_report: Report, 
     put(tmp_path / "b", evil)
     page = to_html(list_runs(tmp_path))
     assert page.count("<tr data-audit=") == 2 and page.count('<svg class="trend"') == 2
-    assert page.count("<script>") == 1 and "<img" not in page and "49" not in page[: page.index("<style>")]
+    assert page.count("<script>") == 1 and "<img" not in page and "{{ 7*7 }}" in page
     assert page.count('class="state-fail"') == 2 and "2 with a failed gate" in page
     bare = to_html(Listing(tmp_path, (), {"x": "ValueError: <b>"}))
     assert "0 runs" in bare and "x: ValueError: &lt;b&gt;" in bare and 'id="trends"' not in bare

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from audits.core.measures import Measure
 from audits.core.numbers import is_bound, is_sampled
 from audits.core.records import Coordinate, Estimate, Report
-from audits.report.comparison.renaming import OPTION, Renames
+from audits.report.comparison.renaming import OPTION, Renames, translated
 from audits.statistics.differences import independent_difference
 from audits.statistics.multiplicity import adjust
 from probes.core.errors import InputError
@@ -118,7 +118,7 @@ def key_of(row: Estimate, renames: Renames = MappingProxyType({})) -> tuple[str,
 
     Values that have another name there are translated: `renames` holds the old names by the new ones.
     """
-    where = ((key, renames.get(value, value) if isinstance(value, str) else value) for key, value in row.where.items())
+    where = ((key, translated(value, renames) if isinstance(value, str) else value) for key, value in row.where.items())
     return row.name, tuple(sorted(where, key=lambda item: item[0]))
 
 

@@ -8,6 +8,21 @@ from probes.files.names import suggest
 
 NAMED = ("system", "candidate", "model", "target")
 """Coordinates whose values the user named, and may have named otherwise in a later run."""
+FURTHER = (
+    "group",
+    "against",
+    "reference",
+    "by",
+    "attribute",
+    "level",
+    "lang",
+    "with",
+    "source",
+    "label",
+    "layer",
+    "tap",
+)
+"""Coordinates whose values come from the data or the model, and may have other names in other data."""
 OPTION = "--match"
 
 Renames = Mapping[str, str]
@@ -36,7 +51,8 @@ def parse_matches(texts: Sequence[str], before: Report, later: Sequence[Report])
             run, name, names = ("a later", known[0][1], new) if known else ("the first", splits[0][0], old)
             turned = next((pair for pair in splits if pair[0] in new and pair[1] in old), None)
             raise InputError(
-                f"No estimate of {run} run is of a {', '.join(NAMED[:-1])}, {NAMED[-1]} or group named {name!r}.",
+                f"No estimate of {run} run is of a {', '.join(NAMED)}, attribute, language, layer, class or group "
+                f"named {name!r}.",
                 where=OPTION,
                 hint=f"{OPTION} {turned[1]}={turned[0]}" if turned else suggest(name, sorted(names)),
             )
@@ -50,14 +66,36 @@ def parse_matches(texts: Sequence[str], before: Report, later: Sequence[Report])
 
 
 def _names(reports: Iterable[Report]) -> set[str]:
-    """Return the coordinates that users named; metrics, kinds and the like are our names, the same in every run."""
+    """Return the coordinates that users named; metrics, kinds and the like are our names, the same in every run.
+
+    Of crossed groups and attributes the parts are names too, and so is the attribute of a group.
+    """
     rows = (row for report in reports for row in report.estimates)
-    return {
+    values = {
         value
         for row in rows
         for key, value in row.where.items()
-        if isinstance(value, str) and key in (*NAMED, "group", "against")
+        if isinstance(value, str) and key in (*NAMED, *FURTHER)
     }
+    parts = {part for value in values for part in value.split("&")}
+    return values | parts | {part.partition("=")[0] for part in parts}
+
+
+def translated(value: str, renames: Renames) -> str:
+    """Return a value under its old name: as a whole, or of a crossed group or attribute part by part.
+
+    >>> translated("accent=american&sex=f", {"accent=american": "accent=us", "sex": "gender"})
+    'accent=us&gender=f'
+    """
+    if value in renames or not renames:
+        return renames.get(value, value)
+    parts = []
+    for part in value.split("&"):
+        attribute, equals, level = part.partition("=")
+        parts.append(renames.get(part, f"{renames.get(attribute, attribute)}{equals}{level}"))
+    # Attributes of a group stand in alphabetical order.
+    found = "&".join(sorted(parts))
+    return found if parts != value.split("&") else value
 
 
 def other_names(before: Report, after: Report, renames: Renames) -> list[tuple[str, list[str], list[str]]]:

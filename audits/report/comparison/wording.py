@@ -2,101 +2,130 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from audits.core.numbers import coordinate, is_bound, is_rounded, percent, point, written
+from audits.core.numbers import coordinate, is_bound, is_rounded, point, written
 from audits.core.numbers import decimals as decimals_of
 from audits.core.records import Coordinate, Estimate
 from audits.core.wording import many, p_words
-from audits.report.comparison.changes import Change, Where, key_of
+from audits.report.comparison.apart import apart
+from audits.report.comparison.changes import Change, key_of
 from audits.report.comparison.comparing import Comparison
 from audits.report.comparison.renaming import OPTION
-from audits.report.pages.content import setting
 
-SCHEMA = "miles.comparison/1"
-MOST_LETTERS = 60
-AROUND = 12
-"""Letters that are shown before and after the part in which two long texts differ."""
-MOST_NAMED = 3
+MOST_NAMED, MOST_KINDS = 3, 6
+"""Estimates that are named one by one, or names by what they share; and most names that are counted."""
 
 
 def heading(found: Comparison) -> str:
-    """Return the heading: what changed, in one sentence."""
-    rows = found.rows
+    """Return the heading: what changed, in one sentence, or in two where there are exact numbers too."""
+    return counted([found])
+
+
+def overall(comparisons: Sequence[Comparison]) -> str:
+    """Return what changed in all later runs together."""
+    return f"{over(comparisons)}: {counted(comparisons)}"
+
+
+def over(comparisons: Sequence[Comparison]) -> str:
+    """Return which runs are compared."""
+    first, later = comparisons[0].before.name, comparisons
+    return f"{later[0].after.name if len(later) == 1 else f'{len(later)} later runs'} against {first}"
+
+
+def counted(comparisons: Sequence[Comparison]) -> str:
+    """Count the estimates that changed, and in which direction."""
+    return " ".join(sentences(comparisons))
+
+
+def sentences(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return the sentences that count what changed: estimates with intervals, then exact numbers."""
+    rows = [row for one in comparisons for row in one.rows]
     if not rows:
-        return "No number whose change can be told stands in both runs: nothing is compared."
+        return ["No number whose change can be told stands in both runs: nothing is compared."]
     tested = [row for row in rows if row.p is not None]
-    holding = sum(row.verdict == "changed" for row in tested)
     exact = [row for row in rows if row.exact]
-    parts = [f"{holding} of {len(tested)} changes {'holds' if holding == 1 else 'hold'} after Holm"]
-    parts[0] += f" ({percent(found.level)} intervals, each on its own)"
+    parts = []
+    if tested or not exact:
+        noun = "estimates" if len(comparisons) == 1 else "changes"
+        verb = "changed significantly" if len(comparisons) == 1 else "are significant"
+        parts.append(f"{_changed(tested):,} of {len(tested):,} {noun} {verb}{_directions(tested)}.")
     if exact:
-        moved = sum(row.verdict == "changed" for row in exact)
         kind = "exact or proved" if any(map(_is_proved, exact)) else "exact"
-        parts.append(f"of {many(len(exact), f'{kind} number', f'{kind} numbers')}, {moved} changed")
-    worse = sum(row.is_regression for row in rows)
+        numbers = many(len(exact), f"{kind} number", f"{kind} numbers")
+        judged = any(row.is_regression or row.is_improvement for row in exact)
+        parts.append(f"Of {numbers}, {_changed(exact)} changed{_directions(exact) if judged else ''}.")
+    return parts
+
+
+def brief(found: Comparison) -> str:
+    """Return the count of what changed in one run for a line of a table; exact numbers where there are no others."""
+    tested = [row for row in found.rows if row.p is not None]
+    if found.same or not tested:
+        return "the same run" if found.same else sentences([found])[0]
+    return f"{_changed(tested):,} of {len(tested):,} changed{_directions(tested)}".replace("with no direction", "other")
+
+
+def _changed(rows: Sequence[Change]) -> int:
+    return sum(row.verdict == "changed" for row in rows)
+
+
+def _directions(rows: Sequence[Change]) -> str:
+    """Return how many of the changed rows got better and worse, after a colon; empty where none changed."""
+    changed, worse = _changed(rows), sum(row.is_regression for row in rows)
     better = sum(row.is_improvement for row in rows)
-    return "; ".join([*parts, f"{many(worse, 'number', 'numbers')} got worse, {better} better"]) + "."
+    if not changed:
+        return ""
+    rest = changed - better - worse
+    return f": {better} better, {worse} worse" + (f", {rest} with no direction" if rest else "")
 
 
 def differences(found: Comparison) -> list[tuple[str, str]]:
     """Return the differences between the runs besides their numbers, as pairs of a word and its text."""
+    kinds: dict[str, list[str]] = {}
+    for word, name, old, new in facts(found):
+        kinds.setdefault(word, []).append(f"{name} {apart(old, new)}".strip())
+    return [(word, ", ".join(texts)) for word, texts in kinds.items()]
+
+
+def facts(found: Comparison) -> Iterator[tuple[str, str, object, object]]:
+    """Yield what differs between the runs besides their numbers: a word, a name, and both values."""
     other = found.differing
-    parts = []
-    if found.renames:
-        parts.append(("names", ", ".join(f"{old} → {new}" for new, old in found.renames.items())))
+    there = {value for row in found.after.report.estimates for value in row.where.values()}
+    for name, renamed in found.renames.items():
+        if name in there:
+            yield "names", "", renamed, name
     if other.model:
-        subjects = [run.report.subject for run in (found.before, found.after)]
-        parts.append(("model", " → ".join(one.sha256[:12] if one else "none" for one in subjects)))
-    if other.data:
-        parts.append(("data", ", ".join(other.data)))
-    if other.settings:
-        parts.append(("settings", ", ".join(f"{key} {_apart(old, new)}" for key, old, new in other.settings)))
+        old, new = (run.report.subject for run in (found.before, found.after))
+        yield "model", "", old.sha256[:12] if old else "none", new.sha256[:12] if new else "none"
+    for role in other.data:
+        yield "data", role, *_sources(found, role)
+    inputs = _inputs(found)
+    for name, before, after in other.settings:
+        # That other data were read, and from where, is said already.
+        if not (other.data and _names_only(before, inputs) and _names_only(after, inputs)):
+            yield "settings", name, before, after
     if other.version:
-        versions = (run.report.provenance.miles for run in (found.before, found.after))
-        parts.append(("version of miles", " → ".join(versions)))
-    if other.surroundings:
-        texts = (f"{name} {_apart(old, new)}" for name, old, new in other.surroundings)
-        parts.append(("surroundings", ", ".join(texts)))
-    return parts
+        yield "version of miles", "", found.before.report.provenance.miles, found.after.report.provenance.miles
+    for name, before, after in other.surroundings:
+        yield "surroundings", name, before, after
 
 
-def _apart(old: object, new: object) -> str:
-    """Return two values, long ones cut to the part in which they differ.
-
-    >>> _apart(0.25, 0.5)
-    '0.25 → 0.5'
-    >>> folder = "asr=/data/of/a/long/project/with/predictions/of/2026/"
-    >>> _apart(f"{folder}deepspeech-0.5.1.tsv", f"{folder}deepspeech-0.6.0.tsv")
-    '…eepspeech-0.5.1.tsv → …eepspeech-0.6.0.tsv'
-    """
-    texts = [setting(old), setting(new)]
-    if max(map(len, texts)) <= MOST_LETTERS:
-        return " → ".join(texts)
-    start = _alike(*texts)
-    end = _alike(*(text[start:][::-1] for text in texts))
-    first, behind = max(0, start - AROUND), max(0, end - AROUND)
-    return " → ".join(_cut(text, first, len(text) - behind) for text in texts)
-
-
-def _alike(one: str, other: str) -> int:
-    """Return the length of the common beginning of two texts."""
-    apart = (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    return next(apart, min(len(one), len(other)))
-
-
-def _cut(text: str, first: int, last: int) -> str:
-    inside = text[first:last]
-    if len(inside) > MOST_LETTERS:
-        inside = f"{inside[: MOST_LETTERS // 2]}…{inside[-MOST_LETTERS // 2 :]}"
-    return ("…" if first else "") + inside + ("…" if last < len(text) else "")
+def _sources(found: Comparison, role: str) -> tuple[object, object]:
+    """Return the paths of a role in both runs, or their hashes where one path holds other things."""
+    both = [[one for one in run.report.data if one.role == role] for run in (found.before, found.after)]
+    paths, hashes = ([[getattr(one, name) for one in side] for side in both] for name in ("path", "sha256"))
+    if paths[0] == paths[1]:
+        paths = [[f"content {text[:12]}" for text in side] for side in hashes]
+    old, new = (side[0] if len(side) == 1 else side or "none" for side in paths)
+    return old, new
 
 
 def notes(found: Comparison) -> list[str]:
-    """Return the notes on the changes: how they were computed, and which estimates have none."""
-    lines = []
+    """Return the notes on the changes of one run: what was matched, and which estimates are in one run only."""
+    lines = [_other_names(found, *names) for names in found.other_names]
     if found.records is None:
         lines.append(f"No change is paired: {found.why}. Both runs are taken as independent.")
     else:
@@ -104,28 +133,86 @@ def notes(found: Comparison) -> list[str]:
         lines.append(f"Records: {both:,} in both runs, {first:,} in the first only, {second:,} in the second only.")
         if first or second:
             lines.append("Before and after of a paired change are over the records that both runs hold.")
-        reasons = Counter(row.why for row in found.rows if row.why and row.difference is not None)
-        lines += [
-            f"{many(count, 'row rests', 'rows rest')} on the two intervals alone: {why}."
-            for why, count in reasons.most_common()
-        ]
-    bare = sum(row.difference is None for row in found.rows)
-    if bare:
-        lines.append(f"{bare} of {len(found.rows)} changes have no interval: nothing can be said of them.")
-        reasons = Counter(row.why for row in found.rows if row.why and row.difference is None)
-        lines += [f"{many(count, 'change has', 'changes have')} none: {why}." for why, count in reasons.items()]
-    for run, rows in zip((found.before, found.after), found.alone, strict=True):
-        if rows:
-            named = "; ".join(f"{row.name} [{_where(key_of(row)[1])}]" for row in rows[:MOST_NAMED])
-            more = "; ..." if len(rows) > MOST_NAMED else ""
-            lines.append(f"In {run.name} only: {many(len(rows), 'estimate', 'estimates')} ({named}{more}).")
-    lines += [_other_names(found, *names) for names in found.other_names]
-    inputs = {source.path for run in (found.before, found.after) for source in run.report.data}
-    inputs |= {run.report.subject.path for run in (found.before, found.after) if run.report.subject}
-    # Settings that name the audited files are reported as a change of model or data, not of settings.
-    if any(name != "seed" and not inputs >= {str(old), str(new)} for name, old, new in found.differing.settings):
+    lines += _alone(found)
+    inputs = _inputs(found)
+    settings = (setting for setting in found.differing.settings if setting[0] != "seed")
+    if not all(_names_only(old, inputs) and _names_only(new, inputs) for _, old, new in settings):
         lines.append("The settings differ: where they change what is measured, a change is not one of the model.")
     return lines
+
+
+def counts(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return the notes on the changes of all runs together: what is not paired, and what has no interval."""
+    rows = [row for found in comparisons if found.records is not None for row in found.rows]
+    lines = []
+    reasons = Counter(row.why for row in rows if row.why and row.difference is not None)
+    if reasons:
+        its = "its interval is" if reasons.total() == 1 else "their intervals are"
+        told = "row" if reasons.total() == 1 else "rows"
+        lines.append(
+            f"{reasons.total():,} {told} could not be paired by record ({_why(reasons)}); {its} wider than needed."
+        )
+    bare = (row for found in comparisons for row in found.rows if row.difference is None)
+    reasons = Counter(row.why or "a run gives none" for row in bare)
+    if reasons:
+        told = many(reasons.total(), "change has", "changes have")
+        lines.append(f"{told} no interval, so that nothing can be said of them ({_why(reasons)}).")
+    return lines
+
+
+def _inputs(found: Comparison) -> set[str]:
+    """Return the paths of all that was audited in either run."""
+    reports = found.before.report, found.after.report
+    paths = {source.path for report in reports for source in report.data}
+    return paths | {report.subject.path for report in reports if report.subject}
+
+
+def _names_only(value: object, inputs: set[str]) -> bool:
+    """Tell whether a setting only names what was audited: a path, or a list such as `asr=path`."""
+    if isinstance(value, list):
+        return all(isinstance(item, str) and {item, item.partition("=")[2]} & inputs for item in value)
+    return str(value) in inputs
+
+
+def _why(reasons: Counter[str]) -> str:
+    """Return reasons with their counts; a single one stands without."""
+    if len(reasons) == 1:
+        return next(iter(reasons))
+    return "; ".join(f"{count}: {why}" for why, count in reasons.most_common())
+
+
+def _alone(found: Comparison) -> list[str]:
+    """Return the notes on estimates of one run only: which they are, and that few are shared."""
+    lines = []
+    for run, rows in zip((found.before, found.after), found.alone, strict=True):
+        if rows:
+            lines.append(f"In {run.name} only: {many(len(rows), 'estimate', 'estimates')} ({_named(rows)}).")
+    most = min(len(run.report.estimates) for run in (found.before, found.after))
+    shared = most - min(map(len, found.alone))
+    if 0 < shared < most / 2:
+        lines.append(f"Only {shared:,} of {most:,} estimates stand in both runs.")
+    return lines
+
+
+def _named(rows: Sequence[Estimate]) -> str:
+    """Name estimates: each by itself where they are few, else by name, with what all of them or of a name share."""
+    if len(rows) <= MOST_NAMED:
+        return "; ".join(f"{row.name} [{_where(key_of(row)[1])}]" for row in rows)
+    kinds: dict[str, list[Estimate]] = {}
+    for row in rows:
+        kinds.setdefault(row.name, []).append(row)
+    if len(kinds) <= MOST_NAMED:
+        return "; ".join(f"{len(alike)} {name}{_shared(alike, ' [{}]')}" for name, alike in kinds.items())
+    first = sorted(kinds.items(), key=lambda kind: -len(kind[1]))[:MOST_KINDS]
+    more = len(kinds) - len(first)
+    told = ", ".join(f"{len(alike)} {name}" for name, alike in first)
+    return f"{_shared(rows, 'all of {}: ')}{told}{f' and those of {more} further names' if more else ''}"
+
+
+def _shared(rows: Sequence[Estimate], form: str) -> str:
+    """Return the coordinates that all of the rows share, in a form; empty where there are none."""
+    found = _where([pair for pair in key_of(rows[0])[1] if all(pair in row.where.items() for row in rows)])
+    return form.format(found) if found else ""
 
 
 def _other_names(found: Comparison, key: str, gone: Sequence[str], come: Sequence[str]) -> str:
@@ -163,7 +250,7 @@ def place(row: Change) -> str:
     return _where(row.where, row.after.where)
 
 
-def _where(where: Where, later: Mapping[str, Coordinate] = MappingProxyType({})) -> str:
+def _where(where: Iterable[tuple[str, Coordinate]], later: Mapping[str, Coordinate] = MappingProxyType({})) -> str:
     parts = []
     for key, value in where:
         name, other = coordinate(value), coordinate(later.get(key, value))
@@ -203,51 +290,3 @@ def p_shown(row: Change) -> str:
     if row.p_holm is None:
         return ""
     return p_words(row.p_holm).removeprefix("= ")
-
-
-def to_json(comparisons: list[Comparison]) -> dict[str, Any]:
-    """Return comparisons with one first run as plain values."""
-    first = comparisons[0].before
-    return {"schema": SCHEMA, "audit": first.report.audit, "before": first.name, "runs": [*map(_run, comparisons)]}
-
-
-def _run(found: Comparison) -> dict[str, Any]:
-    other = found.differing
-    records = None if found.records is None else dict(zip(("both", "before", "after"), found.records, strict=True))
-    return {
-        "after": found.after.name,
-        "same": found.same,
-        "level": found.level,
-        "statement": heading(found),
-        "notes": notes(found),
-        "differing": {
-            "model": other.model,
-            "data": list(other.data),
-            "settings": [{"name": key, "before": old, "after": new} for key, old, new in other.settings],
-            "version": other.version,
-            "surroundings": [{"name": name, "before": old, "after": new} for name, old, new in other.surroundings],
-        },
-        "records": records,
-        "estimates_in_one_run": dict(zip(("before", "after"), map(len, found.alone), strict=True)),
-        "renamed": [{"before": old, "after": new} for new, old in found.renames.items()],
-        "changes": [_change(row) for row in found.rows],
-    }
-
-
-def _change(row: Change) -> dict[str, Any]:
-    value, low, high = row.difference or (row.moved, None, None)
-    return {
-        "name": row.name,
-        "where": dict(row.where),
-        "before": row.values[0],
-        "after": row.values[1],
-        "change": value,
-        "low": low,
-        "high": high,
-        "p": row.p,
-        "p_holm": row.p_holm,
-        "verdict": row.verdict,
-        "worse": row.is_regression,
-        "paired": None if row.matched is None else {"matched": row.matched[0], "of": row.matched[1]},
-        "why": row.why,
-    }

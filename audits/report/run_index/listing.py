@@ -5,6 +5,7 @@ that `report.json` ends at a line of its own. A file in another layout is read a
 """
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +20,14 @@ MOST_RUNS = 10_000
 """Most runs that are listed; those found first."""
 MOST_BYTES = 400_000_000
 """Size of a report above which it is not read."""
+MOST_PARSED, MOST_ROW = 64_000_000, 1_000_000
+"""Bytes that are parsed at once, of a report without its blocks and of one estimate: they grow many times by it."""
+MOST_GATES, MOST_LOOKED = 1000, 8
+"""Gates of which the estimates are read, and estimates of one gate."""
 DEEPEST = 8
 """Folders below the one given in which runs are looked for."""
-BLOCKS = ("estimates", "figures")
+BLOCKS = (("estimates", "figures"), ("figures", "findings"))
+"""The largest parts of a report, each with the key that follows it, since miles sorts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +39,12 @@ class Gated:
     value: float
     low: float | None
     high: float | None
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A gate of a run, and the estimates that it looked at."""
+    """A gate of a run, and the first estimates that it looked at."""
 
     expression: str
     passed: bool
@@ -153,13 +160,17 @@ def read_run(path: Path, folder: str) -> Run:
     """
     if path.stat().st_size > MOST_BYTES:
         raise ValueError(f"the report is larger than {MOST_BYTES:,} bytes")
-    text = path.read_text(encoding="utf-8")
+    text = path.read_bytes()
     head, blocks = _without_blocks(text)
-    data = json.loads(head, parse_constant=_refuse)
+    if len(head) > MOST_PARSED:
+        raise ValueError(f"more than {MOST_PARSED:,} bytes of it are no estimates or charts")
+    data = json.loads(head, parse_constant=_refuse, parse_float=_finite)
     if data["schema"] != "miles.report/1":
         raise ValueError("this is no report of miles")
     gates = data["gates"]
-    estimates = _Estimates(data["estimates"], blocks.get("estimates"))
+    looked = [gate["rows"][:MOST_LOOKED] if at < MOST_GATES else [] for at, gate in enumerate(gates)]
+    last = max((row for rows in looked for row in rows), default=-1)
+    estimates = _Estimates(data["estimates"], text, blocks.get("estimates"), last)
     severities = {str(finding["severity"]) for finding in data["findings"]}
     return Run(
         folder=folder,
@@ -168,41 +179,57 @@ def read_run(path: Path, folder: str) -> Run:
         created=str(data["created"]),
         answer=_answer(data),
         worst=next((one for one in reversed(SEVERITIES) if one in severities), None),
-        gates=tuple(_gate(gate, estimates) for gate in gates),
+        gates=tuple(
+            _gate(gate, rows, estimates, data.get("measures", {})) for gate, rows in zip(gates, looked, strict=True)
+        ),
     )
 
 
-def _without_blocks(text: str) -> tuple[str, dict[str, str]]:
-    """Return a report without its largest blocks, and these, where it is laid out as miles writes it."""
-    blocks: dict[str, str] = {}
-    for name in BLOCKS:
-        start = text.find(f'\n "{name}": [\n')
-        end = text.find("\n ],\n", start)
+def _without_blocks(text: bytes) -> tuple[str, dict[str, slice]]:
+    """Return a report without its largest blocks, and where these are, as far as it is laid out as miles writes it.
+
+    The blocks stay bytes and are not copied: that would take longer than all else.
+    """
+    blocks: dict[str, slice] = {}
+    parts = []
+    at = 0
+    for name, follower in BLOCKS:
+        start = text.find(b'\n "%s": [\n' % name.encode(), at)
+        # A line break in a string is written as \\n, so that this is found at the end of the block alone.
+        end = text.find(b'\n ],\n "%s": [' % follower.encode(), start)
         if start < 0 or end < 0:
             continue
-        opening = text.index("[", start)
-        blocks[name] = text[opening : end + 3]
-        text = f"{text[:opening]}[]{text[end + 3 :]}"
-    return text, blocks
+        opening = text.index(b"[", start) + 1
+        blocks[name] = slice(opening, end)
+        parts += [text[at:opening], b"]"]
+        at = end + 3
+    return b"".join([*parts, text[at:]]).decode("utf-8"), blocks
 
 
 class _Estimates:
-    """The estimates of a report; of a block only those are parsed that are asked for."""
+    """The estimates of a report; of a block only those are parsed that are asked for, up to the last one that is."""
 
-    def __init__(self, read: Sequence[Any], block: str | None) -> None:
+    def __init__(self, read: Sequence[Any], text: bytes, block: slice | None, last: int) -> None:
         self._read = read
         # Each row of a block ends at a line of its own, since miles writes one space for each level.
-        self._texts = None if block is None else block[1:-3].split("\n  },\n")
+        self._rows = None if block is None or last < 0 else text[block].split(b"\n  },\n", last + 1)
 
     def __getitem__(self, index: int) -> Any:
-        if self._texts is None:
+        if self._rows is None:
             return self._read[index]
-        text = self._texts[index]
-        return json.loads(text if index + 1 == len(self._texts) else f"{text}\n  }}", parse_constant=_refuse)
+        if len(self._rows[index]) > MOST_ROW:
+            raise ValueError(f"an estimate takes more than {MOST_ROW:,} bytes")
+        text = self._rows[index].decode("utf-8").removesuffix("\n  }")
+        return json.loads(f"{text}\n  }}", parse_constant=_refuse, parse_float=_finite)
 
 
 def _refuse(text: str) -> float:
     raise ValueError(f"{text} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    # 1e999 is a number of JSON and no number that miles writes.
+    return float(text) if math.isfinite(float(text)) else _refuse(text)
 
 
 def _subject(data: Mapping[str, Any]) -> str:
@@ -221,11 +248,13 @@ def _answer(data: Mapping[str, Any]) -> str:
     return str(found[0].get("headline") or first_sentence(str(found[0]["statement"])))
 
 
-def _gate(gate: Mapping[str, Any], estimates: _Estimates) -> Gate:
-    rows = tuple(_gated(estimates[row]) for row in gate["rows"])
+def _gate(gate: Mapping[str, Any], looked: Sequence[int], estimates: _Estimates, measures: Mapping[str, Any]) -> Gate:
+    rows = tuple(_gated(estimates[row], measures) for row in looked)
     return Gate(abridged(str(gate["expression"])), gate["outcome"] == "pass", rows)
 
 
-def _gated(row: Mapping[str, Any]) -> Gated:
-    ends = [None if row[key] is None else float(row[key]) for key in ("low", "high")]
-    return Gated(str(row["name"]), dict(row["where"]), float(row["value"]), *ends)
+def _gated(row: Mapping[str, Any], measures: Mapping[str, Any]) -> Gated:
+    low, high = (None if row[key] is None else float(row[key]) for key in ("low", "high"))
+    name = str(row["name"])
+    label = str(measures[name]["label"]) if name in measures else ""
+    return Gated(name, dict(row["where"]), float(row["value"]), low, high, label)

@@ -1,6 +1,7 @@
 """Trends: the course of each gated estimate over the runs of one audit, oldest first."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from audits.core.numbers import coordinates
@@ -9,8 +10,6 @@ from audits.report.run_index.listing import Gated, Run
 
 MOST_TRENDS = 60
 """Most courses on a page: those with a failed gate first."""
-MOST_ROWS = 8
-"""Most estimates of one gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,12 @@ class Trend:
     def limit(self) -> float | None:
         """The number of the gate."""
         found = LIMIT.search(self.expression)
-        return float(found[1]) if found else None
+        return float(found[1]) if found and math.isfinite(float(found[1])) else None
+
+    @property
+    def title(self) -> str:
+        """The label of the estimate in the newest run, and its coordinates."""
+        return ", ".join(filter(None, (self.points[-1].row.label or self.name, self.where)))
 
     @property
     def failed(self) -> int:
@@ -49,14 +53,8 @@ def trends_of(runs: Iterable[Run]) -> list[Trend]:
     found: dict[tuple[str, str, str, str], list[Point]] = {}
     for run in sorted(runs, key=lambda run: (run.created, run.folder)):
         for gate in run.gates:
-            for row in gate.rows[:MOST_ROWS]:
+            for row in gate.rows:
                 key = (run.audit, gate.expression, row.name, coordinates(row.where))
                 found.setdefault(key, []).append(Point(run, row, gate.passed))
     trends = [Trend(*key, tuple(points)) for key, points in found.items() if len(points) > 1]
     return sorted(trends, key=lambda trend: (-trend.failed, trend.audit, trend.expression, trend.where))[:MOST_TRENDS]
-
-
-def ends_of(points: Sequence[Point]) -> tuple[float, float]:
-    """Return the least and the largest of all values and ends."""
-    values = [end for point in points for end in (point.row.value, point.row.low, point.row.high) if end is not None]
-    return min(values), max(values)
