@@ -16,10 +16,10 @@ from markupsafe import Markup, escape
 
 from audits.core import numbers
 from audits.core.gates import abridged
-from audits.core.records import Coordinate, Estimate, Figure, Finding, Json, Report, Warning
-from audits.report.charts.theme import CONFIG
+from audits.core.records import Coordinate, Estimate, Finding, Json, Report, Warning
 from audits.report.pages import content, figures, offline, overview
 from audits.report.pages.glyphs import Reference, Span, equality, reference, scale_of, span, svg_bar, svg_glyph
+from audits.report.pages.live import Live, live_charts
 from audits.report.pages.packing import fitting_tables, inlined
 
 HERE = "audits.report.pages"
@@ -28,9 +28,6 @@ LARGEST_PAGE = 1_480_000
 
 PICTURES = 120_000
 """Most bytes of all pictures for readers without scripts."""
-
-SPECIFICATIONS = 200_000
-"""Most bytes of all specifications of interactive charts."""
 
 LISTS = 100_000
 """Most bytes of all tables under figures; those that do not fit are in report.md only."""
@@ -63,7 +60,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
     bundle, script = _bundle(), offline.script(HERE, "page.js")
     template = offline.template(HERE, "page.html.jinja")
     limits = content.limits(report)
-    live = _within({figure.file: len(inlined(content.chart(figure))) for figure in report.figures}, SPECIFICATIONS)
+    live, looks = live_charts(report)
     bare = {stem: figures.for_page(svg) for stem, svg in svgs.items()}
     pictured = _within({stem: len(svg.encode()) for stem, svg in bare.items()}, PICTURES)
     answer, matrix = overview.answer(report), overview.matrix(report)
@@ -98,20 +95,20 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
     # Rendered twice: the size of the page without rows decides how many rows fit.
     page: str = template.render(**frame, data="", bundle="", script="")
     room = LARGEST_PAGE - len(page.encode()) - len(bundle.encode()) - len(script.encode())
-    data = inlined(_data(report, live, room))
+    data = inlined(_data(report, live, looks, room))
     whole: str = template.render(**frame, data=Markup(data), bundle=Markup(bundle), script=Markup(script))
     return whole
 
 
-def _data(report: Report, live: frozenset[str], room: int) -> Json:
-    charts = [_chart(index, figure) for index, figure in enumerate(report.figures) if figure.file in live]
+def _data(report: Report, live: Mapping[str, Live], looks: Json, room: int) -> Json:
+    charts = [
+        {"at": f"chart-{index}", **live[figure.file].to_json()}
+        for index, figure in enumerate(report.figures)
+        if figure.file in live
+    ]
     # 200: the keys and brackets around the three parts.
-    left = room - len(inlined(charts)) - len(inlined(CONFIG)) - 200
-    return {"config": CONFIG, "figures": charts, "tables": fitting_tables(report, left)}
-
-
-def _chart(index: int, figure: Figure) -> Json:
-    return {"at": f"chart-{index}", "spec": content.chart(figure)}
+    left = room - len(inlined(charts)) - len(inlined(looks)) - 200
+    return {"config": looks, "figures": charts, "tables": fitting_tables(report, left)}
 
 
 def _within(sizes: Mapping[str, int], room: int) -> frozenset[str]:
@@ -209,8 +206,12 @@ def _proof(estimate: Estimate) -> Proof:
 
 @cache
 def _bundle() -> str:
-    """Return the charting library, deflated and in base64: Vega, Vega-Lite and `vegaEmbed`, the only name it sets."""
+    """Return the drawing library, deflated and in base64: Vega, and `vega`, the only name it sets."""
     import vl_convert
 
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
+    # The package resolves the address among the sources that it brings along.
+    source = f"https://cdn.jsdelivr.net/npm/vega@{vl_convert.get_vega_version()}/+esm"
+    bundle: str = vl_convert.javascript_bundle(
+        f'import {{View, parse}} from "{source}"; window.vega = {{View, parse}};'
+    )
     return base64.b64encode(zlib.compress(bundle.encode(), 9)).decode()
