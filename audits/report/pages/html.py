@@ -146,10 +146,17 @@ def _matrix_parts(report: Report, matrix: overview.Matrix | None) -> Json:
         estimate = report.estimates[cell.index]
         nulls.append((row, column, estimate, overview.still_fits(estimate)))
     note = (
-        f"{matrix.label[:1].upper()}{matrix.label[1:]}. One axis for all bars, {matrix.axis.low:.2g} to "
-        f"{matrix.axis.high:.2g}; the dashed line is none. Intervals at {numbers.percent(matrix.level)}."
+        f"{matrix.label[:1].upper()}{matrix.label[1:]}. One axis for all bars, {matrix.axis.low:g} to "
+        f"{matrix.axis.high:g}{_dashed(matrix.neutral)}. Intervals at {numbers.percent(matrix.level)}."
     )
     return {"bars": bars, "matrix_note": note, "nulls": nulls}
+
+
+def _dashed(neutral: Reference | None) -> str:
+    """Return what the dashed line of a matrix stands for; nothing where there is none."""
+    if neutral is None:
+        return ""
+    return f"; the dashed line is {'no difference' if neutral.name == 'none' else f'{neutral.name}, {neutral.value:g}'}"
 
 
 def _findings(report: Report, limits: Mapping[int, list[Warning]]) -> list[Json]:
