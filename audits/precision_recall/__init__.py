@@ -222,7 +222,7 @@ AUDIT = AuditSpec(
     package="audits.precision_recall",
     measures=MEASURES,
     limitations=LIMITATIONS,
-    headed=("encoder", "k", "samples", "repeats", "pca"),
+    headed=("encoder", "k", "samples", "repeats"),
     summaries=tuple(
         Summary(
             measure="difference",

@@ -192,6 +192,10 @@ def svg_glyph(estimate: Estimate, against: Reference | None, axis: Span | None =
         sides = pixel(estimate.low), pixel(estimate.high)
         parts.append(Markup('<line class="interval" x1="{}" y1="16" x2="{}" y2="16"/>').format(*sides))
         labels += zip(sides, texts, strict=True)
+    if estimate.measure.neutral is None and axis.low == 0:
+        # Last, since they give way: where the axis begins, and where it must end.
+        labels.append((pixel(0.0), "0"))
+        labels += [(pixel(end), f"{end:g}") for end in (estimate.measure.ends or ())[1:] if axis.high == end]
     parts.append(Markup('<circle class="point" cx="{}" cy="16" r="5"/>').format(middle))
     parts += _labels(labels)
     frame = Markup('<svg class="glyph" viewBox="0 0 {} {}" width="{}" height="{}" aria-hidden="true">')
