@@ -78,7 +78,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         "abridged": abridged,
         "style": Markup(offline.style()),
         "policy": offline.policy(script, evaluated=True),
-        "found": _findings(report, limits),
+        **_parted(_findings(report, limits), content.findings(report), matrix),
         "pictures": {stem: Markup(svg) for stem, svg in bare.items() if stem in pictured},
         "live": live,
         "lists": lists,
@@ -157,6 +157,17 @@ def _dashed(neutral: Reference | None) -> str:
     if neutral is None:
         return ""
     return f"; the dashed line is {'no difference' if neutral.name == 'none' else f'{neutral.name}, {neutral.value:g}'}"
+
+
+def _parted(shown: list[Json], findings: Sequence[Finding], matrix: overview.Matrix | None) -> Json:
+    """Return the findings for the list, and those on what the table of nulls shows, which are folded under it."""
+    nulls = {cell.index for _, _, cell in matrix.nulls()} if matrix is not None else set()
+    silent = [finding.severity == "info" and finding.evidence[:1] != () and finding.evidence[0] in nulls
+              for finding in findings]  # fmt: skip
+    if all(silent):
+        return {"found": shown, "silent": []}
+    found = [item for item, one in zip(shown, silent, strict=True) if not one]
+    return {"found": found, "silent": [item for item, one in zip(shown, silent, strict=True) if one]}
 
 
 def _findings(report: Report, limits: Mapping[int, list[Warning]]) -> list[Json]:
