@@ -17,7 +17,7 @@ def test_a_rate_counts_the_speakers_that_its_interval_rests_on() -> None:
 
 
 def test_a_cell_names_the_worst_and_the_best_group_and_the_p_value(sample_report: Report) -> None:
-    common = {"method": "m", "n": 9, "unit": "speakers"}
+    common = {"method": "exact", "n": 9, "unit": "speakers"}
     where = {"by": "age", "metric": "wer"}
     rows = (
         Estimate(name="gap", value=0.1, where={**where, "kind": "absolute", "adjusted": "no"}, **common),

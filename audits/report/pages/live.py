@@ -17,7 +17,7 @@ from audits.report.pages.figures import drawable, sized
 from audits.report.pages.packing import inlined
 
 Shape = Literal["alone", "stack", "facet", "grid"]
-SPECIFICATIONS = 200_000
+SPECIFICATIONS = 260_000
 """Most bytes of all specifications of interactive charts."""
 
 COLUMNS = "miles_columns"
