@@ -34,6 +34,8 @@ LISTS = 100_000
 
 MOST_EVIDENCE = 4
 OPEN_GROUPS = 24
+MOST_NULLS = 12
+"""Rows of the table of nulls that are shown unfolded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         "numbers_on_top": [_key(report.estimates[number.row], number.words) for number in answer.numbers],
         "matrix": matrix,
         "nulls_note": overview.NULLS_NOTE,
+        "most_nulls": MOST_NULLS,
         "numbers": numbers,
         **_matrix_parts(report, matrix),
         "abridged": abridged,

@@ -110,7 +110,8 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
     for index, row in enumerate(report.estimates):
         if summary.takes(row.name, row.where, report.settings):
             row_of, column_of = (
-                summary.said(key, coordinate(row.where.get(key, ""))) for key in (summary.row, summary.column)
+                summary.said(key, _spoken(key, coordinate(row.where.get(key, ""))))
+                for key in (summary.row, summary.column)
             )
             there.setdefault((row_of, column_of), index)
     rows, columns = (tuple(dict.fromkeys(key[side] for key in there)) for side in (0, 1))
@@ -129,6 +130,18 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
         neutral=equality(estimates[0]),
         level=estimates[0].level,
     )
+
+
+def _spoken(key: str, text: str) -> str:
+    """Return a group as people say it; other values as they are.
+
+    >>> _spoken("group", "age=old&gender=female"), _spoken("group", "all"), _spoken("by", "a=b")
+    ('old female (age, gender)', 'all', 'a=b')
+    """
+    if key != "group" or "=" not in text:
+        return text
+    pairs = [part.partition("=") for part in text.split("&")]
+    return f"{' '.join(level for _, _, level in pairs)} ({', '.join(attribute for attribute, _, _ in pairs)})"
 
 
 def _detailed(report: Report, summary: Summary, cell: Cell | None) -> Cell | None:
