@@ -105,7 +105,7 @@ def forest(
     return under_each_other(draw, table, facet, shared=shared, title=lambda text: _lines_of(text, title_break))
 
 
-def _roomy(axis: Axis, rows: Rows, fields: Sequence[str]) -> Axis:
+def _roomy(axis: Axis, rows: list[Json], fields: Sequence[str]) -> Axis:
     """Return an axis of powers with room at its ends: an interval that ends at the edge would look cut off."""
     low, high = span_of(rows, fields)
     return replace(axis, ends=(low / ROOM, high * ROOM)) if axis.scale == "log" and not axis.ends and low > 0 else axis
