@@ -198,3 +198,24 @@ def test_charts_and_their_small_multiples_follow_the_width_of_the_page(browser, 
     for (before, _, _), (after, _, room) in zip(wide, narrow, strict=True):
         assert before > 500 and 0.7 * room < after <= room
     assert narrow[0][1] == wide[0][1] and narrow[1][1] > 2 * wide[1][1], "panels stand below each other on a phone"
+
+
+def test_a_mark_that_is_pointed_at_says_what_it_is(page) -> None:
+    from selenium.webdriver import ActionChains
+
+    mark = page.find_element("css selector", ".chart svg .mark-symbol path")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", mark)
+    ActionChains(page).move_to_element(mark).perform()
+    said = "return [document.getElementById('hint').hidden, document.getElementById('hint').innerText]"
+    for _ in range(50):
+        hidden, words = page.execute_script(said)
+        if not hidden:
+            break
+        time.sleep(0.1)
+    assert not hidden and any(letter.isdigit() for letter in words)
+    ActionChains(page).move_to_element(page.find_element("tag name", "h1")).perform()
+    for _ in range(50):
+        if page.execute_script(said)[0]:
+            break
+        time.sleep(0.1)
+    assert page.execute_script(said)[0], "and no more once it is left"
