@@ -153,13 +153,15 @@ AUDIT = AuditSpec(
     package="audits.asr_fairness",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    headed=("tasks", "folds", "repeats", "normalise", "min_speakers"),
     summaries=tuple(
         Summary(
             measure="gap",
-            title=f"Gap in {rate} between the worst and the best group, by layer (-1: log-mel energies)",
+            title=f"Gap in {rate} between the worst and the best group, by layer",
             row="layer",
             column="by",
             where={"kind": "absolute", "metric": metric},
+            words={"layer": "layer {}", "layer=-1": "log-mel"},
         )
         for metric, rate in (("wer", "word errors"), ("error", "misidentified speakers"))
     ),

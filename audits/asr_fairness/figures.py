@@ -76,6 +76,7 @@ def _curves(draft: Draft, task: TaskCounts, shown: Comparison) -> Figure:
         high="high",
         series="group",
         series_title=shown.by,
+        apart=(_name(BASELINE), _name(HEAD)),
     )
     return Figure(
         id=f"{task.task}-layers",

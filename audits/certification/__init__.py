@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from audits.core.measures import Measure
+from audits.core.measures import SHARE, Measure
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
 from audits.core.summary import Summary
@@ -126,11 +126,11 @@ class Options:
 
 _PART = ("label", "group")
 MEASURES = (
-    Measure("certified_accuracy", ("radius", *_PART), "certified accuracy", unit="images", worse="down"),
+    Measure("certified_accuracy", ("radius", *_PART), "certified accuracy", unit="images", worse="down", ends=SHARE),
     Measure("average_certified_radius", _PART, "average certified radius", unit="images", worse="down"),
-    Measure("abstention_rate", _PART, "abstention rate", unit="images", worse="up"),
-    Measure("clean_accuracy", _PART, "accuracy without noise", unit="images", worse="down"),
-    Measure("noisy_accuracy", _PART, "accuracy under noise", unit="images", worse="down"),
+    Measure("abstention_rate", _PART, "abstention rate", unit="images", worse="up", ends=SHARE),
+    Measure("clean_accuracy", _PART, "accuracy without noise", unit="images", worse="down", ends=SHARE),
+    Measure("noisy_accuracy", _PART, "accuracy under noise", unit="images", worse="down", ends=SHARE),
     Measure("draws_per_item", (), "draws per image", unit="images"),
     Measure("false_certificate_bound", (), "probability of any false certificate, at most", unit="images"),
     Measure("lipschitz_constant", ("origin",), "Lipschitz constant of each soft output", unit="networks"),
@@ -167,6 +167,7 @@ AUDIT = AuditSpec(
     files=("certify.tsv", "counts.safetensors"),
     measures=MEASURES,
     limitations=LIMITATIONS,
+    headed=("sigma", "n", "n0", "alpha", "norm", "mode", "interval"),
     summaries=tuple(
         Summary(
             measure="certified_accuracy",
@@ -174,6 +175,7 @@ AUDIT = AuditSpec(
             row=key,
             column="radius",
             crossed=True,
+            words={"label": "class {}", "radius": "radius {}"},
         )
         for key, what in (("group", "group"), ("label", "class"))
     ),

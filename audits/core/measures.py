@@ -37,6 +37,8 @@ class Measure:
         p-value.
     written
         How it is rounded: by its interval, as a probability (up), down as a bound that was proved, or as it was given.
+    ends
+        The least and the largest value that it can have, between which it is drawn; None: as far as the numbers reach.
 
     Raises
     ------
@@ -59,6 +61,7 @@ class Measure:
     apart: tuple[str, ...] = ()
     compared: bool = True
     written: Written = "interval"
+    ends: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         for what, value, known in (
@@ -82,6 +85,9 @@ class Measure:
         """Return the part of the measure that report.json holds."""
         return {"label": self.label or self.name, "worse": self.worse, "neutral": self.neutral, "unit": self.unit}
 
+
+SHARE = (0.0, 1.0)
+"""Ends of a share, an accuracy or an AUC."""
 
 UNDECLARED = Measure("")
 """The measure of an estimate that no audit declares."""
@@ -119,4 +125,12 @@ def read(name: str, data: Mapping[str, Any] | None, declared: Measure | None) ->
     stated["neutral"] = None if stated["neutral"] is None else float(stated["neutral"])
     if stated["worse"] == "away" and stated["neutral"] is None:
         stated["worse"] = None
-    return Measure(name=name, keys=base.keys, apart=base.apart, compared=base.compared, written=base.written, **stated)
+    return Measure(
+        name=name,
+        keys=base.keys,
+        apart=base.apart,
+        compared=base.compared,
+        written=base.written,
+        ends=base.ends,
+        **stated,
+    )

@@ -51,6 +51,8 @@ class AuditSpec:
         What it cannot say, whatever the inputs.
     summaries
         Matrices for the top of its pages; the first of which a report has estimates is shown.
+    headed
+        Options that make the result, shown on top of its pages where they are given.
     files
         Names of the files that its run folder holds besides those of every audit.
     model
@@ -72,6 +74,7 @@ class AuditSpec:
     measures: tuple[Measure, ...] = ()
     limitations: tuple[str, ...] = ()
     summaries: tuple[Summary, ...] = ()
+    headed: tuple[str, ...] = ()
     model: bool | tuple[str, ...] = True
     files: tuple[str, ...] = ()
 
@@ -259,6 +262,14 @@ def summaries_of(name: str) -> tuple[Summary, ...]:
     """Return the matrices that an audit declares; none where it is not installed here."""
     try:
         return find(name).summaries
+    except InputError:
+        return ()
+
+
+def headed_of(name: str) -> tuple[str, ...]:
+    """Return the options that an audit shows on top of its pages; none where it is not installed here."""
+    try:
+        return find(name).headed
     except InputError:
         return ()
 

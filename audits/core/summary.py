@@ -1,8 +1,10 @@
 """Summaries: the matrix on top of a page, which an audit declares beside its measures."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from audits.core.records import Report
 
 Value = str | int | float
 
@@ -29,6 +31,10 @@ class Summary:
         Whether a finding speaks of the first estimate of its evidence alone; else of all of them.
     crossed
         Whether rows and columns of several attributes crossed (`age&gender`) are shown too.
+    words
+        What is said for a value, with `{}` in its place: by its key (`layer`), or its key and value (`layer=-1`).
+    detail
+        Further words of a cell, given the report and the index of the estimate: such as which groups were compared.
 
     Examples
     --------
@@ -46,6 +52,19 @@ class Summary:
     remarks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     leading: bool = True
     crossed: bool = False
+    words: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    detail: Callable[[Report, int], str] | None = None
+
+    def said(self, key: str, text: str) -> str:
+        """Return the words for a value of a row or a column, which is given as text.
+
+        Examples
+        --------
+        >>> errors = Summary(measure="e", title="E", row="layer", words={"layer": "layer {}", "layer=-1": "log-mel"})
+        >>> errors.said("layer", "3"), errors.said("layer", "-1"), errors.said("by", "age")
+        ('layer 3', 'log-mel', 'age')
+        """
+        return self.words.get(f"{key}={text}", self.words.get(key, "{}")).replace("{}", text)
 
     def takes(self, name: str, where: Mapping[str, Value], settings: Mapping[str, object]) -> bool:
         """Tell whether an estimate belongs into the matrix."""

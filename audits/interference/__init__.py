@@ -282,12 +282,14 @@ AUDIT = AuditSpec(
     package="audits.interference",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    headed=("budget", "layers", "hidden", "steps", "seeds", "tokenizer", "correction"),
     summaries=(
         Summary(
             measure="interference",
             title="Change of loss of a language (rows) by an added language (columns), nats per byte",
             row="target",
             column="source",
+            words={"source": "+ {}"},
         ),
     ),
     model=("corpus",),

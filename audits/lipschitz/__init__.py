@@ -88,5 +88,13 @@ AUDIT = AuditSpec(
     package="audits.lipschitz",
     measures=MEASURES,
     limitations=LIMITATIONS,
-    summaries=(Summary(measure="margin_radius", title="Median proved radius by class", row="label", crossed=True),),
+    summaries=(
+        Summary(
+            measure="margin_radius",
+            title="Median proved radius by class",
+            row="label",
+            crossed=True,
+            words={"label": "class {}"},
+        ),
+    ),
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from audits.core.measures import Measure
+from audits.core.measures import SHARE, Measure
 from audits.core.option_groups import Workers, decimal_mark
 from audits.core.options import option
 from audits.core.registry import AuditSpec
@@ -138,10 +138,16 @@ _attacked = partial(Measure, unit="points", apart=("attack",))
 _leaking = partial(_attacked, worse="up")
 _RATES, _AT_FPR, _MADE = ("attack", "tier", "model"), ("attack", "fpr", "model"), ("match", "model")
 MEASURES = (
-    _leaking("auc", _RATES, "AUC of an attack", neutral=0.5),
-    _leaking("balanced_accuracy", _RATES, "balanced accuracy at the best threshold", neutral=0.5),
+    _leaking("auc", _RATES, "AUC of an attack", neutral=0.5, ends=SHARE),
+    _leaking("balanced_accuracy", _RATES, "balanced accuracy at the best threshold", neutral=0.5, ends=SHARE),
     _leaking("advantage", _RATES, "membership advantage at the best threshold", neutral=0.0),
-    _leaking("balanced_accuracy_held_out", _RATES, "balanced accuracy, threshold from the other half", neutral=0.5),
+    _leaking(
+        "balanced_accuracy_held_out",
+        _RATES,
+        "balanced accuracy, threshold from the other half",
+        neutral=0.5,
+        ends=SHARE,
+    ),
     _leaking("advantage_held_out", _RATES, "membership advantage, threshold from the other half", neutral=0.0),
     _leaking("tpr", _AT_FPR, "true positive rate at few false alarms", unit="members"),
     _attacked("hit_ratio", _AT_FPR, "least ratio of hits to false alarms", neutral=1.0),
@@ -156,8 +162,8 @@ MEASURES = (
     ),
     _attacked("epsilon_credible", ("attack", "model"), "credible epsilon", compared=False),
     Measure("epsilon_claimed", ("model",), "claimed epsilon", unit="claims", written="given"),
-    Measure("blind_auc", ("classifier",), "AUC without the model", unit="points", neutral=0.5),
-    _leaking("leakage", ("access", "attack", "model"), "AUC of the best attack", neutral=0.5),
+    Measure("blind_auc", ("classifier",), "AUC without the model", unit="points", neutral=0.5, ends=SHARE),
+    _leaking("leakage", ("access", "attack", "model"), "AUC of the best attack", neutral=0.5, ends=SHARE),
     Measure("leakage_difference", ("access", "against", "model"), "difference in AUC of two models", unit="points",
             neutral=0.0),
     Measure("utility", ("measure", "model"), "quality of the model", unit="samples"),
@@ -183,6 +189,7 @@ AUDIT = AuditSpec(
     package="audits.membership",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    headed=("selection", "epsilon", "delta", "noise_multiplier", "sample_rate", "steps", "coin_flip"),
     summaries=(
         Summary(
             measure="leakage",

@@ -234,12 +234,14 @@ AUDIT = AuditSpec(
     package="audits.phoneme_errors",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    headed=("probe", "folds", "repeats", "weights", "min_speakers", "min_tokens"),
     summaries=(
         Summary(
             measure="systematic_error",
             title="Systematic error: accuracy that a group's own data add, by layer",
             row="group",
             column="layer",
+            words={"layer": "layer {}", "layer=-1": "log-mel"},
         ),
     ),
     files=(ALIGNMENTS,),

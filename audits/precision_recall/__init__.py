@@ -6,7 +6,7 @@ From texts or their embeddings, for any number of models, temperatures or seeds 
 from dataclasses import dataclass
 from pathlib import Path
 
-from audits.core.measures import Measure
+from audits.core.measures import SHARE, Measure
 from audits.core.options import option
 from audits.core.registry import AuditSpec
 from audits.core.summary import Summary
@@ -134,16 +134,35 @@ class Options:
 
 
 MEASURES = (
-    Measure("precision", ("candidate", "k"), "share of generated texts near the reference", unit="texts", worse="down"),
-    Measure("recall", ("candidate", "k"), "share of reference texts near generated ones", unit="texts", worse="down"),
+    Measure(
+        "precision",
+        ("candidate", "k"),
+        "share of generated texts near the reference",
+        unit="texts",
+        worse="down",
+        ends=SHARE,
+    ),
+    Measure(
+        "recall",
+        ("candidate", "k"),
+        "share of reference texts near generated ones",
+        unit="texts",
+        worse="down",
+        ends=SHARE,
+    ),
     Measure("density", ("candidate", "k"), "reference balls around a generated text, over k", unit="texts"),
     Measure(
-        "coverage", ("candidate", "k"), "share of reference balls with a generated text", unit="texts", worse="down"
+        "coverage",
+        ("candidate", "k"),
+        "share of reference balls with a generated text",
+        unit="texts",
+        worse="down",
+        ends=SHARE,
     ),
-    Measure("f1", ("candidate", "k"), "harmonic mean of precision and recall", unit="texts", worse="down"),
+    Measure("f1", ("candidate", "k"), "harmonic mean of precision and recall", unit="texts", worse="down", ends=SHARE),
     Measure("clipped_density", ("candidate", "k"), "clipped density", unit="texts", worse="down"),
     Measure("clipped_coverage", ("candidate", "k"), "clipped coverage", unit="texts", worse="down"),
-    Measure("mauve", ("candidate", "k"), "MAUVE", unit="texts", worse="down"),
+    Measure("mauve", ("candidate", "k"), "MAUVE", unit="texts", worse="down", ends=SHARE),
     Measure("frontier_integral", ("candidate", "k"), "frontier integral of the divergences", unit="texts", worse="up"),
     Measure("prd_precision", ("candidate", "k"), "largest F1/8 on the curve", unit="texts"),
     Measure("prd_recall", ("candidate", "k"), "largest F8 on the curve", unit="texts"),
@@ -203,6 +222,7 @@ AUDIT = AuditSpec(
     package="audits.precision_recall",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    headed=("encoder", "k", "samples", "repeats"),
     summaries=tuple(
         Summary(
             measure="difference",
@@ -211,6 +231,7 @@ AUDIT = AuditSpec(
             column="metric",
             where={"against": against},
             leading=False,
+            words={"metric=clipped_density": "clipped density", "metric=clipped_coverage": "clipped coverage"},
         )
         for against, what in (
             ("ceiling", "the reference against itself"),

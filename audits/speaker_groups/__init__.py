@@ -12,6 +12,7 @@ from audits.core.option_groups import Corpus, Groups
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
 from audits.core.summary import Summary
+from audits.group_rates.details import pair_and_p
 
 HYPOTHESES = ("parity", "worst-group", "conditional")
 METRICS = ("wer", "cer")
@@ -169,6 +170,7 @@ AUDIT = AuditSpec(
     package="audits.speaker_groups",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    headed=("hypothesis", "reference", "metric", "normalise", "control", "min_speakers"),
     summaries=(
         Summary(
             measure="gap",
@@ -178,6 +180,7 @@ AUDIT = AuditSpec(
             where={"kind": "absolute", "adjusted": "no"},
             chosen=("metric",),
             remarks={"groups.spurious": "goes mostly with other columns"},
+            detail=pair_and_p,
         ),
     ),
     model=False,

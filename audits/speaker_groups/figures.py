@@ -34,6 +34,8 @@ MOST_ROWS, MOST_CROSSINGS, MOST_SYSTEMS = 40, 6, 4
 MOST_GAPS, MOST_RUNGS, MOST_STRATA = 15, 6, 8
 MOST_COLUMNS, MOST_LINES = 12, 24
 """Columns and lines of the heat map that are drawn."""
+LONGEST_PAIR = 34
+"""Width in letters up to which a gap is named with its two groups; tooltips name them all."""
 WIDEST = 2.0
 """How many times as high as all others the interval of a small group may end and still be drawn."""
 MARGINAL, ADJUSTED = "alone (marginal)", "everything else held fixed"
@@ -43,15 +45,15 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Yield the figures, without those that would be empty."""
     found: list[Figure | None] = []
     if _rate(draft, counts, ALL) is not None:
-        found += [*_groups(draft, counts), _pairs(draft, counts), _ladder(draft, counts), _gaps(draft, counts)]
+        found += [*_groups(draft, counts), *_pairs(draft, counts), _ladder(draft, counts), _gaps(draft, counts)]
         found.append(_systems(draft, counts))
     found.append(_coverage(counts.data, counts.inputs))
     yield from (figure for figure in found if figure is not None)
 
 
-def _rate(draft: Draft, counts: Counts, group: str) -> Estimate | None:
-    """Return the rate of the first system on a group."""
-    return draft.get("rate", **counts.where(0, group=group))
+def _rate(draft: Draft, counts: Counts, group: str, system: int = 0) -> Estimate | None:
+    """Return the rate of a system, by default the first, on a group."""
+    return draft.get("rate", **counts.where(system, group=group))
 
 
 def _gap(draft: Draft, counts: Counts, by: str, system: int = 0) -> Estimate | None:
@@ -68,9 +70,9 @@ def _words(counts: Counts) -> str:
     return METRIC_WORDS[counts.options.metric]
 
 
-def _of_first(counts: Counts) -> str:
+def _of(counts: Counts, system: int) -> str:
     """Return the words that name the system of a figure; empty where there is only one system."""
-    return f" of {named_apart(counts.data.systems)[0]}" if len(counts.data.systems) > 1 else ""
+    return f" of {named_apart(counts.data.systems)[system]}" if len(counts.data.systems) > 1 else ""
 
 
 def _groups(draft: Draft, counts: Counts) -> list[Figure | None]:
@@ -80,7 +82,7 @@ def _groups(draft: Draft, counts: Counts) -> list[Figure | None]:
     single = [_panel(draft, counts, groups) for groups in counts.data.singles()]
     crossing = [_panel(draft, counts, groups) for groups in crossed[:MOST_CROSSINGS]]
     beyond = len(crossed) - MOST_CROSSINGS
-    if sum(len(rows) for rows, _ in (*single, *crossing)) <= MOST_IN_ONE:
+    if len({(row["panel"], row["label"]) for rows, _ in (*single, *crossing) for row in rows}) <= MOST_IN_ONE:
         return [_rates(draft, counts, "groups", [*single, *crossing], beyond)]
     return [_rates(draft, counts, "groups", single, 0), _rates(draft, counts, "crossings", crossing, beyond)]
 
@@ -99,10 +101,15 @@ def _panel(draft: Draft, counts: Counts, groups: GroupSet) -> _Panel:
     labels = distinct(levels_of(name, groups.by) for name, _ in kept)
     panel = attribute_of(counts.data, groups.by)
     rows = []
+    systems = named_apart(counts.data.systems)[:MOST_SYSTEMS]
     for (name, row), label in zip(kept, labels, strict=True):
         few = name in small
         text = f"{label} (n = {row.n})" if few else label
-        rows.append(_plain(row, panel=panel, label=text, group=name, small=few, n=row.n))
+        for system, called in enumerate(systems):
+            found = _rate(draft, counts, name, system)
+            named = {"system": called} if len(systems) > 1 else {}
+            if found is not None:
+                rows.append(_plain(found, panel=panel, label=text, group=name, small=few, n=found.n, **named))
     return rows, f"{len(rated) - len(kept)} of {len(rated)} by {panel}" if len(rated) > len(kept) else ""
 
 
@@ -113,11 +120,15 @@ def _rates(draft: Draft, counts: Counts, id: str, panels: Sequence[_Panel], beyo
     whole = draft.row("rate", **counts.where(0, group=ALL))
     wide = _without_widest(rows)
     title = _words(counts).capitalize()
-    spec = _panelled(rows, Axis("value", title, ".2f"), whole.value, greyed="small")
-    caption = (
-        f"{title}{_of_first(counts)} on each group with {percent(counts.level)} intervals over {counts.data.unit}, the "
-        f"highest on top; the dashed line is that on all clips, {point(whole)} ({interval(whole)})."
-    )
+    several = len({row.get("system") for row in rows}) > 1
+    spec = _panelled(rows, Axis("value", title, ".2f"), None if several else whole.value, greyed="small",
+                     series="system" if several else None)  # fmt: skip
+    caption = f"{title} on each group with {percent(counts.level)} intervals over {counts.data.unit}, the highest "
+    if several:
+        caption += f"{_of(counts, 0)[1:]} on top; on all clips it is {_on_all(draft, counts)}."
+        caption += _rest(len(counts.data.systems) - MOST_SYSTEMS, "systems")
+    else:
+        caption += f"on top; the dashed line is that on all clips, {point(whole)} ({interval(whole)})."
     if any(row["small"] for row in rows):
         caption += f" Grey, with their n: groups on too few {counts.data.unit} or words to be relied on."
     if wide:
@@ -126,7 +137,15 @@ def _rates(draft: Draft, counts: Counts, id: str, panels: Sequence[_Panel], beyo
         caption += f" In the tables only: {', '.join(left)}: those on the fewest {counts.data.unit}, then the lowest."
     caption += _rest(beyond, "crossings, with less clear gaps,")
     what = "groups" if id == "groups" else "crossings of groups"
-    return _figure(id, f"On which {what} are errors more frequent than overall?", caption, spec)
+    asked = "does each system err most" if several else "are errors more frequent than overall"
+    return _figure(id, f"On which {what} {asked}?", caption, spec)
+
+
+def _on_all(draft: Draft, counts: Counts) -> str:
+    """Return the rates of the systems on all clips, in words."""
+    named = enumerate(named_apart(counts.data.systems)[:MOST_SYSTEMS])
+    rates = [(name, _rate(draft, counts, ALL, system)) for system, name in named]
+    return ", ".join(f"{point(row)} ({name})" for name, row in rates if row is not None)
 
 
 def _without_widest(rows: Sequence[Json]) -> int:
@@ -138,20 +157,29 @@ def _without_widest(rows: Sequence[Json]) -> int:
     return len(wide)
 
 
-def _pairs(draft: Draft, counts: Counts) -> Figure | None:
-    """Draw the crossing of two attributes with the clearest gap."""
-    pairs = [item for item in counts.comparisons if item.by.count("&") == 1 and _gap(draft, counts, item.by)]
-    pair = max(pairs, key=lambda item: _least_gap(draft, counts, item.by), default=None)
+def _pairs(draft: Draft, counts: Counts) -> Iterator[Figure | None]:
+    """Draw for each system the crossing of two attributes with its clearest gap."""
+    for system in range(len(counts.data.systems[:MOST_SYSTEMS])):
+        yield _pair(draft, counts, system)
+
+
+def _pair(draft: Draft, counts: Counts, system: int) -> Figure | None:
+    pairs = [item for item in counts.comparisons if item.by.count("&") == 1 and _gap(draft, counts, item.by, system)]
+    pair = max(pairs, key=lambda item: _least_gap(draft, counts, item.by, system), default=None)
     if pair is None:
         return None
     cells = {
-        tuple(name.split("&")): found for name in pair.groups.names if (found := _rate(draft, counts, name)) is not None
+        tuple(name.split("&")): found
+        for name in pair.groups.names
+        if (found := _rate(draft, counts, name, system)) is not None
     }
+    if not cells:
+        return None
     sides = [sorted({cell[side] for cell in cells}) for side in (0, 1)]
     across = int(len(sides[0]) > len(sides[1]))
     called: list[dict[str, str]] = [{}, {}]
     for side, by in enumerate(pair.by.split("&")):
-        people = {level: getattr(_rate(draft, counts, level), "n", 0) for level in sides[side]}
+        people = {level: getattr(_rate(draft, counts, level, system), "n", 0) for level in sides[side]}
         fullest = sorted(people, key=lambda level: -people[level])[: MOST_COLUMNS if side == across else MOST_LINES]
         kept = sorted(fullest)
         called[side] = dict(zip(kept, distinct(levels_of(level, by) for level in kept), strict=True))
@@ -169,7 +197,7 @@ def _pairs(draft: Draft, counts: Counts) -> Figure | None:
     title = _words(counts).capitalize()
     spec = heat_map(table, x=x, y=y, value=Axis("value", title, ".2f"), diverging=False, faded="small")
     caption = (
-        f"{title}{_of_first(counts)} on each crossing of {names[0]} and {names[1]}, of all pairs the one with the "
+        f"{title}{_of(counts, system)} on each crossing of {names[0]} and {names[1]}, of all pairs the one with the "
         "clearest gap."
     )
     if len(table) < len(called[0]) * len(called[1]):
@@ -177,7 +205,9 @@ def _pairs(draft: Draft, counts: Counts) -> Figure | None:
     if any(cell["small"] for cell in table):
         caption += f" Faded: too few {counts.data.unit} or words to be relied on."
     caption += _rest(sum(map(len, sides)) - sum(map(len, called)), f"levels, on the fewest {counts.data.unit},")
-    return _figure("pairs", f"How do {names[0]} and {names[1]} act together?", caption, spec)
+    whom = f", {named_apart(counts.data.systems)[system]}" if len(counts.data.systems) > 1 else ""
+    id = f"pairs-{system + 1}" if system else "pairs"
+    return _figure(id, f"How do {names[0]} and {names[1]} act together{whom}?", caption, spec)
 
 
 def _ladder(draft: Draft, counts: Counts) -> Figure | None:
@@ -269,7 +299,9 @@ def _gaps(draft: Draft, counts: Counts) -> Figure | None:
             worst, best = by[str(gap.where["by"])]
             floor = draft.row("noise_floor", **counts.where(system, by=str(gap.where["by"])))
             named = {"panel": name, "worst": worst, "best": best}
-            rows.append(_plain(gap, label=label, chance=False, **named))
+            pair = " against ".join(levels_of(group, str(gap.where["by"])) for group in (worst, best))
+            whole = f"{label}: {pair}"
+            rows.append(_plain(gap, label=whole if width(whole) <= LONGEST_PAIR else label, chance=False, **named))
             rows.append(_plain(floor, label=f"{label}, chance", chance=True, **named))
     if not rows:
         return None
@@ -340,10 +372,18 @@ def _figure(id: str, title: str, caption: str, spec: Json) -> Figure:
     return Figure(id=id, title=title, caption=caption, file=id, spec=spec)
 
 
-def _panelled(rows: Sequence[Json], axis: Axis, at: float, *, greyed: str, facet: str | None = "panel") -> Json:
+def _panelled(
+    rows: Sequence[Json],
+    axis: Axis,
+    at: float | None,
+    *,
+    greyed: str,
+    facet: str | None = "panel",
+    series: str | None = None,
+) -> Json:
     """Draw a forest whose rows keep their order, with a rule at `at`; a title may have several lines."""
     return forest(rows, label="label", value=axis, low="low", high="high", reference=at, facet=facet, greyed=greyed,
-                  ranked=False, title_break="\n")  # fmt: skip
+                  series=series, ranked=False, title_break="\n")  # fmt: skip
 
 
 def _rest(count: int, what: str, where: str = "in the tables only") -> str:

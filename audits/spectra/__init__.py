@@ -172,7 +172,19 @@ AUDIT = AuditSpec(
     package="audits.spectra",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    headed=("train_resolution", "test_resolutions", "upsample", "padding", "norm"),
     summaries=(
-        Summary(measure="relative_l2", title="Relative error by grid and way", row="resolution", column="path"),
+        Summary(
+            measure="relative_l2",
+            title="Relative error by grid and way",
+            row="resolution",
+            column="path",
+            words={
+                "resolution": "{} points",
+                "path=same": "grid of training",
+                "path=direct": "run directly",
+                "path=floor": "upsampled truth",
+            },
+        ),
     ),
 )

@@ -1,8 +1,12 @@
 """The page in a real browser, opened from disk: it draws, sorts, filters, prints, and asks nobody for anything."""
 
+import time
+from dataclasses import replace
+
 import pytest
 from pages import media, open_page, printed, requests, resize, shown
 
+from audits.report.charts import Axis, lines
 from audits.report.pages import write_pages
 
 
@@ -171,3 +175,47 @@ def test_it_prints_in_light_colours_with_everything_open(page) -> None:
     media(page, "dark", "print")
     assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.execute_script("return getComputedStyle(document.querySelector('.signature')).display") == "grid"
+
+
+def test_charts_and_their_small_multiples_follow_the_width_of_the_page(browser, sample_report, tmp_path) -> None:
+    rows = [{"x": x, "y": x, "low": x - 1, "high": x + 1, "name": name} for x in range(4) for name in "abcdef"]
+    axes = {"x": Axis("x", "x"), "y": Axis("y", "y"), "low": "low", "high": "high"}
+    many = replace(sample_report.figures[0], file="many", spec=lines(rows, **axes, series="name", series_title=""))
+    write_pages(replace(sample_report, figures=(sample_report.figures[0], many)), tmp_path)
+    sizes = """
+        return [...document.querySelectorAll('.chart svg')].map(
+          s => [s.width.baseVal.value, s.height.baseVal.value, s.closest('.chart').clientWidth])
+    """
+    resize(browser, 1440)
+    open_page(browser, (tmp_path / "report.html").as_uri())
+    wide = browser.execute_script(sizes)
+    resize(browser, 390)
+    for _ in range(100):
+        narrow = browser.execute_script(sizes)
+        if len(narrow) == len(wide) and all(width < 480 for width, _, _ in narrow):
+            break
+        time.sleep(0.1)
+    for (before, _, _), (after, _, room) in zip(wide, narrow, strict=True):
+        assert before > 500 and 0.7 * room < after <= room
+    assert narrow[0][1] == wide[0][1] and narrow[1][1] > 2 * wide[1][1], "panels stand below each other on a phone"
+
+
+def test_a_mark_that_is_pointed_at_says_what_it_is(page) -> None:
+    from selenium.webdriver import ActionChains
+
+    mark = page.find_element("css selector", ".chart svg .mark-symbol path")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", mark)
+    ActionChains(page).move_to_element(mark).perform()
+    said = "return [document.getElementById('hint').hidden, document.getElementById('hint').innerText]"
+    for _ in range(50):
+        hidden, words = page.execute_script(said)
+        if not hidden:
+            break
+        time.sleep(0.1)
+    assert not hidden and any(letter.isdigit() for letter in words)
+    ActionChains(page).move_to_element(page.find_element("tag name", "h1")).perform()
+    for _ in range(50):
+        if page.execute_script(said)[0]:
+            break
+        time.sleep(0.1)
+    assert page.execute_script(said)[0], "and no more once it is left"

@@ -382,3 +382,48 @@ def test_a_long_title_stands_in_lines_below_panels_beside_each_other(panels: int
     if panels > 1:
         drawn = vl_convert.vegalite_to_svg({**chart, "spec": {**inner, "width": 158}, "config": CONFIG})
         assert f">{title}<" not in drawn and drawn.count(">non-members)<") == 2
+
+
+def test_several_points_stand_side_by_side_on_a_row_each_in_its_colour_and_shape() -> None:
+    rows = [
+        {"group": group, "system": system, "value": 0.2, "low": 0.1, "high": 0.3, "few": group == "b", "panel": panel}
+        for panel in "xy" for group in "ab" for system in ("one", "two")
+    ]  # fmt: skip
+    ends = {"value": Axis("value", "Rate"), "low": "low", "high": "high", "greyed": "few", "facet": "panel"}
+    spec = charts.forest(rows, label="group", reference=None, series="system", **ends)
+    first, second = (view["layer"] for view in spec["vconcat"])
+    assert [layer["mark"]["type"] for layer in first] == ["rule", "point"], "no rule where nothing is held against"
+    for layer in (*first, *second):
+        assert layer["encoding"]["yOffset"]["field"] == "system"
+        assert layer["encoding"]["color"]["condition"]["value"] == UNDECIDED
+    assert first[1]["encoding"]["shape"]["scale"]["domain"] == ["one", "two"]
+    assert first[0]["encoding"]["color"]["legend"] is not None
+    assert second[0]["encoding"]["color"]["legend"] is None, "one legend is enough"
+    plain = charts.forest(rows[:1], label="group", reference=0.0, series="system", **ends)
+    assert "yOffset" not in json.dumps(plain), "a single one needs no room beside it"
+
+
+def test_no_line_joins_what_stands_apart() -> None:
+    rows = [
+        {"layer": layer, "group": group, "error": 0.2, "low": 0.1, "high": 0.3}
+        for group in "ab" for layer in ("log-mel", "0", "1", "own head")
+    ]  # fmt: skip
+    axes = {"x": Axis("layer", "Layer", kind="ordinal"), "y": Axis("error", "Error"), "low": "low", "high": "high"}
+    spec = charts.lines(rows, **axes, series="group", series_title="", apart=("log-mel", "own head"))
+    table = spec["data"]["values"]
+    stretches = {row["layer"]: row["stretch"] for row in table}
+    assert stretches["0"] == stretches["1"] and len(set(stretches.values())) == 3
+    assert {row["layer"] for row in table if row["lone"]} == {"log-mel", "own head"}
+    marks = {layer["mark"]["type"]: layer for layer in spec["layer"]}
+    assert marks["line"]["encoding"]["detail"]["field"] == marks["area"]["encoding"]["detail"]["field"] == "stretch"
+    assert "lone" in marks["rule"]["transform"][0]["filter"], "what is alone has its interval as a rule"
+    joined = charts.lines(rows, **axes, series="group", series_title="")
+    assert "detail" not in json.dumps(joined)
+
+
+def test_an_axis_of_powers_reaches_beyond_its_intervals() -> None:
+    rows = [{"group": "a", "value": 2.0, "low": 1.0, "high": 4.0}]
+    ratio = Axis("value", "Ratio", zero=False, scale="log")
+    spec = charts.forest(rows, label="group", value=ratio, low="low", high="high", reference=1.0)
+    low, high = spec["layer"][1]["encoding"]["x"]["scale"]["domain"]
+    assert low < 1.0 and high > 4.0

@@ -139,12 +139,24 @@ def test_the_policy_admits_just_the_script_of_the_page(page, parsed) -> None:
 
 def test_the_bundle_stands_once_and_cannot_close_its_element(page) -> None:
     packed = page[page.index('id="bundle">') + 12 :].partition("<")[0]
-    assert zlib.decompress(base64.b64decode(packed)).count(b"window.vegaEmbed=") == 1
+    bundle = zlib.decompress(base64.b64decode(packed))
+    assert bundle.count(b"window.vega=") == 1 and b"window.vega=null" not in bundle
+    assert b"vega-lite" not in bundle, "charts are compiled before"
     assert page.count("</script>") == 3
 
 
 def test_the_page_is_small_enough(page) -> None:
     assert len(page.encode()) < LIMIT
+
+
+def test_the_page_of_a_single_finding_has_at_most_400_kilobytes(sample_report) -> None:
+    row = Estimate(name="bound", value=1.25, low=1.0, high=1.5, method="bootstrap", n=50, unit="clips")
+    finding = Finding(id="f", severity="low", headline="It is 1.25 (1.00 to 1.50).", statement="So.", evidence=(0,))
+    figures = sample_report.figures[:2]
+    report = replace(sample_report, estimates=(row,), findings=(finding,), gates=(), figures=figures, warnings=())
+    page = to_html(report, {stem: picture.svg for stem, picture in draw(report).items()})
+    assert len(_data(page)["figures"]) == 2
+    assert len(page.encode()) <= 400_000
 
 
 def test_each_figure_has_a_live_chart_a_picture_and_words(page, parsed, sample_report) -> None:
@@ -319,7 +331,9 @@ def test_pictures_repeat_and_share_no_names(sample_report) -> None:
     assert names[0]
     assert not names[0] & names[1]
     assert 'fill="white"' in first["b"].svg
-    assert 'fill="white"' not in for_page(first["b"].svg)
+    bare = for_page(first["b"].svg)
+    assert not [word for word in ('fill="white"', "font-family", ' opacity="1"', 'd=""') if word in bare]
+    assert bare.count("<text") == first["b"].svg.count("<text") > 0, "nothing that is seen is dropped"
     assert first["b"].png.startswith(b"\x89PNG")
 
 

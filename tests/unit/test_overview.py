@@ -1,14 +1,16 @@
 """The top of a report: the answer, the matrix, and what was not shown."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from audits.core import registry
-from audits.core.measures import Measure
+from audits.core.measures import SHARE, Measure
 from audits.core.records import Answer, Estimate, Finding, KeyNumber, Report, Verdict
 from audits.core.summary import Summary
 from audits.report.pages import overview
+from audits.report.pages.glyphs import Span, span, svg_glyph
 from audits.report.pages.html import to_html
 from audits.report.pages.markdown import to_markdown
 
@@ -53,7 +55,7 @@ def test_the_matrix_has_a_cell_for_each_pair_and_says_what_carries_it(report: Re
         [(0, "shown", "shown · ▲ High"), (1, "alone", "goes with another")],
         [(2, "alone", "by its own interval only"), (3, "none", "not shown")],
     ]
-    assert (found.axis.low, found.axis.high) == pytest.approx((-0.07, 0.35))
+    assert (found.axis.low, found.axis.high) == (-0.1, 0.4)
     assert [(row, column, cell.index) for row, column, cell in found.nulls()] == [("accent", "b", 3)]
 
 
@@ -113,3 +115,38 @@ def test_page_and_markdown_show_matrix_nulls_and_answer(report: Report) -> None:
         assert "Gaps by attribute" in shown and "No difference shown" in shown and "-0.07" in shown
     alone = replace(report, estimates=report.estimates[:1], findings=report.findings[:1], answer=None)
     assert "No difference shown" not in to_html(alone, {}) + to_markdown(alone)
+
+
+def test_findings_of_what_the_table_of_nulls_shows_are_folded_under_it(report: Report) -> None:
+    page = to_html(report, {})
+    nulls = page[page.index('id="nulls"') :]
+    found = page[page.index('id="found"') : page.index('id="nulls"')]
+    assert "<summary>What was tested (1)</summary>" in nulls and "None.</h3>" in nulls and "None.</h3>" not in found
+    assert found.count("<article") == 2
+    alone = to_html(replace(report, findings=report.findings[2:]), {})
+    assert "What was tested" not in alone and "None.</h3>" in alone, "the list of findings is never empty for that"
+
+
+def test_words_of_rows_and_details_of_cells_stand_in_the_matrix(
+    report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = {"system": "system {}", "by=age": "by age"}
+    summary = replace(SUMMARY, words=words, detail=lambda report, index: f"<{index}>")
+    spec = replace(registry.find("audit-groups"), summaries=(summary,), headed=("metric", "left"))
+    monkeypatch.setattr(registry, "find", lambda name: spec)
+    found = overview.matrix(report)
+    assert found is not None and (found.rows, found.columns) == (("by age", "accent"), ("system a", "system b"))
+    page = to_html(replace(report, settings={"metric": "wer", "left": None}), {})
+    assert "<small>&lt;0&gt;</small>" in page and "; &lt;0&gt;; ● shown" in to_markdown(report)
+    assert "<span>metric <b>wer</b></span></p>" in page
+
+
+def test_an_axis_has_the_ends_of_its_measure_or_begins_at_none_where_nothing_is_neutral() -> None:
+    share, size = Measure("share", ends=SHARE), Measure("size")
+    ends = {"value": 0.5, "low": 0.4, "high": 0.6, "method": "m", "n": 9, "unit": "images"}
+    of_share, of_size = (Estimate(name=one.name, measure=one, **ends) for one in (share, size))
+    below = Estimate(name="size", measure=size, **{**ends, "low": -0.1})
+    assert span([of_share]) == Span(0.0, 1.0) and span([of_size]) == Span(0.0, 0.6)
+    assert span([below]) == Span(-0.1, 0.6) and span([gap(0.3, "age", "a")]) == Span(0.25, 0.35)
+    labels = [re.findall(r">([\d.]+)</text>", svg_glyph(row, None)) for row in (of_share, of_size)]
+    assert labels == [["0.40", "0.60", "0", "1"], ["0.40", "0.60", "0"]]

@@ -301,9 +301,11 @@ def test_each_gap_stands_above_the_one_that_chance_makes() -> None:
     figure = world.drawn()["gaps"]
     assert list(panels(figure)) == ["base", "other"]
     rows = panels(figure)["base"]
-    assert [row["label"] for row in rows] == [
+    assert [row["label"].partition(":")[0] for row in rows] == [
         "accent & age", "accent & age, chance", "age", "age, chance", "accent", "accent, chance"
     ]  # fmt: skip
+    worst, best = (rows[2][side].partition("=")[2] for side in ("worst", "best"))
+    assert rows[2]["label"] == f"age: {worst} against {best}"
     assert [row["chance"] for row in rows] == [False, True] * 3
     assert [row["value"] for row in rows[:2]] == [0.2, 0.01]
     assert "tables" not in figure.caption
@@ -321,7 +323,7 @@ def test_many_gaps_leave_the_clearest_after_those_by_one_attribute() -> None:
         world.gap(groups.by, 0.01 * place if "&" in groups.by else 0.0)
     figure = world.drawn()["gaps"]
     assert list(panels(figure)) == ["s0", "s1", "s2", "s3"]
-    drawn = [label for label in labels(figure, "s0") if "chance" not in label]
+    drawn = [label.partition(":")[0] for label in labels(figure, "s0") if "chance" not in label]
     assert len(drawn) == figures.MOST_GAPS and set(singles) <= set(drawn)
     assert drawn[0] == " & ".join(world.data.sets[-1].by.split("&"))
     assert "10 more gaps" in figure.caption and "2 more systems are" in figure.caption
@@ -437,8 +439,12 @@ def test_the_estimates_of_an_audit_are_what_is_drawn() -> None:
     counts = counts_of(data, inputs_of(data), options, seed=0, level=0.8)
     examine(draft, counts)
     found = {figure.id: figure for figure in figures.figures(draft, counts)}
-    assert list(found) == ["groups", "pairs", "ladder", "gaps", "systems"]
+    assert list(found) == ["groups", "pairs", "pairs-2", "ladder", "gaps", "systems"]
+    assert "other" in found["pairs-2"].title and "of other on each" in found["pairs-2"].caption
     assert labels(found["groups"], "accent") == ["west", "east"]
+    assert [row["system"] for row in panels(found["groups"])["accent"]] == ["base", "other"] * 2
+    assert "on all clips it is 0." in found["groups"].caption and "(base), 0." in found["groups"].caption
+    assert "dashed" not in found["groups"].caption
     west = errors[:, 0][rate > 0.2].sum() / (12 * (rate > 0.2).sum())
     assert panels(found["groups"])["accent"][0]["value"] == pytest.approx(west, rel=1e-5)
     assert len(panels(found["systems"])["other"]) == 1 + 2 + 2

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from audits.core.records import Json
-from audits.report.charts.axes import Axis, fitted, level_at, position, tooltips, words_of
+from audits.report.charts.axes import Axis, fitted, legend_of, level_at, position, tooltips, words_of
 from audits.report.charts.marks import (
     DASHED,
     alone,
@@ -19,10 +19,12 @@ from audits.report.charts.marks import (
     under_each_other,
 )
 from audits.report.charts.text import Rows, alike, distinct, height_of, panels_of, plain, plain_rows, span_of
-from audits.report.charts.theme import CLEAR, OKABE_ITO
+from audits.report.charts.theme import CLEAR, OKABE_ITO, UNDECIDED
 
 LONGEST_TITLE = 26
 """Letters of the title of a panel beyond which a crossing of attributes is broken into lines."""
+STEP, ROOM = 11, 1.06
+"""Pixels of one of several points on a row, and the factor by which an axis of powers reaches beyond its marks."""
 BOUND = 40
 """Pixels of a bound, which holds its words and, under them, its line."""
 
@@ -34,7 +36,8 @@ def forest(
     value: Axis,
     low: str,
     high: str,
-    reference: float,
+    reference: float | None,
+    series: str | None = None,
     facet: str | None = None,
     greyed: str | None = None,
     hollow: bool = False,
@@ -49,6 +52,8 @@ def forest(
 
     Parameters
     ----------
+    series
+        Key of what stands side by side on a row, each in its colour and shape, such as the systems.
     greyed, hollow
         Key of whether a row is drawn grey, and whether such a point is hollow, too.
     tight
@@ -59,17 +64,26 @@ def forest(
         Where the title of a panel goes on in a new line: nowhere, after each `&` where it is long, or where it has
         line breaks.
     """
-    table = [{**row, "reference": plain(reference)} for row in plain_rows(rows, value.field)]
+    ruled = {} if reference is None else {"reference": plain(reference)}
+    table = [{**row, **ruled} for row in plain_rows(rows, value.field)]
     table.sort(key=lambda row: (-row[value.field], str(row[label])) if ranked else ())
-    ends = (value.field, low, high, "reference")
+    ends = (value.field, low, high, *ruled)
     shared = alike([span_of(panel, ends, zero=value.zero) for panel in panels_of(table, facet)])
     axis = value if shared else replace(value, title=f"{value.title} (scales differ)")
+    kinds = [] if series is None else distinct(table, series)
 
     def draw(panel: list[Json], last: bool) -> Json:
-        mine = fitted(axis, table if shared else panel, low, high, "reference")
-        drawn = replace(mine, zero=mine.zero and not (tight and shared))
+        mine = fitted(axis, table if shared else panel, low, high, *ruled)
+        drawn = _roomy(replace(mine, zero=mine.zero and not (tight and shared)), table if shared else panel, ends)
+        looks = {} if series is None else legend_of(table, series, "")
+        if looks and panel[:1] != table[:1]:
+            # One legend for all panels.
+            looks = {channel: {**look, "legend": None} for channel, look in looks.items()}
+        color = looks.pop("color", None)
+        color = grey_where(greyed) if color is None else _greyed(color, greyed)
         named = {
             "y": position("y", Axis(label, "", kind="ordinal"), panel),
+            **({"yOffset": {"field": series, "type": "nominal", "sort": kinds}} if len(kinds) > 1 else {}),
             "tooltip": tooltips(panel, [(label, label), (value.field, value.title)], low, high, mine.format),
         }
         rule, start, point = (
@@ -79,21 +93,31 @@ def forest(
         )
         if not axis_title or (tight and shared and not last):
             rule, start, point = (_untitled(channel) for channel in (rule, start, point))
-        interval = {**named, "x": start, "x2": {"field": high}, "color": grey_where(greyed)}
+        interval = {**named, "x": start, "x2": {"field": high}, "color": color}
         layers = [
             # Its position comes from the rows, so it cannot be drawn without any.
-            *([dashed({"x": rule})] if panel else []),
+            *([dashed({"x": rule})] if panel and ruled else []),
             layer("rule", interval, strokeWidth=2),
-            _points({**named, "x": point}, greyed, hollow=hollow),
+            _points({**named, "x": point, **looks}, color, greyed, hollow=hollow),
         ]
-        return assembled(layers, panel, None, height=height_of(distinct(panel, label)))
+        return assembled(layers, panel, None, height=height_of(distinct(panel, label), max(20, STEP * len(kinds) + 6)))
 
     return under_each_other(draw, table, facet, shared=shared, title=lambda text: _lines_of(text, title_break))
 
 
-def _points(encoding: Json, greyed: str | None, *, hollow: bool) -> Json:
+def _roomy(axis: Axis, rows: list[Json], fields: Sequence[str]) -> Axis:
+    """Return an axis of powers with room at its ends: an interval that ends at the edge would look cut off."""
+    low, high = span_of(rows, fields)
+    return replace(axis, ends=(low / ROOM, high * ROOM)) if axis.scale == "log" and not axis.ends and low > 0 else axis
+
+
+def _greyed(color: Json, greyed: str | None) -> Json:
+    return color if greyed is None else {**color, "condition": {"test": flag(greyed), "value": UNDECIDED}}
+
+
+def _points(encoding: Json, color: Json, greyed: str | None, *, hollow: bool) -> Json:
     if not hollow or greyed is None:
-        return layer("point", {**encoding, "color": grey_where(greyed)}, filled=True, size=60, opacity=1)
+        return layer("point", {**encoding, "color": color}, filled=True, size=60, opacity=1)
     looks = {"stroke": grey_where(greyed), "fill": either(flag(greyed), CLEAR, OKABE_ITO[0])}
     return layer("point", {**encoding, **looks}, filled=False, size=60, opacity=1, strokeWidth=2)
 

@@ -188,13 +188,19 @@ def asked(report: Report) -> list[tuple[str, str]]:
     return facts
 
 
+def headed(report: Report) -> list[tuple[str, str]]:
+    """Return the settings that make the result, as pairs of a word and a value."""
+    given = ((name, report.settings.get(name)) for name in registry.headed_of(report.audit))
+    return [(name.replace("_", " "), setting(value)) for name, value in given if value not in (None, "", [], ())]
+
+
 def setting(value: object) -> str:
     """Return the value of an option as on the command line."""
     if isinstance(value, list | tuple):
         return ", ".join(setting(item) for item in value)
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "not given"}[value]
-    return str(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def method_page(report: Report) -> str:

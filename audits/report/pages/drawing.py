@@ -15,7 +15,7 @@ from probes.contained import ContainedError, LimitError, Limits, Session
 INSIDE = "data:image/png;base64,"
 """Prefix of the address of an image embedded in the chart."""
 LIMITS = Limits(memory=2**30, seconds=20)
-"""Limits for rendering one chart as SVG and PNG."""
+"""Limits for rendering one chart as SVG and PNG, or compiling it."""
 FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "/etc/fonts", "/usr/share/fontconfig")
 """Font folders that the library reads."""
 _ADDRESS = re.compile(r"""(?:xlink:)?href\s*=\s*["']([^"']*)["']""")
@@ -31,15 +31,32 @@ def picture(spec: Json, config: Json) -> tuple[str, bytes]:
     ValueError
         Where it cannot be drawn, or not within `LIMITS`.
     """
+    svg, png = _asked("picture", spec, config)
+    return svg, png
+
+
+def compiled(spec: Json, config: Json) -> Json:
+    """Return a Vega-Lite chart as Vega, with its style under `config`.
+
+    Raises
+    ------
+    ValueError
+        Where it cannot be compiled, or not within `LIMITS`.
+    """
+    chart: Json = _asked("compiled", spec, config)
+    return chart
+
+
+def _asked(what: str, spec: Json, config: Json) -> Any:
     try:
         try:
-            svg, png = _drawer().ask("picture", spec, config)
+            return _drawer().ask(what, spec, config)
         except LimitError as error:
             if error.what == "time":
                 raise
             # The worker may have reached its limits through earlier charts: try once with a fresh one.
             _end()
-            svg, png = _drawer().ask("picture", spec, config)
+            return _drawer().ask(what, spec, config)
     except LimitError as error:
         _end()
         slow = f"it takes more than {LIMITS.seconds} seconds of computing"
@@ -47,7 +64,6 @@ def picture(spec: Json, config: Json) -> tuple[str, bytes]:
         raise ValueError(slow if error.what == "time" else large) from None
     except ContainedError as error:
         raise ValueError(error.text) from None
-    return svg, png
 
 
 _OPEN: list[Session] = []
@@ -91,6 +107,14 @@ class Drawer:
             raise ValueError(wrong[1])
         png = vl_convert.vegalite_to_png(spec, config={**config, "background": "white"}, scale=2, **shared)
         return [svg, png]
+
+    def compiled(self, spec: Json, config: Json) -> Json:
+        """Return the chart as Vega, or raise ValueError."""
+        import vl_convert
+
+        self._logged()
+        chart: Json = vl_convert.vegalite_to_vega(spec, config=config)
+        return chart
 
     def _logged(self) -> str:
         try:

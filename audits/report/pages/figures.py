@@ -31,7 +31,9 @@ _UNDRAWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd
 """Characters that are invalid in XML: the rendering library aborts the process at one."""
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _IDENTIFIER = re.compile(r"""(\bid="|url\(#|href="#)([\w-]+)""")
-_ASIDE = re.compile(r"""\s(?:aria-[a-z]+|role|class|xmlns(?::xlink)?)="[^"]*\"""")
+_ASIDE = re.compile(r"""\s(?:aria-[a-z]+|role|class|xmlns(?::xlink)?|font-family|pointer-events)="[^"]*\"""")
+_USUAL = re.compile(r"""\s(?:(?:stroke-)?opacity="1"|stroke-width="1"|[xy]2="0"|transform="translate\(0,0\)")""")
+_EMPTY = re.compile(r"""<path d="(?:M0,0h0v0h0Z)?"(?: display="none")?/>""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,8 @@ def sized(spec: Json, width: int = WIDTH) -> Json:
 
 
 def for_page(svg: str) -> str:
-    """Return an SVG for a page: no background, no ARIA labels, coordinates to the hundredth."""
-    bare = _ASIDE.sub("", svg.replace(PAPER, ""))
+    """Return an SVG for a page: no background, fonts or ARIA labels, nothing said that holds anyway, fewer digits."""
+    bare = _EMPTY.sub("", _USUAL.sub("", _ASIDE.sub("", svg.replace(PAPER, ""))))
     return _NUMBER.sub(lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), bare)
 
 

@@ -84,14 +84,39 @@ def scale_of(estimate: Estimate) -> tuple[Coordinate, ...]:
 
 
 def span(estimates: Iterable[Estimate], references: Iterable[Reference | None] = ()) -> Span:
-    """Return an axis that spans all intervals and references."""
+    """Return an axis that spans all intervals and references.
+
+    It has the ends of the measure where that has any; else it begins at 0 where nothing lies below and no value is
+    neutral, since an axis that fits one number tells nothing of it.
+    """
     values = [reference.value for reference in references if reference is not None]
+    neutral = bool(values)
     for estimate in estimates:
         values += [end for end in (estimate.value, estimate.low, estimate.high) if end is not None]
+        values += estimate.measure.ends or ()
+        neutral = neutral or estimate.measure.neutral is not None
+    if values and not neutral and min(values) > 0:
+        values.append(0.0)
     low, high = min(values, default=0.0), max(values, default=1.0)
     if low == high:
         low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
     return Span(low, high)
+
+
+def rounded(axis: Span) -> Span:
+    """Return an axis whose ends are round numbers, not farther in.
+
+    Examples
+    --------
+    >>> rounded(Span(-0.026, 0.172)), rounded(Span(0.0, 1.0))
+    (Span(low=-0.05, high=0.2), Span(low=0.0, high=1.0))
+    """
+    size = (axis.high - axis.low) / 8
+    power = 10.0 ** math.floor(math.log10(size))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= size)
+    # A millionth of a step: ends that are round but for the last bit stay.
+    low, high = math.floor(axis.low / step + 1e-6), math.ceil(axis.high / step - 1e-6)
+    return Span(*(float(f"{end * step:.12g}") for end in (low, high)))
 
 
 def text_glyph(estimate: Estimate, axis: Span, *, against: Reference | None = None, width: int = 18) -> str:
@@ -167,6 +192,10 @@ def svg_glyph(estimate: Estimate, against: Reference | None, axis: Span | None =
         sides = pixel(estimate.low), pixel(estimate.high)
         parts.append(Markup('<line class="interval" x1="{}" y1="16" x2="{}" y2="16"/>').format(*sides))
         labels += zip(sides, texts, strict=True)
+    if estimate.measure.neutral is None and axis.low == 0:
+        # Last, since they give way: where the axis begins, and where it must end.
+        labels.append((pixel(0.0), "0"))
+        labels += [(pixel(end), f"{end:g}") for end in (estimate.measure.ends or ())[1:] if axis.high == end]
     parts.append(Markup('<circle class="point" cx="{}" cy="16" r="5"/>').format(middle))
     parts += _labels(labels)
     frame = Markup('<svg class="glyph" viewBox="0 0 {} {}" width="{}" height="{}" aria-hidden="true">')

@@ -16,10 +16,10 @@ from markupsafe import Markup, escape
 
 from audits.core import numbers
 from audits.core.gates import abridged
-from audits.core.records import Coordinate, Estimate, Figure, Finding, Json, Report, Warning
-from audits.report.charts.theme import CONFIG
+from audits.core.records import Coordinate, Estimate, Finding, Json, Report, Warning
 from audits.report.pages import content, figures, offline, overview
 from audits.report.pages.glyphs import Reference, Span, equality, reference, scale_of, span, svg_bar, svg_glyph
+from audits.report.pages.live import Live, live_charts
 from audits.report.pages.packing import fitting_tables, inlined
 
 HERE = "audits.report.pages"
@@ -29,14 +29,13 @@ LARGEST_PAGE = 1_480_000
 PICTURES = 120_000
 """Most bytes of all pictures for readers without scripts."""
 
-SPECIFICATIONS = 200_000
-"""Most bytes of all specifications of interactive charts."""
-
 LISTS = 100_000
 """Most bytes of all tables under figures; those that do not fit are in report.md only."""
 
 MOST_EVIDENCE = 4
 OPEN_GROUPS = 24
+MOST_NULLS = 12
+"""Rows of the table of nulls that are shown unfolded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
     bundle, script = _bundle(), offline.script(HERE, "page.js")
     template = offline.template(HERE, "page.html.jinja")
     limits = content.limits(report)
-    live = _within({figure.file: len(inlined(content.chart(figure))) for figure in report.figures}, SPECIFICATIONS)
+    live, looks = live_charts(report)
     bare = {stem: figures.for_page(svg) for stem, svg in svgs.items()}
     pictured = _within({stem: len(svg.encode()) for stem, svg in bare.items()}, PICTURES)
     answer, matrix = overview.answer(report), overview.matrix(report)
@@ -76,12 +75,13 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         "numbers_on_top": [_key(report.estimates[number.row], number.words) for number in answer.numbers],
         "matrix": matrix,
         "nulls_note": overview.NULLS_NOTE,
+        "most_nulls": MOST_NULLS,
         "numbers": numbers,
         **_matrix_parts(report, matrix),
         "abridged": abridged,
         "style": Markup(offline.style()),
         "policy": offline.policy(script, evaluated=True),
-        "found": _findings(report, limits),
+        **_parted(_findings(report, limits), content.findings(report), matrix),
         "pictures": {stem: Markup(svg) for stem, svg in bare.items() if stem in pictured},
         "live": live,
         "lists": lists,
@@ -98,20 +98,20 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
     # Rendered twice: the size of the page without rows decides how many rows fit.
     page: str = template.render(**frame, data="", bundle="", script="")
     room = LARGEST_PAGE - len(page.encode()) - len(bundle.encode()) - len(script.encode())
-    data = inlined(_data(report, live, room))
+    data = inlined(_data(report, live, looks, room))
     whole: str = template.render(**frame, data=Markup(data), bundle=Markup(bundle), script=Markup(script))
     return whole
 
 
-def _data(report: Report, live: frozenset[str], room: int) -> Json:
-    charts = [_chart(index, figure) for index, figure in enumerate(report.figures) if figure.file in live]
+def _data(report: Report, live: Mapping[str, Live], looks: Json, room: int) -> Json:
+    charts = [
+        {"at": f"chart-{index}", **live[figure.file].to_json()}
+        for index, figure in enumerate(report.figures)
+        if figure.file in live
+    ]
     # 200: the keys and brackets around the three parts.
-    left = room - len(inlined(charts)) - len(inlined(CONFIG)) - 200
-    return {"config": CONFIG, "figures": charts, "tables": fitting_tables(report, left)}
-
-
-def _chart(index: int, figure: Figure) -> Json:
-    return {"at": f"chart-{index}", "spec": content.chart(figure)}
+    left = room - len(inlined(charts)) - len(inlined(looks)) - 200
+    return {"config": looks, "figures": charts, "tables": fitting_tables(report, left)}
 
 
 def _within(sizes: Mapping[str, int], room: int) -> frozenset[str]:
@@ -149,10 +149,28 @@ def _matrix_parts(report: Report, matrix: overview.Matrix | None) -> Json:
         estimate = report.estimates[cell.index]
         nulls.append((row, column, estimate, overview.still_fits(estimate)))
     note = (
-        f"{matrix.label[:1].upper()}{matrix.label[1:]}. One axis for all bars, {matrix.axis.low:.2g} to "
-        f"{matrix.axis.high:.2g}; the dashed line is none. Intervals at {numbers.percent(matrix.level)}."
+        f"{matrix.label[:1].upper()}{matrix.label[1:]}. One axis for all bars, {matrix.axis.low:g} to "
+        f"{matrix.axis.high:g}{_dashed(matrix.neutral)}. Intervals at {numbers.percent(matrix.level)}."
     )
     return {"bars": bars, "matrix_note": note, "nulls": nulls}
+
+
+def _dashed(neutral: Reference | None) -> str:
+    """Return what the dashed line of a matrix stands for; nothing where there is none."""
+    if neutral is None:
+        return ""
+    return f"; the dashed line is {'no difference' if neutral.name == 'none' else f'{neutral.name}, {neutral.value:g}'}"
+
+
+def _parted(shown: list[Json], findings: Sequence[Finding], matrix: overview.Matrix | None) -> Json:
+    """Return the findings for the list, and those on what the table of nulls shows, which are folded under it."""
+    nulls = {cell.index for _, _, cell in matrix.nulls()} if matrix is not None else set()
+    silent = [finding.severity == "info" and finding.evidence[:1] != () and finding.evidence[0] in nulls
+              for finding in findings]  # fmt: skip
+    if all(silent):
+        return {"found": shown, "silent": []}
+    found = [item for item, one in zip(shown, silent, strict=True) if not one]
+    return {"found": found, "silent": [item for item, one in zip(shown, silent, strict=True) if one]}
 
 
 def _findings(report: Report, limits: Mapping[int, list[Warning]]) -> list[Json]:
@@ -209,8 +227,12 @@ def _proof(estimate: Estimate) -> Proof:
 
 @cache
 def _bundle() -> str:
-    """Return the charting library, deflated and in base64: Vega, Vega-Lite and `vegaEmbed`, the only name it sets."""
+    """Return the drawing library, deflated and in base64: Vega, and `vega`, the only name it sets."""
     import vl_convert
 
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
+    # The package resolves the address among the sources that it brings along.
+    source = f"https://cdn.jsdelivr.net/npm/vega@{vl_convert.get_vega_version()}/+esm"
+    bundle: str = vl_convert.javascript_bundle(
+        f'import {{View, parse}} from "{source}"; window.vega = {{View, parse}};'
+    )
     return base64.b64encode(zlib.compress(bundle.encode(), 9)).decode()

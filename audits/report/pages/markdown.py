@@ -102,7 +102,7 @@ def _matrix_cell(report: Report, cell: overview.Cell | None) -> str:
     if cell is None:
         return ""
     estimate = report.estimates[cell.index]
-    words = f"; {cell.icon} {escaped(cell.words)}" if cell.words else ""
+    words = "".join(f"; {escaped(text)}" for text in (cell.detail, f"{cell.icon} {cell.words}".strip()) if text)
     return f"{escaped(point(estimate))} ({escaped(interval(estimate))}){words}"
 
 

@@ -1,7 +1,7 @@
 """The top of a report: the answer, the matrix of what was compared, and what was not shown."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from audits.core import registry
@@ -9,7 +9,7 @@ from audits.core.numbers import coordinate, decimals, written
 from audits.core.records import KEY_NUMBERS, Answer, Estimate, KeyNumber, Report, Verdict
 from audits.core.summary import Summary
 from audits.report.pages import content
-from audits.report.pages.glyphs import Span, equality, span
+from audits.report.pages.glyphs import Reference, Span, equality, rounded, span
 
 MOST_SAID = 4
 """Most sentences on what may be reported, where the findings stand for an answer of the audit's own."""
@@ -27,11 +27,12 @@ a number that nothing is held against."""
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One estimate of the matrix: its index in the report, and what it carries, as a state and in words."""
+    """One estimate of the matrix: its index in the report, what it carries, as a state and in words, and details."""
 
     index: int
     state: State
     words: str = ""
+    detail: str = ""
 
     @property
     def icon(self) -> str:
@@ -49,6 +50,7 @@ class Matrix:
     columns: tuple[str, ...]
     cells: tuple[tuple[Cell | None, ...], ...]
     axis: Span
+    neutral: Reference | None
     level: float
 
     def nulls(self) -> Iterator[tuple[str, str, Cell]]:
@@ -107,8 +109,11 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
     there: dict[tuple[str, str], int] = {}
     for index, row in enumerate(report.estimates):
         if summary.takes(row.name, row.where, report.settings):
-            column = coordinate(row.where.get(summary.column, "")) if summary.column else ""
-            there.setdefault((coordinate(row.where[summary.row]), column), index)
+            row_of, column_of = (
+                summary.said(key, _spoken(key, coordinate(row.where.get(key, ""))))
+                for key in (summary.row, summary.column)
+            )
+            there.setdefault((row_of, column_of), index)
     rows, columns = (tuple(dict.fromkeys(key[side] for key in there)) for side in (0, 1))
     if not 0 < len(rows) * len(columns) <= MOST_CELLS:
         return None
@@ -122,10 +127,29 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
         label=estimates[0].measure.label or summary.measure,
         rows=rows,
         columns=columns,
-        cells=cells,
-        axis=span(estimates, [equality(row) for row in estimates]),
+        cells=tuple(tuple(_detailed(report, summary, cell) for cell in row) for row in cells),
+        axis=rounded(span(estimates, [equality(row) for row in estimates])),
+        neutral=equality(estimates[0]),
         level=estimates[0].level,
     )
+
+
+def _spoken(key: str, text: str) -> str:
+    """Return a group as people say it; other values as they are.
+
+    >>> _spoken("group", "age=old&gender=female"), _spoken("group", "all"), _spoken("by", "a=b")
+    ('old female (age, gender)', 'all', 'a=b')
+    """
+    if key != "group" or "=" not in text:
+        return text
+    pairs = [part.partition("=") for part in text.split("&")]
+    return f"{' '.join(level for _, _, level in pairs)} ({', '.join(attribute for attribute, _, _ in pairs)})"
+
+
+def _detailed(report: Report, summary: Summary, cell: Cell | None) -> Cell | None:
+    if cell is None or summary.detail is None:
+        return cell
+    return replace(cell, detail=summary.detail(report, cell.index))
 
 
 def _remarks(report: Report, summary: Summary) -> dict[int, tuple[State, str]]:

@@ -34,21 +34,18 @@
   const loader = { load: refuse, sanitize: inside, http: refuse, file: refuse };
 
   // Small multiples have no width of their own to follow: they get as many columns as the page has room for.
-  const fitted = (spec, width) => {
-    if (spec.facet && spec.spec) {
-      const columns = Math.max(1, Math.min(spec.columns || 1, Math.floor((width - 50) / 190)));
-      return { ...spec, columns, spec: { ...spec.spec, width: Math.floor((width - 65) / columns) - 24 } };
-    }
-    if (spec.vconcat) {
-      const inner = Math.max(120, width - (width < 500 ? 150 : 200));
-      return { ...spec, vconcat: spec.vconcat.map((view) => ({ ...view, width: inner })) };
-    }
-    if (spec.concat) return { ...spec, columns: Math.max(1, Math.min(spec.columns || 1, Math.floor(width / 190))) };
-    return spec.width === "container" ? { ...spec, width, autosize: { type: "fit-x", contains: "padding" } } : spec;
+  const fitted = ({ spec, shape, columns }, width) => {
+    const across = Math.max(1, Math.min(columns, Math.floor((width - (shape === "facet" ? 50 : 0)) / 190)));
+    const panel = Math.floor((width - 65) / across) - 24;
+    const inner = { alone: width, stack: Math.max(120, width - (width < 500 ? 150 : 200)), facet: panel }[shape];
+    const value = (name) => (name === "miles_columns" ? across : /width$/i.test(name) ? inner : undefined);
+    const signals = (spec.signals || []).map((one) => (value(one.name) === undefined ? one : { ...one, value: value(one.name) }));
+    return { ...spec, signals, ...(inner && "width" in spec ? { width: inner } : {}) };
   };
 
   const drawn = new Map();
-  const draw = async ({ at, spec }) => {
+  const draw = async (figure) => {
+    const { at } = figure;
     const place = document.getElementById(at);
     const width = Math.min(place.clientWidth, 960);
     const old = drawn.get(at);
@@ -58,20 +55,21 @@
     place.replaceChildren();
     try {
       const tooltip = (_, event, item, value) => showHint(event ? value : null, event?.clientX, event?.clientY);
-      const options = { mode: "vega-lite", renderer: "svg", actions: false, defaultStyle: false, config: data.config, loader, tooltip };
-      drawn.set(at, { width, view: await vegaEmbed(place, fitted(spec, width), options) });
+      const spec = fitted(figure, width);
+      const view = new vega.View(vega.parse(spec, spec.config ? {} : data.config), { renderer: "svg", loader, tooltip });
+      drawn.set(at, { width, view: await view.initialize(place).runAsync() });
     } catch (error) {
       place.replaceChildren(make("p", {}, `This chart could not be drawn here (${error.message}); its picture is in the folder figures.`));
     }
   };
-  // The charting library travels deflated: it is most of the page.
+  // The drawing library travels deflated: it is most of the page.
   const unpacked = async () => {
     const bytes = Uint8Array.from(atob(document.getElementById("bundle").textContent), (letter) => letter.charCodeAt(0));
     const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     new Function(await new Response(plain).text())();
   };
   const drawAll = async () => {
-    if (data.figures.length && !window.vegaEmbed) await unpacked().catch(() => {});
+    if (data.figures.length && !window.vega) await unpacked().catch(() => {});
     for (const figure of data.figures) await draw(figure);
     document.documentElement.dataset.charts = "drawn";
   };
