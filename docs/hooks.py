@@ -1,8 +1,9 @@
-"""What is made when the site is built: formulas become MathML, and the tables of calibration stand on their pages."""
+"""What is made when the site is built: MathML of formulas, the tables of calibration, and the version at the foot."""
 
 import html
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,13 @@ def _mathml(found: re.Match[str]) -> str:
     if found["tag"] == "span":
         return str(convert(latex))
     return f'<div class="formula">{convert(latex, display="block")}</div>'
+
+
+def on_config(config: Any) -> Any:
+    """Put the version at the foot of every page; the project's own file has it, so that nothing need be installed."""
+    project = tomllib.loads(Path(config.config_file_path).with_name("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    config.copyright = f"miles {project['version']} · {project['license']}"
+    return config
 
 
 def on_page_content(content: str, **_: Any) -> str:

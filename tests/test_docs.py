@@ -63,6 +63,8 @@ ELSEWHERE = (
 """Lines of the pages that are not run here: they install miles or are what the gate of the repository runs."""
 
 _BLOCK = re.compile(r'^```(\w+)(?: title="([\w.]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+SCHEME = re.compile("#gh-(light|dark)-mode-only$")
+"""The end of a picture's address that says for which scheme it is."""
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -555,7 +557,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in _LINK.findall(prose(page)):
         if target.startswith(("http://", "https://")):
             continue
-        path, _, anchor = target.partition("#")
+        path, _, anchor = SCHEME.sub("", target).partition("#")
         file = (page.parent / path).resolve() if path else page
         assert file.exists() and file.is_relative_to(ROOT), f"{target} leads nowhere"
         assert not anchor or anchor in anchors(file), f"{target}: no such heading"
