@@ -1,16 +1,19 @@
-"""Draw the pictures of these pages from finished runs of the demos, once for light and once for dark pages.
+"""Put the pictures and the printed summaries of these pages anew, from finished runs of the demos.
 
-`python docs/make_images.py RUNS` looks for `RUNS/<command>/report.json` of each audit, such as `miles demo certify --out
-RUNS/certify` leaves (for `lipschitz`, a run on the classifier of that demo), and writes `docs/images/NAME-light.png` and
-`NAME-dark.png`. From `RUNS/audit-fairness/report.html` the first screen of the page is taken for the README, where
-Chromium is installed. `miles render` makes that page anew first, if it is of an earlier revision.
+`python docs/make_examples.py RUNS` looks for `RUNS/<command>/report.json` of each audit, such as `miles demo certify --out
+RUNS/certify` leaves. It writes `docs/images/NAME-light.png` and `NAME-dark.png`, and on the tutorial what the terminal
+shows, shortened, between `<!-- shown -->` and `<!-- /shown -->`. From `RUNS/audit-fairness/report.html` it takes the
+first screen of the page for the README, where Chromium is installed. `miles render` makes a page of an earlier revision
+anew.
 """
 
 import base64
 import io
 import json
+import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +23,10 @@ from PIL import Image
 from audits.core import registry
 from audits.report.charts.theme import CONFIG
 from audits.report.pages.figures import drawable, sized
+from audits.report.pages.terminal import summarise
+from audits.report.report_file import read_report
 
-IMAGES = Path(__file__).with_name("images")
+DOCS = Path(__file__).parent
 FIGURES = {
     "audit-fairness": "asr-layers",
     "audit-groups": "pairs",
@@ -43,6 +48,11 @@ COLOURS = 96
 """Colours of a picture: enough for charts, whose edges alone are smooth."""
 SCREEN = (1200, 800)
 """Width and height of the picture of the page."""
+FINDINGS, SENTENCES = 8, 2
+"""How many findings, and how many sentences of each list, a tutorial shows."""
+
+_PART = re.compile(r"(<!-- shown -->\n```text\n).*?(^```\n<!-- /shown -->)", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^(?:[▲◆●○] |- )")
 
 
 def chart(report: Path, figure: str, scheme: str) -> Image.Image:
@@ -57,7 +67,42 @@ def chart(report: Path, figure: str, scheme: str) -> Image.Image:
 
 def save(drawn: Image.Image, name: str) -> None:
     """Write a picture with few colours."""
-    drawn.convert("RGB").quantize(COLOURS).save(IMAGES / f"{name}.png", optimize=True)
+    drawn.convert("RGB").quantize(COLOURS).save(DOCS / "images" / f"{name}.png", optimize=True)
+
+
+def shown(report: Path) -> str:
+    """Return what the terminal shows of a run, from the answer on: the first findings, and of each list the first few."""
+    from rich.console import Console
+
+    written = io.StringIO()
+    console = Console(file=written, width=80, color_system=None, highlight=False)
+    # The first part is the line with title and date.
+    for part in summarise(read_report(report), folder=report.parent, width=80).renderables[1:]:
+        console.print(part)
+    lines = [line.rstrip() for line in written.getvalue().splitlines()]
+    end = next(at for at, line in enumerate(lines) if line.startswith(("- Warning", "Report ")))
+    return "\n".join(_shortened(lines[:end])).strip("\n") + "\n"
+
+
+def _shortened(lines: list[str]) -> Iterator[str]:
+    """Yield the lines without those of entries beyond the first few of their list."""
+    count = 0
+    for line in lines:
+        if _ENTRY.match(line):
+            count += 1
+        elif not line.startswith(" "):
+            count = 0
+        most = SENTENCES if _listed(line, lines) else FINDINGS
+        if count <= most:
+            yield line
+        elif count == most + 1 and _ENTRY.match(line):
+            yield "[...]"
+
+
+def _listed(line: str, lines: list[str]) -> bool:
+    """Tell whether a line is of what may or may not be reported."""
+    heads = [lines.index(head) for head in ("You may report", "Do not report") if head in lines]
+    return bool(heads) and lines.index(line) > min(heads)
 
 
 def screens(page: Path) -> dict[str, Image.Image]:
@@ -69,7 +114,7 @@ def screens(page: Path) -> dict[str, Image.Image]:
 
     options = webdriver.ChromeOptions()
     options.binary_location = browser
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu"):
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):
         options.add_argument(flag)
     opened: Any = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     try:
@@ -90,16 +135,20 @@ def _screen(opened: Any, page: Path, scheme: str) -> Image.Image:
 
 
 def main() -> int:
-    """Draw what the folder has runs for, and say which are missing."""
+    """Make what the folder has runs for, and say which are missing."""
     runs = Path(sys.argv[1])
     for entry in registry.AUDITS:
         report = runs / entry.name / "report.json"
         if not report.is_file():
-            print(f"no {report}: its pictures stay", file=sys.stderr)
+            print(f"no {report}: its pictures and its tutorial stay", file=sys.stderr)
             continue
         name = entry.target.partition(":")[0].removeprefix("audits.")
         for scheme in INKS:
             save(chart(report, FIGURES[entry.name], scheme), f"{name}-{scheme}")
+        tutorial = DOCS / "tutorials" / f"{name}.md"
+        text = shown(report)
+        old = tutorial.read_text(encoding="utf-8")
+        tutorial.write_text(_PART.sub(lambda found: found[1] + text + found[2], old), encoding="utf-8")
     page = runs / "audit-fairness" / "report.html"
     for scheme, screen in screens(page).items() if page.is_file() else ():
         save(screen, f"demo-{scheme}")
