@@ -138,6 +138,7 @@ def test_every_audit_has_a_page_a_tutorial_and_a_picture(audit: str, built: dict
     assert built[f"audits/{audit}.html"].formulas
     tutorial = (DOCS / "tutorials" / f"{audit}.md").read_text(encoding="utf-8")
     assert 60 <= tutorial.count("\n") <= 135 and f"../audits/{audit}.md" in tutorial
+    assert tutorial.count("<!-- shown -->\n```text\n") == tutorial.count("```\n<!-- /shown -->") == 1
     start = (DOCS / "index.md").read_text(encoding="utf-8")
     for scheme in ("light", "dark"):
         assert f"](../images/{audit}-{scheme}.png#gh-{scheme}-mode-only)" in tutorial
