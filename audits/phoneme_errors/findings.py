@@ -197,7 +197,7 @@ def _balance(draft: Draft, judged: Judged, gap: Estimate | None, remaining: Esti
         else f"no gap could be shown ({span(remaining)})."
     )
     if lead.above(0) and judged.layer in judged.systematic:
-        return f"{text} The systematic error dominates: the group's own data would fix most of the gap."
+        return f"{text} The systematic error dominates: the group's own data would mend most of the gap."
     ratio, spread = (judged.row(draft, name) for name in ("variance_ratio", "scatter_minus_shift"))
     scattered = ratio is not None and ratio.above(TELLING) and spread is not None and spread.above(0)
     inner = judged.row(draft, "variance_ratio_within_speakers")
@@ -205,7 +205,7 @@ def _balance(draft: Draft, judged: Judged, gap: Estimate | None, remaining: Esti
         if inner is not None and not inner.above(1):
             return f"{text} Most of the gap would be left, and goes with speakers of the group who differ."
         return (
-            f"{text} The random error dominates: the group's own data would not fix most of the gap, and its tokens "
+            f"{text} The random error dominates: the group's own data would not mend most of the gap, and its tokens "
             "are further off by their scatter than by a shift."
         )
     return f"{text} Which of the two errors is larger could not be told."

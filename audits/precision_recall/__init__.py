@@ -25,7 +25,7 @@ class Options:
     """Options of `miles precision-recall`."""
 
     reference: Path = option(
-        "Texts of the kind that you want: JSONL, CSV, TXT (one text per line), or embeddings as NPZ or NPY.",
+        "Texts of the kind that is wanted: JSONL, CSV, TXT (a text a line), or embeddings as NPZ or NPY.",
         required=True,
         metavar="FILE",
     )
