@@ -31,9 +31,7 @@ def command(
     all_rows: Annotated[bool, typer.Option("--all", help="Show every estimate, not only those that changed.")] = False,
     fail_on_regression: Annotated[
         bool,
-        typer.Option(
-            "--fail-on-regression", help="Exit 1 if a number got worse, corrected for all comparisons (Holm)."
-        ),
+        typer.Option("--fail-on-regression", help="Exit 1 where a number got worse, which holds after Holm."),
     ] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write the comparison as one offline page.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON, nothing else.")] = False,
