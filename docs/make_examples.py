@@ -4,7 +4,7 @@
 RUNS/certify` leaves. It writes `docs/images/NAME-light.png` and `NAME-dark.png`, and on the tutorial what the terminal
 shows, shortened, between `<!-- shown -->` and `<!-- /shown -->`. From `RUNS/audit-fairness/report.html` it takes the
 first screen of the page for the README, where Chromium is installed. `miles render` makes a page of an earlier revision
-anew.
+anew. Last, it names the gates of the tutorials that do not end as the tutorial says.
 """
 
 import base64
@@ -20,7 +20,8 @@ from typing import Any
 import vl_convert
 from PIL import Image
 
-from audits.core import registry
+from audits.core import gates, registry
+from audits.core.records import Report
 from audits.report.charts.theme import CONFIG
 from audits.report.pages.figures import drawable, sized
 from audits.report.pages.terminal import summarise
@@ -52,6 +53,7 @@ FINDINGS, SENTENCES = 8, 2
 """How many findings, and how many sentences of each list, a tutorial shows."""
 
 _PART = re.compile(r"(<!-- shown -->\n```text\n).*?(^```\n<!-- /shown -->)", re.MULTILINE | re.DOTALL)
+_GATE = re.compile(r"^\| `([^`]+)` \| (pass|fail)(?:e?s) \|", re.MULTILINE)
 _ENTRY = re.compile(r"^(?:[▲◆●○] |- )")
 
 
@@ -105,6 +107,17 @@ def _listed(line: str, lines: list[str]) -> bool:
     return bool(heads) and lines.index(line) > min(heads)
 
 
+def wrong_gates(report: Path, tutorial: str) -> list[str]:
+    """Return the gates of a tutorial that do not end on a report as its table says."""
+    found = read_report(report)
+    return [expression for expression, outcome in _GATE.findall(tutorial) if _outcome(expression, found) != outcome]
+
+
+def _outcome(expression: str, report: Report) -> str:
+    judged = gates.judge(gates.parse(expression), report.estimates, report.warnings, report.findings)
+    return judged.outcome
+
+
 def screens(page: Path) -> dict[str, Image.Image]:
     """Return the first screen of a page by scheme; none where there is no browser."""
     browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
@@ -148,7 +161,10 @@ def main() -> int:
         tutorial = DOCS / "tutorials" / f"{name}.md"
         text = shown(report)
         old = tutorial.read_text(encoding="utf-8")
-        tutorial.write_text(_PART.sub(lambda found: found[1] + text + found[2], old), encoding="utf-8")
+        new = _PART.sub(lambda found: found[1] + text + found[2], old)
+        tutorial.write_text(new, encoding="utf-8")
+        for gate in wrong_gates(report, new):
+            print(f"{tutorial.name} is wrong about the gate {gate}", file=sys.stderr)
     page = runs / "audit-fairness" / "report.html"
     for scheme, screen in screens(page).items() if page.is_file() else ():
         save(screen, f"demo-{scheme}")

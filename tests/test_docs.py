@@ -178,6 +178,14 @@ def test_a_tutorial_shows_the_answer_and_the_first_entries_of_each_list(
     assert lines.count("[...]") == 3 and not any(line.startswith(("- Warning", "Report", "Next")) for line in lines)
 
 
+def test_a_gate_that_ends_otherwise_than_the_tutorial_says_is_named(
+    examples: Any, sample_report: Report, tmp_path: Path
+) -> None:
+    write_report(sample_report, tmp_path)
+    rows = [f"| `findings > {most}` | {said} | why |" for most, said in ((0, "fails"), (0, "passes"), (99, "fails"))]
+    assert examples.wrong_gates(tmp_path / "report.json", "\n".join(rows)) == ["findings > 0", "findings > 99"]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_picture_of_a_report_has_the_ground_and_the_ink_of_its_scheme(
     examples: Any, sample_report: Report, tmp_path: Path, scheme: str
