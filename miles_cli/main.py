@@ -28,7 +28,7 @@ class Verb:
 
 
 VERBS = (
-    Verb("list", "The audits, and what each needs.", "miles_cli.commands.list:command"),
+    Verb("list", "List the audits and what each needs.", "miles_cli.commands.list:command"),
     Verb("demo", "Run an audit on a built-in example with a planted answer.", "miles_cli.commands.demo:command"),
     Verb("show", "Summarise a finished run in the terminal.", "miles_cli.commands.show:command"),
     Verb(
@@ -46,7 +46,7 @@ VERBS = (
     ),
     Verb(
         "export",
-        "Put a report into a form of another tool: MLflow, a model card, JUnit or in-toto.",
+        "Export a report to another tool: MLflow, a model card, JUnit or in-toto.",
         "miles_cli.commands.export:command",
     ),
     Verb("schema", "Print the JSON Schema of report.json.", "miles_cli.commands.schema:command"),
@@ -178,7 +178,7 @@ def main() -> None:
         sys.exit(system_errors.status(error))
     except Exception as error:
         _panel(
-            f"miles met an error of its own: {type(error).__name__}: {error}",
+            f"miles ran into an error of its own: {type(error).__name__}: {error}",
             "",
             "Run it again with --verbose for the traceback, and please report it.",
         )

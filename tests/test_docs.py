@@ -13,7 +13,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ import pytest
 from small_world import COUNTS, GROUPS, PHONES, Outcome, call
 
 from audits.core import registry
+from audits.core.records import Answer, Report
+from audits.report.report_file import write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -63,7 +65,9 @@ ELSEWHERE = (
 """Lines of the pages that are not run here: they install miles or are what the gate of the repository runs."""
 
 _BLOCK = re.compile(r'^```(\w+)(?: title="([\w.]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+SCHEME = re.compile("#gh-(light|dark)-mode-only$")
+"""The end of a picture's address that says for which scheme it is."""
+_LINK = re.compile(r"""(?:\[[^\]]*\]\(|\bsrc(?:set)?=")([^)"\s]+)""")
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,49 @@ def test_every_command_and_option_has_help_and_stands_in_the_reference(maker: An
             assert item.help, (name, item.name)
             words = item.opts if item.param_type_name == "option" else [str(item.metavar or item.name).upper()]
             assert all(f"`{word}`" in section for word in words), (name, item.name)
+
+
+# The pictures and the printed summaries of the tutorials
+
+
+@pytest.fixture(scope="module")
+def examples() -> Any:
+    return _made("make_examples")
+
+
+def test_a_tutorial_shows_the_answer_and_the_first_entries_of_each_list(
+    examples: Any, sample_report: Report, tmp_path: Path
+) -> None:
+    sentences = tuple(f"Sentence {number}." for number in range(5))
+    findings = tuple(replace(sample_report.findings[0], headline=f"Finding {number}.") for number in range(12))
+    answer = Answer(title="This is the answer.", may=sentences, may_not=sentences)
+    write_report(replace(sample_report, findings=findings, answer=answer), tmp_path)
+    lines = examples.shown(tmp_path / "report.json").splitlines()
+    assert lines[0] == "This is the answer." and max(map(len, lines)) <= 80
+    assert [line for line in lines if "Finding" in line][-1].endswith(f"Finding {examples.FINDINGS - 1}.")
+    assert [line for line in lines if "Sentence" in line] == 2 * ["- Sentence 0.", "- Sentence 1."]
+    assert lines.count("[...]") == 3 and not any(line.startswith(("- Warning", "Report", "Next")) for line in lines)
+
+
+def test_a_gate_that_ends_otherwise_than_the_tutorial_says_is_named(
+    examples: Any, sample_report: Report, tmp_path: Path
+) -> None:
+    write_report(sample_report, tmp_path)
+    rows = [f"| `findings > {most}` | {said} | why |" for most, said in ((0, "fails"), (0, "passes"), (99, "fails"))]
+    assert examples.wrong_gates(tmp_path / "report.json", "\n".join(rows)) == ["findings > 0", "findings > 99"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_picture_of_a_report_has_the_ground_and_the_ink_of_its_scheme(
+    examples: Any, sample_report: Report, tmp_path: Path, scheme: str
+) -> None:
+    write_report(sample_report, tmp_path)
+    drawn = examples.chart(tmp_path / "report.json", sample_report.figures[0].id, scheme).convert("RGB")
+    colours = {
+        f"#{red:02x}{green:02x}{blue:02x}" for _, (red, green, blue) in drawn.getcolors(drawn.width * drawn.height)
+    }
+    assert {examples.GROUNDS[scheme], examples.INKS[scheme]} <= colours
+    assert f"#{drawn.getpixel((0, 0))[0]:02x}" == examples.GROUNDS[scheme][:3]
 
 
 # The report
@@ -555,7 +602,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in _LINK.findall(prose(page)):
         if target.startswith(("http://", "https://")):
             continue
-        path, _, anchor = target.partition("#")
+        path, _, anchor = SCHEME.sub("", target).partition("#")
         file = (page.parent / path).resolve() if path else page
         assert file.exists() and file.is_relative_to(ROOT), f"{target} leads nowhere"
         assert not anchor or anchor in anchors(file), f"{target}: no such heading"

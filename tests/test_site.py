@@ -110,7 +110,7 @@ def test_every_formula_became_mathml(page: str, built: dict[str, Page]) -> None:
     made = built[page.removesuffix(".md") + ".html"]
     text = "".join(made.prose)
     assert made.formulas == len(_FORMULA.findall(said))
-    assert re.findall(r"\\[a-zA-Z(\[]+|\$", text) == [], "LaTeX was left on the page"
+    assert re.findall(r"\\[a-zA-Z(\[]+|\$|<!", text) == [], "LaTeX or a mark was left on the page"
 
 
 def test_every_link_and_anchor_leads_somewhere(site: Path, built: dict[str, Page]) -> None:
@@ -137,17 +137,67 @@ def test_every_audit_has_a_page_a_tutorial_and_a_picture(audit: str, built: dict
     assert cited and odd == [], "author, year, title, venue"
     assert built[f"audits/{audit}.html"].formulas
     tutorial = (DOCS / "tutorials" / f"{audit}.md").read_text(encoding="utf-8")
-    assert 60 <= tutorial.count("\n") <= 120 and f"../audits/{audit}.md" in tutorial
-    assert f"](../images/{audit}.png)" in tutorial
+    assert 60 <= tutorial.count("\n") <= 135 and f"../audits/{audit}.md" in tutorial
+    assert tutorial.count("<!-- shown -->\n```text\n") == tutorial.count("```\n<!-- /shown -->") == 1
     start = (DOCS / "index.md").read_text(encoding="utf-8")
-    assert f"](images/{audit}.png)](tutorials/{audit}.md)" in start and f"](audits/{audit}.md)" in start
-    assert (DOCS / "images" / f"{audit}.png").stat().st_size < LARGEST
+    for scheme in ("light", "dark"):
+        assert f"](../images/{audit}-{scheme}.png#gh-{scheme}-mode-only)" in tutorial
+        assert f"](images/{audit}-{scheme}.png#gh-{scheme}-mode-only)" in start
+        assert (DOCS / "images" / f"{audit}-{scheme}.png").stat().st_size < LARGEST
+    assert f"-dark.png#gh-dark-mode-only)](tutorials/{audit}.md)" in start and f"](audits/{audit}.md)" in start
 
 
 def test_every_picture_says_what_it_shows(built: dict[str, Page]) -> None:
     pictures = [picture for page in built.values() for picture in page.pictures]
     assert len(pictures) >= 2 * len(AUDITS)
     assert [picture for picture in pictures if len(picture.get("alt", "")) < 20] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pictures_have_the_ground_of_their_scheme(scheme: str) -> None:
+    from PIL import Image
+
+    pictures = sorted((DOCS / "images").glob(f"*-{scheme}.png"))
+    assert len(pictures) == len(AUDITS) + 1
+    for picture in pictures:
+        with Image.open(picture) as opened:
+            corner = opened.convert("L").getpixel((1, 1))
+        assert corner > 240 if scheme == "light" else corner < 40, picture.name
+
+
+def test_every_page_of_an_audit_and_the_start_lead_to_the_glossary(built: dict[str, Page]) -> None:
+    leading = {name for name, page in built.items() if any("glossary.html#" in link for link in page.links)}
+    assert {"index.html", "report.html", *(f"audits/{audit}.html" for audit in AUDITS)} <= leading
+
+
+def test_every_page_says_of_which_version_it_is(site: Path, built: dict[str, Page]) -> None:
+    import tomllib
+
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert [name for name in built if f"miles {version} · " not in (site / name).read_text(encoding="utf-8")] == []
+
+
+CLIPPED = """
+    for (const folded of document.querySelectorAll("details")) folded.open = true
+    return [...document.querySelectorAll("pre > code")].filter((code) => code.scrollWidth > code.clientWidth + 1)
+        .map((code) => code.innerText.slice(0, 80))
+"""
+SIDEWAYS = """
+    for (const folded of document.querySelectorAll("details")) folded.open = true
+    return document.documentElement.scrollWidth > innerWidth ? [document.documentElement.scrollWidth] : []
+"""
+
+
+@pytest.mark.parametrize(("width", "script"), [(1440, CLIPPED), (390, SIDEWAYS)], ids=["code is whole", "fits a phone"])
+def test_pages_fit_the_screen(site: Path, built: dict[str, Page], browser: Any, width: int, script: str) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    found = {}
+    for name in built:
+        browser.get((site / name).as_uri())
+        found[name] = browser.execute_script(script)
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert {name: texts for name, texts in found.items() if texts} == {}
 
 
 def test_the_pipelines_on_the_page_can_be_read_and_call_what_there_is() -> None:

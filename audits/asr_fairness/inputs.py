@@ -37,7 +37,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     check_distinct((("--by", options.by), ("--tasks", options.tasks)))
     workers_of(options)

@@ -53,13 +53,13 @@ class Options:
     )
     alpha: float = option("Probability that an image's certificate is false, at most.", 0.001, above=0, under=0.5)
     radii: tuple[str, ...] = option(
-        "Radii at which certified accuracy is told (default: a grid up to the ceiling).",
+        "Radii at which certified accuracy is reported (default: a grid up to the ceiling).",
         (),
         several=False,
         metavar="R,...",
     )
     mode: str = option(
-        "fixed: n draws an image; decide: until the radii are decided; pilot: as many as a first look asks for.",
+        "fixed: n draws per image; decide: until the radii are decided; pilot: as many as a first look asks for.",
         "fixed",
         choices=("fixed", "decide", "pilot"),
         metavar="fixed|decide|pilot",
@@ -107,10 +107,15 @@ class Options:
     layout: str = option(
         "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
     )
-    skip: int = option("Take every Nth image only.", 1, metavar="N", panel=_DATA, least=1, not_with=_COUNTS)
-    max: int | None = option("Take this many images at the most.", metavar="N", panel=_DATA, least=1, not_with=_COUNTS)
+    skip: int = option("Use only every Nth image.", 1, metavar="N", panel=_DATA, least=1, not_with=_COUNTS)
+    max: int | None = option("Use at most this many images.", metavar="N", panel=_DATA, least=1, not_with=_COUNTS)
     by: tuple[str, ...] = option(
-        "Columns whose levels are told apart.", (), several=False, metavar="COLUMN,...", panel=_DATA, not_with=_DRAWN
+        "Columns whose levels are reported separately.",
+        (),
+        several=False,
+        metavar="COLUMN,...",
+        panel=_DATA,
+        not_with=_DRAWN,
     )
     attributes: Path | None = option(
         "CSV with those columns, a row per image.", metavar="FILE", panel=_DATA, not_with=_DRAWN

@@ -45,7 +45,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     if options.from_log:
         return _check_log(options)

@@ -60,7 +60,7 @@ class Workers:
 
     workers: int = option("Processes that train; 0: one for each core.", 0, metavar="N", panel=WORKERS, least=0)
     backend: str = option(
-        "Who keeps these processes: loky (this machine), dask or ray (this machine or a cluster).",
+        "What runs these processes: loky (this machine), dask or ray (this machine or a cluster).",
         "loky",
         choices=BACKENDS,
         metavar="|".join(BACKENDS),

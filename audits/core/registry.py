@@ -122,7 +122,7 @@ AUDITS: tuple[Entry, ...] = (
     ),
     Entry(
         name="audit-phonemes",
-        summary="Does an encoder place some groups' sounds elsewhere, or only noisily?",
+        summary="Does an encoder place some groups' sounds elsewhere, or are they only noisier?",
         needs="phone tokens with features, or a speech encoder with recordings and alignments",
         target="audits.phoneme_errors:AUDIT",
     ),
@@ -237,7 +237,7 @@ def blamed(name: str) -> Iterator[None]:
         if package == OURS:
             raise
         raise IncompleteError(
-            f"The audit {name} of {package} met an error of its own: {type(error).__name__}: {first_line(error)}",
+            f"The audit {name} of {package} ran into an error of its own: {type(error).__name__}: {first_line(error)}",
             hint=f"Run it again with --verbose for the traceback, and report it to the authors of {package}.",
         ) from error
 

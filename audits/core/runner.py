@@ -23,7 +23,7 @@ def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where something is wrong that the user can mend.
+        Where something is wrong that the user can fix.
     """
     check_record(options)
     _warm_readers(options)

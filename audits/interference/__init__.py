@@ -23,8 +23,8 @@ class Options(Workers):
     """Options of `miles interference`."""
 
     corpus: Path | None = argument(
-        "Folder with one file a language, <code>.txt, a sentence a line; langs.csv beside them may say script, family "
-        "and more (columns code, script, family, ...).",
+        "Folder with one file per language, <code>.txt, one sentence per line; langs.csv next to them may give script, "
+        "family and more (columns code, script, family, ...).",
         required=False,
         metavar="CORPUS_DIR",
     )
@@ -124,7 +124,7 @@ class Options(Workers):
     )
     vocabulary: int = option("Tokens of --tokenizer bpe.", 4096, metavar="N", panel=_MODELS, least=300, most=65_536)
     model: str | None = option(
-        "An encoder of yours to start from (a Hugging Face folder with a masked-LM head, or a hub id), or a folder of "
+        "Your encoder to start from (a Hugging Face folder with a masked-LM head, or a hub id), or a folder of "
         "such folders named en, en+fr, ... to be scored as they are.",
         metavar="FOLDER",
         panel=_MODELS,

@@ -42,7 +42,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     training, part = settle_training(options), settle_part(options)
     _check_folders(options)

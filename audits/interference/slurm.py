@@ -20,7 +20,7 @@ def check(path: Path) -> None:
     Raises
     ------
     InputError
-        With the mend.
+        With what to do about it.
     """
     if not path.parent.is_dir() or path.is_dir():
         raise InputError(f"No file can be written at {path}.", where="--sbatch", hint="Name a file in a folder.")

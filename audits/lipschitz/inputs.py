@@ -49,7 +49,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend, or a layer has no proven constant.
+        Where anything is wrong that the user can fix, or a layer has no proven constant.
     """
     given = _shape(options.input)
     classifier = load_classifier(

@@ -42,19 +42,19 @@ class Options(Workers):
         "Further points of the distribution that the attacker holds, disjoint from both.", metavar="PATH"
     )
     higher_is: str | None = _points(
-        "Of whom high scores speak; needed unless the column is named loss.",
+        "Whether high scores mean members or non-members; needed unless the column is named loss.",
         choices=("member", "nonmember"),
         metavar="member|nonmember",
         only_with=("scores",),
     )
     target: int | None = _points(
-        "Which model of a file with many is audited (0 the first). Default: the file's own word, or the last.",
+        "Which model of a file with many is audited (0 the first). Default: what the file says, or the last.",
         metavar="N",
         least=0,
         only_with=("scores",),
     )
     decimal: str | None = decimal_mark("Points", only_with=("scores",))
-    tier: str = _points("What the attacker held who made the scores.", "full", choices=TIERS, metavar="|".join(TIERS))
+    tier: str = _points("What the attacker who made the scores had.", "full", choices=TIERS, metavar="|".join(TIERS))
     samples: Path | None = _model("What the model generated, in the forms of --members.", metavar="PATH")
     model: str | None = _model("The released model: a diffusers folder, or weights with --arch.", metavar="PATH")
     suite: Path | None = _model(
@@ -62,7 +62,7 @@ class Options(Workers):
     )
     attack: tuple[str, ...] = _model("Attacks to run. Default: all that the access allows.", (), metavar="NAME,...")
     arch: str | None = _model(
-        "Network of bare weights: mlp-denoiser, mlp-generator, or module:factory of yours (with --allow-code).",
+        "Network of bare weights: mlp-denoiser, mlp-generator, or your own module:factory (with --allow-code).",
         metavar="NAME",
         only_with=("model",),
     )
@@ -77,8 +77,8 @@ class Options(Workers):
     )
     discriminator: Path | None = _model("Weights of the discriminator, where that was released too.", metavar="FILE")
     discriminator_arch: str = _model("Network of these weights.", "mlp-discriminator", metavar="NAME")
-    latent: int | None = _model("Length of a generator's input, where its weights do not tell.", metavar="N", least=1)
-    allow_code: bool = _model("Let a factory of yours run.", False)
+    latent: int | None = _model("Length of a generator's input, where its weights do not say.", metavar="N", least=1)
+    allow_code: bool = _model("Allow your factory to run.", False)
     timesteps: tuple[str, ...] = _model(
         "Timesteps at which a denoiser is attacked. Several: the best is chosen on points that are not reported, or on "
         "shadow models. Default: 1, 3, 5, 10, 20 and 40 % of the schedule.",
@@ -99,12 +99,12 @@ class Options(Workers):
         metavar="FILE",
     )
     coin_flip: float | None = _claim(
-        "Your word that each point was put in by a fair coin of its own (0.5), in one training run: allows the one-run "
-        "bounds.",
+        "Your statement that each point was included by its own fair coin toss (0.5), in one training run: allows the "
+        "one-run bounds.",
         metavar="0.5",
     )
     independent: bool = _claim(
-        "Your word that every score is from a training run of its own: bounds then are certified.", False
+        "Your statement that every score comes from its own training run: bounds are then certified.", False
     )
     selection: str = _numbers(
         "How the threshold of a bound is found: on the other half of the points, among many that share the error, or "
@@ -119,9 +119,9 @@ class Options(Workers):
         metavar="X",
     )
     fpr: tuple[str, ...] = _numbers(
-        "Rates of false alarms at which hits are told.", ("0.1", "0.01", "0.001"), metavar="F,..."
+        "False-alarm rates at which hits are reported.", ("0.1", "0.01", "0.001"), metavar="F,..."
     )
-    blind: bool = _numbers("Look whether members and non-members can be told apart without the model.", True)
+    blind: bool = _numbers("Check whether members and non-members can be told apart without the model.", True)
     shadows: int = _shadow(
         "Models of the same kind to train on random halves of the points (even, 4 or more): LiRA, and the choice of "
         "timesteps.",

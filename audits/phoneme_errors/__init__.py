@@ -124,18 +124,21 @@ class Options(Groups):
         "Keep the stress digits of ARPAbet vowels.", False, only_with=("manifest",), panel=_ALIGNMENT
     )
     probe: str = option(
-        "What reads the phones: a softmax regression (C = 1), a linear discriminant, or the first where it takes "
-        "minutes at most and else the second.",
+        "What reads the phones: a softmax regression (C = 1), a linear discriminant, or the first if it takes "
+        "minutes at most, else the second.",
         "auto",
         choices=PROBES,
         metavar="auto|logistic|discriminant",
         panel=_PROBING,
     )
     folds: int = option(
-        "Parts that the speakers are dealt into; each is read by probes of the others.", 5, least=2, panel=_PROBING
+        "Parts that the speakers are split into; each is read by probes trained on the others.",
+        5,
+        least=2,
+        panel=_PROBING,
     )
     repeats: int = option(
-        "How often speakers are dealt and matched tokens drawn anew; more of them steady what is borderline.",
+        "How often speakers are split and matched tokens drawn again; more repeats steady borderline findings.",
         5,
         metavar="N",
         least=1,
@@ -204,8 +207,8 @@ MEASURES = (
 )
 
 LIMITATIONS = (
-    "A systematic error is one that a linear probe trained on the group's own tokens mends. It is measured at the "
-    "number of tokens that the group has; with more, a common probe may mend it too.",
+    "A systematic error is one that a linear probe trained on the group's own tokens fixes. It is measured at the "
+    "number of tokens that the group has; with more, a common probe may fix it too.",
     "The tokens that are matched to a group in number come from more speakers than the group has, which makes them a "
     "little more instructive: a small systematic error may go unseen.",
     "They come from everyone in the corpus' proportions: a group that is most of the corpus is nearly all, and its "
@@ -227,9 +230,9 @@ AUDIT = AuditSpec(
     title="Random and systematic error of phones in embeddings",
     question=(
         "Are the phones of a group of speakers read worse because the embeddings place them elsewhere, which data of "
-        "the group can mend, or because they scatter them?"
+        "the group can fix, or because they scatter them?"
     ),
-    summary="Does an encoder place some groups' sounds elsewhere, or only noisily?",
+    summary="Does an encoder place some groups' sounds elsewhere, or are they only noisier?",
     options=Options,
     package="audits.phoneme_errors",
     measures=MEASURES,

@@ -33,7 +33,7 @@ PROBES = (
 )
 GAPS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("gap to the others", "accuracy_gap", {}),
-    ("mended by own data", "systematic_error", {}),
+    ("fixed by own data", "systematic_error", {}),
     ("left with own data", "remaining_gap", {}),
 )
 """Rows of a group's panel: label, estimate, and its further coordinates."""
@@ -152,13 +152,13 @@ def _by_group(
 def _gap(draft: Draft, counts: Counts) -> Figure | None:
     caption = (
         f"For each group{_where(draft, counts)}: by how much a common probe reads the others better than the group, "
-        "how much of that a probe that learned from the group alone mends, and what is then left; the first is the sum "
+        "how much of that a probe that learned from the group alone fixes, and what is then left; the first is the sum "
         f"of the other two. {percent(draft.level)} intervals over speakers; grey ones reach the dashed line, left of "
         f"which the group is read better than the others.{_shown(draft, counts, MOST_GROUPS)[1]}"
     )
     axis = Axis("value", f"Difference in accuracy ({_unit(counts)})", ".2f")
     rows = [{**row, "undecided": row["low"] <= 0 <= row["high"]} for row in _panels(draft, counts, GAPS)]
-    return _rows("gap", "How much of the gap would a group's own data mend?", caption, rows, axis, 0.0)
+    return _rows("gap", "How much of the gap would a group's own data fix?", caption, rows, axis, 0.0)
 
 
 def _accuracy(draft: Draft, counts: Counts) -> Figure | None:

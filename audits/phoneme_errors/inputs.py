@@ -25,7 +25,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     if options.folds > options.min_speakers:
         raise InputError(

@@ -43,7 +43,7 @@ class Options:
     )
     text_col: str = option("Key or column of the text. Several: the first that a file has.", "text", metavar="NAME,...")
     preset: str = option(
-        "Published settings, where no option of yours says otherwise: pr4llm is gpt2-large, last token, unit norm, "
+        "Published settings, unless your options say otherwise: pr4llm is gpt2-large, last token, unit norm, "
         "PCA 0.9, k 4, 4,000 texts of at most 370 words, duplicates kept.",
         "none",
         choices=PRESETS,
@@ -100,7 +100,9 @@ class Options:
         least=2,
     )
     repeats: int = option("Draws, where there are more texts than one takes.", 5, metavar="N", panel=_SAMPLING, least=1)
-    splits: int = option("Random halvings that the intervals rest on.", 50, metavar="N", panel=_SAMPLING, least=10)
+    splits: int = option(
+        "Random splits into halves that the intervals rest on.", 50, metavar="N", panel=_SAMPLING, least=10
+    )
     duplicates: str | None = option(
         "Copies of a text count in every mean, but their balls reach to other texts (distinct), or to copies, "
         "whose balls have no size (keep, as published tools do).",
@@ -115,7 +117,7 @@ class Options:
         panel=_GENERATION,
     )
     prompts: Path | None = option(
-        "Beginnings that the model goes on from, in the forms of --reference. Without: it begins by itself, as many "
+        "Beginnings for the model to continue, in the forms of --reference. Without them it starts by itself, as many "
         "texts as a draw takes.",
         metavar="FILE",
         panel=_GENERATION,

@@ -30,7 +30,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     settings = settle(options)
     named = _named(options.candidate, "--candidate", "FILE")

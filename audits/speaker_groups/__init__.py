@@ -51,7 +51,7 @@ class Options(Groups, Corpus):
         metavar="overall|best|GROUP",
     )
     control: tuple[str, ...] = option(
-        "Columns held fixed beside the attributes, such as duration; words counts those of the reference.",
+        "Columns held fixed along with the attributes, such as duration; words is the length of the reference.",
         (),
         metavar="COLUMN...",
     )
@@ -61,7 +61,7 @@ class Options(Groups, Corpus):
         "Column of the transcript, where it stands in the manifest.", metavar="COLUMN", panel=_DATA
     )
     cluster_by: tuple[str, ...] = option(
-        "Without speakers: columns that together stand for one; default those of --by.",
+        "Without speakers: columns that together identify one; default those of --by.",
         (),
         metavar="COLUMN...",
         panel=_DATA,

@@ -53,14 +53,14 @@ class Options:
         panel=_MODEL,
     )
     fftshift: str = option(
-        "On grids of odd size: shift spectra as the neuralop releases do, or as mended since.",
+        "On grids of odd size: shift spectra as the neuralop releases do, or as corrected since.",
         "release",
         choices=("release", "mended"),
         metavar="release|mended",
         panel=_MODEL,
     )
     grid: str | None = option(
-        "Nodes at i/N, i/(N-1) or (i+1/2)/N (default: what the data tell, else the family's).",
+        "Nodes at i/N, i/(N-1) or (i+1/2)/N (default: what the data show, else the family's).",
         choices=("open", "closed", "cell"),
         metavar="open|closed|cell",
         panel=_DATA,

@@ -41,7 +41,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     resolutions = resolutions_of(options)
     if options.cutoff == math.inf:

@@ -52,7 +52,7 @@ def command(
     no_records: Annotated[bool, typer.Option("--no-records", help="mlflow: leave records.csv out.")] = False,
     force: Annotated[bool, typer.Option("--force", help="mlflow: log a report that is there already again.")] = False,
 ) -> None:
-    """Put a report into a form of another tool: MLflow, a model card, JUnit or in-toto."""
+    """Export a report to another tool: MLflow, a model card, JUnit or in-toto."""
     values = {
         "--out": out,
         "--only": only,

@@ -95,7 +95,7 @@ def _check(log_probs: Tensor, targets: NDArray[np.int64], blank: int) -> None:
         raise ValueError("log-probabilities are numbers up to 0")
     if not len(targets):
         raise InputError(
-            "The text holds no symbol to align.", where="targets", hint="Leave the clip out, or mend its text."
+            "The text holds no symbol to align.", where="targets", hint="Leave the clip out, or correct its text."
         )
     outside = targets[(targets < 0) | (targets >= symbols) | (targets == blank)]
     if len(outside):

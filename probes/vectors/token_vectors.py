@@ -34,7 +34,7 @@ def as_float32(
     if transform == "log" and where is not None and (values <= 0).any():
         for token, number in np.argwhere(np.isfinite(values) & (values <= 0))[:1].tolist():
             said = f"{values[token, number]:g} has no logarithm."
-            raise InputError(said, where=where(token, number), hint="Use --transform none, or mend the value.")
+            raise InputError(said, where=where(token, number), hint="Use --transform none, or correct the value.")
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         return (np.log(values.astype(np.float64)) if transform == "log" else values).astype(np.float32, copy=False)
 
