@@ -141,15 +141,12 @@ def _probes(draft: Draft, judged: Judged) -> str:
     own, common = (judged.row(draft, "accuracy", training=training) for training in ("in", "all_matched"))
     if own is None or common is None:
         return ""
-    return (
-        f"Trained on the group alone, a probe reads {point(own)} of its tokens; on as many of everyone, "
-        f"{point(common)}."
-    )
+    return f"A probe of its own reads {point(own)} of its tokens, one of as many tokens of everyone {point(common)}."
 
 
 def _variance(draft: Draft, judged: Judged) -> str:
     ratio = judged.row(draft, "variance_ratio")
-    return "" if ratio is None else f"The variance is {span(ratio)} times that of the others."
+    return "" if ratio is None else f"The variance is {span(ratio)} times that of others."
 
 
 def _balance(draft: Draft, judged: Judged, gap: Estimate | None, remaining: Estimate | None) -> str:
