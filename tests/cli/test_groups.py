@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from changed_rows import write
+from headlines import faults, long_statements
 from run_folders import estimates, files, read, records, stripped
+
+from audits.core.records import Report
 
 # Runs in processes of their own make their pages.
 pytestmark = pytest.mark.usefixtures("no_pages")
@@ -147,6 +150,11 @@ def test_the_planted_gap_is_found_in_the_system_that_has_it(done: Path) -> None:
     (told,) = [finding for finding in read(done)["findings"] if finding["id"] == "groups.system"]
     assert "Between south and north speakers (accent) its rates differ by" in told["statement"]
     assert "b makes fewer errors than a, by" in told["headline"]
+
+
+def test_headlines_and_statements_are_short_and_in_words(done: Path) -> None:
+    report = Report.from_json(read(done))
+    assert faults(report) == [] and long_statements(report) == []
 
 
 def test_another_seed_moves_shuffles_and_no_rate_or_its_interval(corpus: Corpus, done: Path, quick: Any) -> None:
