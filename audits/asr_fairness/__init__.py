@@ -35,10 +35,11 @@ class Options(Groups, Corpus, Workers):
         "How text is compared.", "basic", choices=("none", "basic", "whisper-english"), metavar="HOW", panel=_DATA
     )
     on_bad_clip: str = option(
-        "A clip that cannot be used stops the audit, or is skipped and counted.",
+        "A clip that cannot be used stops the audit, which names the first ten or lists all of them, or is skipped and "
+        "counted.",
         "stop",
-        choices=("stop", "skip"),
-        metavar="stop|skip",
+        choices=("stop", "list", "skip"),
+        metavar="stop|list|skip",
         panel=_DATA,
     )
     workers: int = option(

@@ -14,6 +14,10 @@ from audits.group_rates import METRIC_WORDS
 from audits.group_rates.findings import blind_words, doubtful_words, how_tested, joined, missed_size, missed_words
 from audits.group_rates.wording import columns_of, compared
 
+NOTHING_LEARNED, NO_ERRORS = "learned next to nothing", "makes next to no errors"
+"""Why gaps say little where error rates are near 1 or 0."""
+MOST_QUIET = 2
+"""Comparisons without a gap that are told one by one; all stand in the tables."""
 CROSSINGS = 4
 """Most crossings of attributes that are told one by one."""
 
@@ -124,12 +128,12 @@ def gap_headline(contrast: Contrast) -> str:
 
 def limits(draft: Draft, task: TaskCounts, layers: Sequence[Layer]) -> str:
     """Warn where error rates are near 0 or 1, which squeezes gaps; return sentences that say so."""
-    sentences = ""
+    told: dict[str, list[str]] = {}
     for layer, column in zip(layers, task.columns(layers), strict=True):
         rate = float(task.errors[:, column].sum() / task.sizes.sum())
         if 0.02 <= rate <= 0.9:
             continue
-        why = "learned next to nothing" if rate > 0.9 else "makes next to no errors"
+        why = NOTHING_LEARNED if rate > 0.9 else NO_ERRORS
         who = layer_words(layer)
         # As the page writes the estimate, wherever it stands.
         row = draft.get(named("error_rate", layer), **task.at(layer), group=ALL)
@@ -140,8 +144,11 @@ def limits(draft: Draft, task: TaskCounts, layers: Sequence[Layer]) -> str:
             "groups.",
             **task.at(layer),
         )
-        sentences += f" Mind that {who} {why} ({size})."
-    return sentences
+        told.setdefault(why, []).append(f"{who} ({size})")
+    return "".join(
+        f" Mind that {' and '.join(names)} {why.replace('makes', 'make') if len(names) > 1 else why}."
+        for why, names in told.items()
+    )
 
 
 def find_not_shown(draft: Draft, task: TaskCounts, silent: Sequence[Contrast], tests: int) -> None:
@@ -154,29 +161,47 @@ def find_not_shown(draft: Draft, task: TaskCounts, silent: Sequence[Contrast], t
     blind = blind_words(draft, [contrast.described for contrast in quiet + doubtful])
     sentences = [blind] if blind else []
     if blind:
-        quiet, doubtful, crossed = [], [], []
-    if quiet:
-        sentences.append(f"no difference could be shown by {'; '.join(one.described for one in quiet)}.")
+        quiet, doubtful, unnumbered, crossed = [], [], [], []
+    layers = list(dict.fromkeys(contrast.layer for contrast in silent))
+    mind = limits(draft, task, layers)
+    # Where next to all or nothing goes wrong, the sizes say little.
+    sentences += _quiet_sentences(quiet, tests, 0 if mind and len(quiet) > 1 else MOST_QUIET, alone=len(silent) == 1)
     if doubtful:
-        names = [f"{contrast.described}, p {p_words(contrast.p)}" for contrast in doubtful]
-        names += [contrast.name for contrast in unnumbered]
+        names = [contrast.name for contrast in [*doubtful, *unnumbered]]
         sentences.append(doubtful_words(names, "the comparisons made"))
     if crossed:
         sentences.append(f"{_crossings_named(crossed, [*doubtful, *unnumbered])} showed nothing beyond chance either.")
-    layers = list(dict.fromkeys(contrast.layer for contrast in silent))
-    if not blind:
-        sentences += _missed_sentences(task, silent, layers, tests)
-    text = joined(f"In {TASK_WORDS[task.task]}, ", sentences)
+    before = "; ".join(f"{contrast.described}, p {p_words(contrast.p)}" for contrast in doubtful)
     evidence = silent if blind else [*quiet, *doubtful, *unnumbered, *crossed]
     draft.find(
         "fairness.no-gap-shown",
         "info",
-        text + limits(draft, task, layers),
+        joined("", sentences) + mind,
         [contrast.gap for contrast in evidence],
         headline=_null_headline(task, evidence, blind=bool(blind)),
-        how_sure=f"Tested with {how_tested()} over {many(tests, 'comparison', 'comparisons')}.",
+        how_sure=f"Tested with {how_tested()} over {many(tests, 'comparison', 'comparisons')}."
+        + (f" Before correction above zero: {before}." if before else ""),
         **task.where,
     )
+
+
+def _quiet_sentences(quiet: Sequence[Contrast], tests: int, most: int, *, alone: bool) -> list[str]:
+    """Return what was seen in each comparison, and the gap that may have been missed; the headline has a lone one."""
+    sentences = []
+    for one in quiet[:most]:
+        size = missed([one], tests)
+        words = (
+            "all speakers of a group fare alike, so what may have been missed is not known."
+            if size is None
+            else missed_words(f"{size:.2f}")
+        )
+        sentences.append(words if alone else f"by {one.described}: {words}")
+    left = len(quiet) - most
+    if left > 0:
+        more = "more " if most else ""
+        shows = many(left, f"{more}comparison shows", f"{more}comparisons show")
+        sentences.append(f"{shows} no gap: see the tables.")
+    return sentences
 
 
 def _null_headline(task: TaskCounts, silent: Sequence[Contrast], *, blind: bool) -> str:
@@ -215,18 +240,6 @@ def _crossings_named(crossed: Sequence[Contrast], doubtful: Sequence[Contrast]) 
     """Return the names of crossings, with the layer where the same crossing was doubtful on another."""
     elsewhere = {contrast.by for contrast in doubtful}
     return ", ".join(sorted({one.name if one.by in elsewhere else one.by for one in crossed}))
-
-
-def _missed_sentences(task: TaskCounts, silent: Sequence[Contrast], layers: Sequence[Layer], tests: int) -> list[str]:
-    sizes = {layer: missed([one for one in silent if one.layer == layer], tests) for layer in layers}
-    sentences = []
-    numbers = ", ".join(f"{size:.2f} on {layer_words(layer)}" for layer, size in sizes.items() if size)
-    if numbers:
-        sentences.append(missed_words(numbers, f"a gap in {METRIC_WORDS[task.metric]}"))
-    flat = " and ".join(layer_words(layer) for layer, size in sizes.items() if size is None)
-    if flat:
-        sentences.append(f"with {flat} all speakers of a group fare alike, so what may have been missed is not known.")
-    return sentences
 
 
 def missed(silent: Sequence[Contrast], tests: int) -> float | None:

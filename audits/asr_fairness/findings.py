@@ -30,6 +30,8 @@ from audits.group_rates.clips import find_skipped
 from audits.group_rates.findings import how_tested, joined, severity_of
 from audits.group_rates.wording import columns_of, levels_of
 
+MOST_SPREADS = 3
+
 
 def findings(draft: Draft, counts: Counts) -> None:
     """Add the findings; there is always one."""
@@ -80,21 +82,18 @@ def _find_deals(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison
     everyone = draft.get("deal_spread", **task.at(layer), group=ALL)
     single = [comparison for comparison in comparisons if not comparison.crossed]
     gaps = [row for row in (draft.get("gap_deal_spread", **one.at(layer)) for one in single) if row is not None]
-    spreads = [f"the error rate of all by {span(everyone)}"] if everyone is not None else []
-    spreads += [f"the gap by {row.where['by']} by {span(row)}" for row in gaps]
-    scatter = (
-        f"On layer {layer}, one deal scatters {listed(spreads)} (standard deviations); the intervals hold that of the "
-        "mean."
-        if spreads
-        else f"On layer {layer} all deals gave the same."
-    )
+    # The headline has the first.
+    others = gaps if everyone is not None else gaps[1:]
+    spreads = [f"the gap by {row.where['by']} by {span(row)}" for row in others[:MOST_SPREADS]]
+    scatter = f" One deal scatters {listed(spreads)} on layer {layer}." if spreads else ""
     draft.find(
         "fairness.deals",
         "info",
-        f"In {TASK_WORDS[task.task]} the clips were dealt over the folds {len(task.deals)} times, and means over the "
-        f"deals are reported. {scatter}",
+        f"In {TASK_WORDS[task.task]} the clips were dealt over the folds {len(task.deals)} times; means over the deals "
+        f"are reported.{scatter}",
         [everyone, *gaps],
         headline=_deal_headline(task, everyone, gaps),
+        how_sure="Standard deviations over deals; the intervals of rates and gaps hold that of the mean.",
         **task.at(layer),
     )
 
@@ -162,25 +161,25 @@ def _find_gap(draft: Draft, contrast: Contrast, tests: int) -> None:
     if len(comparison.names) > 2:
         others = draft.row(named("gap_to_others", layer), **comparison.at(layer, group=worst))
         beyond = "above" if others.above(0) else "against"
-        text += f" The first is {span(others)} {beyond} that of all other groups together."
+        text += f" The first is {span(others)} {beyond} that of all others."
         evidence.append(others)
     if BASELINE in task.layers and layer != HEAD:
         before = draft.row("gap_to_others", **comparison.at(BASELINE, group=worst))
         what = "that" if len(comparison.names) > 2 else "the gap"
         text += f" On log-mel energies, without the encoder, {what} is {span(before)}."
         evidence.append(before)
-    if comparison.overlapping:
-        text += " Some speakers are in several of these groups; rates are pooled over all clips, not compared in pairs."
     text += limits(draft, task, [layer])
     sure = f"p {p_words(contrast.p)}: {how_tested()} over {many(tests, 'comparison', 'comparisons')}."
-    chosen = " The layer with the least error was chosen on the same clips." if layer != HEAD else ""
+    sure += " The layer with the least error was chosen on the same clips." if layer != HEAD else ""
+    if comparison.overlapping:
+        sure += " Some speakers are in several of these groups; rates are pooled over all clips, not compared in pairs."
     draft.find(
         "fairness.gap",
         severity_of(contrast.low),
         text,
         evidence,
         headline=gap_headline(contrast),
-        how_sure=sure + chosen,
+        how_sure=sure,
         **task.at(layer),
         by=comparison.by,
         group=worst,
@@ -207,13 +206,16 @@ def sure_layers(draft: Draft, comparison: Comparison) -> list[int]:
 def _find_relation(draft: Draft, comparison: Comparison, rows: Sequence[Estimate], sure: Sequence[int]) -> None:
     task, found = comparison.task, {str(row.where["kind"]): row for row in rows}
     signs = {kind: comparison.relation(kind, (row.low or 0.0, row.high or 0.0), sure) for kind, row in found.items()}
-    numbers = ", ".join(f"{_kinds([kind])} {span(row)}" for kind, row in found.items())
+    ways = set(signs.values())
+    # The headline has the first where all measures of the gap agree.
+    rest = {kind: row for kind, row in found.items() if len(ways) > 1 or ways == {0} or row is not rows[0]}
+    numbers = ", ".join(f"{_kinds([kind])} {span(row)}" for kind, row in rest.items())
+    lead = "" if len(ways) == 1 else f"{pattern_words(signs, comparison.by)} "
     draft.find(
         "fairness.layer-pattern",
         "info",
-        f"In {TASK_WORDS[task.task]}, {pattern_words(signs, comparison.by)} The gap is beyond chance "
-        f"on {len(sure)} of {len(task.encoder_layers)} layers, and judged on those. Rank correlation over all layers "
-        f"of error and gap: {numbers}.",
+        f"{lead[:1].upper()}{lead[1:]}The gap is beyond chance on {len(sure)} of {len(task.encoder_layers)} layers, "
+        f"and judged on those. Rank correlation of error and gap over all layers, by measure of the gap: {numbers}.",
         rows,
         headline=_pattern_headline(task, comparison.by, rows, signs),
         how_sure="A relation is told where its intervals over all layers and over those with a gap exclude 0.",

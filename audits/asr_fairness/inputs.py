@@ -16,6 +16,7 @@ from audits.core.value_maps import value_map_sources
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.files.levels import parse_bins
+from probes.files.several_refusals import SHOWN
 from probes.models.checkpoints import ModelFolder, count_parameters, find_model
 from probes.speech.activations import check_family
 from probes.speech.bad_clips import BadClips
@@ -143,7 +144,9 @@ def _recordings(
     """Return the usable clips, the others with reasons, and notes on these; refuse only after all were checked."""
     kept: list[Recording] = []
     skipped: list[tuple[Clip, str]] = []
-    bad = BadClips(options.manifest, len(manifest.clips), skip="--on-bad-clip skip", advice=manifest.advice)
+    given = len(manifest.clips)
+    most = given if options.on_bad_clip == "list" else SHOWN
+    bad = BadClips(options.manifest, given, skip="--on-bad-clip skip", advice=manifest.advice, most=most)
     with context.progress.phase("Checking recordings", len(manifest.clips), "clips") as advance:
         for clip in manifest.clips:
             found = bad.keep(clip, _recording, clip, folder, options, bad)
@@ -152,13 +155,13 @@ def _recordings(
             else:
                 skipped.append((clip, found or _lacking(clip, options) or UNREADABLE))
             advance(1)
-    if options.on_bad_clip == "stop" or bad.outside:
+    if options.on_bad_clip != "skip" or bad.outside:
         bad.refuse()
     if not kept:
         raise InputError(
             "No clip can be used: " + ", ".join(sorted({reason for _, reason in skipped})) + ".",
             where=str(options.manifest),
-            hint="Mend the recordings or texts that the reasons name; --on-bad-clip stop names the first ten.",
+            hint="Mend the recordings or texts that the reasons name; --on-bad-clip list names all of them.",
         )
     return kept, skipped, bad.notes(skipped)
 

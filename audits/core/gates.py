@@ -218,6 +218,14 @@ def check_coordinates(
     InputError
         Where a key or a value of the gate is not among them.
     """
+    # First what the name can have: among the keys of all names the reader would have to search.
+    for key, _ in gate.keys if gate.name in measures else ():
+        if key not in measures[gate.name].keys:
+            raise InputError(
+                f"The gate {gate.expression!r} names the key {key!r}, which no {gate.name} has.",
+                where=GATE,
+                hint=f"{gate.name} has: {_listed(key, measures[gate.name].keys)}.",
+            )
     for key, wanted in gate.keys if coordinates and gate.name != FINDINGS else ():
         if key not in coordinates:
             raise InputError(
@@ -230,13 +238,6 @@ def check_coordinates(
                 f"The gate {gate.expression!r} asks for {key}={wanted}, which no estimate of this run has.",
                 where=GATE,
                 hint=f"{key} can be: {_listed(wanted, coordinates[key])}.",
-            )
-    for key, _ in gate.keys if gate.name in measures else ():
-        if key not in measures[gate.name].keys:
-            raise InputError(
-                f"The gate {gate.expression!r} names the key {key!r}, which no {gate.name} has.",
-                where=GATE,
-                hint=f"{gate.name} has: {_listed(key, measures[gate.name].keys)}.",
             )
 
 

@@ -210,12 +210,24 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCounts:
+    """What of the used items is a group's: counts by their unit, such as speakers, clips and words."""
+
+    group: str
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How many items were given, used and skipped; the three always add up."""
+    """How many items were given, used and skipped; the three always add up.
+
+    `groups` says how much of them is of whom, for audits of groups; all have the same units in the same order.
+    """
 
     given: int
     used: int
     skipped: tuple[Skipped, ...] = ()
+    groups: tuple[GroupCounts, ...] = ()
 
     def __post_init__(self) -> None:
         left_out = sum(item.count for item in self.skipped)
@@ -293,6 +305,9 @@ class Report:
         """Return plain JSON values; tuples become lists, and the schema's name goes in."""
         plain: Json = _plain(self)
         measures = {row.name: row.measure.public() for row in self.estimates if row.measure.name}
+        if not self.coverage.groups:
+            # Of an audit without groups there is nothing to say, and an empty list would say that there are none.
+            del plain["coverage"]["groups"]
         return {"schema": SCHEMA, **plain, "measures": measures}
 
     @classmethod
@@ -359,4 +374,9 @@ def _tupled(row: Json, key: str) -> Json:
 
 
 def _coverage(data: Json) -> Coverage:
-    return Coverage(given=data["given"], used=data["used"], skipped=tuple(Skipped(**row) for row in data["skipped"]))
+    return Coverage(
+        given=data["given"],
+        used=data["used"],
+        skipped=tuple(Skipped(**row) for row in data["skipped"]),
+        groups=tuple(GroupCounts(**row) for row in data.get("groups", ())),
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 from audits.core.context import Draft
 from audits.core.groups import GroupSet
-from audits.core.records import Coverage, Skipped
+from audits.core.records import Coverage, GroupCounts, Skipped
 from audits.report.comparison.parts import Rows
 from probes.speech.manifests import Clip
 
@@ -20,9 +20,9 @@ def reasons_of(skipped: Left) -> tuple[Skipped, ...]:
     return tuple(Skipped(reason=reason, count=count) for reason, count in sorted(counts.items()))
 
 
-def coverage_of(used: int, skipped: Left) -> Coverage:
-    """Return the number of clips used, and of those left out for each reason."""
-    return Coverage(given=used + len(skipped), used=used, skipped=reasons_of(skipped))
+def coverage_of(used: int, skipped: Left, groups: Sequence[GroupCounts] = ()) -> Coverage:
+    """Return the number of clips used, of those left out for each reason, and what is of each group."""
+    return Coverage(given=used + len(skipped), used=used, skipped=reasons_of(skipped), groups=tuple(groups))
 
 
 def find_skipped(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from audits.core.context import Claim, Draft
 from audits.core.numbers import decimals, written
 from audits.core.records import KEY_NUMBERS, SEVERITIES, Estimate
-from audits.core.wording import first_of, fitting, listed, many, size_words, span
+from audits.core.wording import fitting, listed, many, size_words, span
 from audits.group_rates.wording import attributes_of, levels_of, spoken
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import RANDOM, SYSTEMATIC
@@ -28,8 +28,14 @@ def error_headline(kind: str, group: str, where: str, row: Estimate, *, elsewher
 def neither_headline(by: str, groups: Sequence[str]) -> str:
     """Return the answer where neither error of some groups is shown."""
     lead, names = "Neither a systematic nor a random error is shown of", [levels_of(group) for group in groups]
-    some = [f"{first_of(names, most)} speakers ({attributes_of(groups[0]) or by})" for most in (3, 2, 1)]
-    return fitting(*(f"{lead} {who}." for who in some), f"{lead} {many(len(groups), 'group', 'groups')}.")
+    by = attributes_of(groups[0]) or by
+    whole = f"{lead} {listed(names)} speakers ({by})."
+    some = [
+        f"{lead} {', '.join(names[:most])} and {many(len(names) - most, 'more group', 'more groups')} ({by})."
+        for most in (3, 2, 1)
+        if most < len(names)
+    ]
+    return fitting(whole, *some, f"{lead} {many(len(groups), 'group', 'groups')}.")
 
 
 def correlation_headline(row: Estimate, *, shown: bool) -> str:

@@ -12,7 +12,8 @@ from audits.core.groups import ALL
 from audits.core.numbers import percent, point
 from audits.core.records import Estimate, Figure, Json
 from audits.core.wording import many, span
-from audits.phoneme_errors.findings import best_layer, is_sure
+from audits.phoneme_errors.findings import best_layer
+from audits.phoneme_errors.further_findings import is_sure
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import CORRELATION, SPLIT
 from audits.report.charts import Axis, forest, lines, points

@@ -14,6 +14,7 @@ from audits.group_rates import METRIC_WORDS
 from audits.report.charts import Axis, bars, forest, heat_map
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.clips import Inputs
+from audits.speaker_groups.confusion_figure import confused
 from audits.speaker_groups.counts import Utterances
 from audits.speaker_groups.figure_parts import (
     LONGEST_TITLE,
@@ -46,7 +47,7 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
     found: list[Figure | None] = []
     if _rate(draft, counts, ALL) is not None:
         found += [*_groups(draft, counts), *_pairs(draft, counts), _ladder(draft, counts), _gaps(draft, counts)]
-        found.append(_systems(draft, counts))
+        found += [_systems(draft, counts), confused(counts)]
     found.append(_coverage(counts.data, counts.inputs))
     yield from (figure for figure in found if figure is not None)
 

@@ -10,8 +10,9 @@ from audits.speaker_groups.further_findings import (
     find_searched,
     find_systems,
 )
-from audits.speaker_groups.gap_findings import find_gap, find_not_shown
+from audits.speaker_groups.gap_findings import find_gap
 from audits.speaker_groups.measure import Counts
+from audits.speaker_groups.null_findings import find_not_shown
 
 
 def findings(draft: Draft, counts: Counts) -> None:

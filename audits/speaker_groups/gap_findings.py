@@ -1,4 +1,4 @@
-"""Findings on gaps: shown gaps, and the size that could be missed where none is shown.
+"""Findings on gaps that are shown.
 
 The severity of a gap is low at most where it is explained by what else differs. A gap is called one only if the lower
 end of its interval is above zero and the declared test rejects after Holm's correction over all systems and attributes.
@@ -9,25 +9,16 @@ from collections.abc import Sequence
 from audits.core.context import Draft
 from audits.core.numbers import counted, point
 from audits.core.records import Estimate
-from audits.core.wording import first_of, listed, many, p_words, span
+from audits.core.wording import listed, many, p_words, span
 from audits.group_rates import METRIC_WORDS
-from audits.group_rates.findings import (
-    blind_words,
-    doubtful_words,
-    how_tested,
-    joined,
-    missed_size,
-    missed_words,
-    severity_of,
-)
+from audits.group_rates.findings import how_tested, severity_of
 from audits.group_rates.wording import compared, levels_of
 from audits.speaker_groups.adjusting import HALF, Rung
 from audits.speaker_groups.gaps import OTHERS
-from audits.speaker_groups.hypotheses import Verdict, beyond
+from audits.speaker_groups.hypotheses import Verdict
 from audits.speaker_groups.measure import Counts
 from audits.speaker_groups.wording import gap_words, left_words, ratio_rows, who
 
-MOST_NAMED = 3
 NOTHING_HELD = "No other attribute or control is in the model to hold fixed."
 
 
@@ -49,7 +40,9 @@ def find_gap(draft: Draft, counts: Counts, verdict: Verdict) -> None:
             if rung
             else "It could not be adjusted for anything else (see the warnings)."
         )
-    text += _cautions(counts, verdict)
+        sure += f" Once adjusted, {left_words(rung.share)}." if rung and rung.held and rung.share else ""
+    text += _not_held(counts, verdict)
+    sure += _cautions(counts, verdict)
     low = min(abs(gap.low or 0.0), abs(gap.high or 0.0))
     draft.find(
         "groups.spurious" if spurious else "groups.gap",
@@ -95,9 +88,10 @@ def _plain_words(draft: Draft, counts: Counts, verdict: Verdict, gap: Estimate) 
         f"{point(rate)} for {levels_of(name)} ({counted(rate.n, rate.unit)})"
         for name, rate in zip(named, rates, strict=True)
     ]
-    text = f"{metric[:1].upper()}{metric[1:]} {', '.join(each)}.{_per_speaker(draft, counts, system, named)}"
+    text = f"{metric[:1].upper()}{metric[1:]} {', '.join(each)}."
     sure = f"p {p_words(verdict.p)}: {how_tested(counts.data.unit)} over {len(counts.verdicts)} declared tests."
     sure += f" Shuffled labels alone make a gap of {point(by_chance)}." if gap.name == "gap" else ""
+    sure += _per_speaker(draft, counts, system, named)
     return text, sure, [*rates, by_chance]
 
 
@@ -108,13 +102,17 @@ def _per_speaker(draft: Draft, counts: Counts, system: int, named: Sequence[str]
     return f" With each {counts.data.unit[:-1]} weighed equally: {' and '.join(spans)}." if spans else ""
 
 
+def _not_held(counts: Counts, verdict: Verdict) -> str:
+    """Return the sentence on columns that could not be held fixed."""
+    missing = counts.adjustments[verdict.system].left_out
+    few = f"too few {counts.data.unit}, words or errors a level"
+    return f" {listed(missing)} could not be held fixed: {few}." if missing else ""
+
+
 def _cautions(counts: Counts, verdict: Verdict) -> str:
-    """Return cautions on a gap: columns not held fixed, and the data that it rests on."""
+    """Return cautions on the data that a gap rests on."""
     data, comparison = counts.data, verdict.comparison
     text = ""
-    missing = counts.adjustments[verdict.system].left_out
-    if missing:
-        text += f" {listed(missing)} could not be held fixed: too few {data.unit}, words or errors a level."
     bare = int(((comparison.counts.sizes == 0) & (comparison.counts.errors[:, verdict.system] > 0)).sum())
     if bare:
         text += (
@@ -138,79 +136,16 @@ def _rung_of(rungs: Sequence[Rung], verdict: Verdict) -> Rung | None:
 def _ladder_words(rung: Rung, before: Estimate, after: Estimate) -> str:
     if not rung.held:
         return NOTHING_HELD
-    kept = f"with {listed(rung.held_words)} held fixed"
-    left = left_words(rung.share) if rung.share else ""
-    rates = f"(ratio of both rates: {span(before)} before, {span(after)} after)"
+    ratio = (
+        f"The ratio of both rates is {span(before)} as measured and {span(after)} with {listed(rung.held_words)} held "
+        "fixed."
+    )
     if rung.spurious:
         way = f" Within the levels of {rung.turned_by} it points the other way." if rung.turned_by else ""
-        return f"{kept[0].upper()}{kept[1:]}, {left} {rates}.{way}"
-    much = f"How much of this goes with {listed(rung.explained_by or rung.held)} could not be told"
-    if rung.share is None:
-        return f"{much}: {kept}, {rates[1:-1]}."
-    if rung.share[1] <= HALF:
-        some = f"Some of this goes with {listed(rung.explained_by)}, how much could not be told"
-        return f"{some if rung.explained_by else much}: {kept}, {left} {rates}."
-    return f"{kept[0].upper()}{kept[1:]}, {left} {rates}."
-
-
-def find_not_shown(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> None:
-    """Add the finding on gaps of one system that were not shown, and the size that could be missed."""
-    system, hypothesis = silent[0].system, counts.options.hypothesis
-    search = counts.searches[system]
-    searched = {item.group.partition("=")[0] for item in search.found if item.confirmed}
-    quiet: list[str] = []
-    doubtful: list[str] = []
-    unplaced: list[str] = []
-    lower: list[str] = []
-    widest = 0.0
-    for verdict in silent:
-        gap = verdict.row(draft)
-        words = f"{verdict.by}, {gap_words(gap)}"
-        rows = [gap, *draft.select("gap_to_reference", **counts.where(system, by=verdict.by))]
-        widest = max(widest, *((row.high or 0.0) - (row.low or 0.0) for row in rows))
-        if verdict.rejected:
-            unplaced.append(f"{words}, p {p_words(verdict.p)}")
-        elif beyond(gap, hypothesis):
-            doubtful.append(f"{words}, p {p_words(verdict.p)}")
-        elif hypothesis == "worst-group" and all((row.high or 0.0) < 0 for row in rows):
-            lower.append(verdict.against)
-        else:
-            quiet.append(words)
-    blind = blind_words(draft, [*quiet, *doubtful])
-    sentences = [blind] if blind else []
-    if blind:
-        quiet, doubtful, widest = [], [], 0.0
-    if quiet:
-        upward = hypothesis == "worst-group"
-        what = "does not show that a group errs more" if upward else "shows no difference"
-        sentences.append(f"the declared test {what} by {'; '.join(quiet)}.")
-    if doubtful:
-        sentences.append(doubtful_words(doubtful, "the declared tests (Holm)"))
-    if unplaced:
-        some = f"the groups do not err alike by {'; '.join(unplaced)}, but which ones differ could not be told."
-        if hypothesis == "worst-group":
-            some = f"some group errs more by {'; '.join(unplaced)}, but which one could not be told."
-        sentences.append(some)
-    if lower:
-        sentences.append(f"all groups err less than {' and '.join(lower)}.")
-    if widest > 0:
-        sentences.append(missed_words(f"{missed_size(widest, len(counts.verdicts), level=counts.level):.2f}"))
-    found = [verdict.by for verdict in silent if verdict.by in searched]
-    if found:
-        sentences.append(f"the search, another test, did confirm a group by {' and '.join(found)}: see there.")
-    name = f"For {counts.data.systems[system]}, " if len(counts.data.systems) > 1 else ""
-    draft.find(
-        "groups.no-gap-shown",
-        "info",
-        joined(name, sentences),
-        [verdict.row(draft) for verdict in silent],
-        headline=_null_headline(draft, counts, silent),
-        **counts.where(system),
-    )
-
-
-def _null_headline(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> str:
-    """Return the answer where no gap is shown; with its number where it is about one attribute."""
-    whom = f" for {counts.data.systems[silent[0].system]}" if len(counts.data.systems) > 1 else ""
-    size = f": {gap_words(silent[0].row(draft))}" if len(silent) == 1 else ""
-    return f"No gap by {first_of([verdict.by for verdict in silent], MOST_NAMED)} is shown{whom}{size}."
+        return ratio + way
+    if rung.share is not None and rung.share[1] > HALF:
+        return ratio
+    much = f"How much of the gap goes with {listed(rung.explained_by or rung.held)} could not be told."
+    if rung.share is not None and rung.explained_by:
+        much = f"Some of the gap goes with {listed(rung.explained_by)}; how much could not be told."
+    return f"{ratio} {much}"

@@ -15,6 +15,7 @@ from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import Adjustment, Rung, adjust_gaps
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.columns import WORDS
+from audits.speaker_groups.confusions import MOST_KEPT, Confusion, most_frequent
 from audits.speaker_groups.counts import PARTS, Cohort, Floats, MetricCounts, Utterances, cohort_of
 from audits.speaker_groups.discovery import Search, search
 from audits.speaker_groups.gaps import Comparison, compare
@@ -22,6 +23,7 @@ from audits.speaker_groups.hypotheses import Verdict, verdicts_of
 from audits.speaker_groups.rates import small_groups
 from audits.statistics import enough_permutations, generator
 from probes.core.progress import Progress
+from probes.speech.word_edits import word_edits
 from probes.speech.word_errors import EditTotals, count_edits, normalise_all
 
 UNITS: tuple[tuple[str, Literal["word", "character"]], ...] = (("wer", "word"), ("cer", "character"))
@@ -39,6 +41,8 @@ class Counts:
         With as many permutations as the declared tests need.
     dropped
         How many groups of too few speakers are not listed, by crossing.
+    confusions
+        The words that are most often taken for others, by system; empty where there are only counts.
     """
 
     options: Options
@@ -47,6 +51,7 @@ class Counts:
     seed: int
     level: float
     dropped: Mapping[str, int] = field(default_factory=dict)
+    confusions: tuple[tuple[Confusion, ...], ...] = ()
 
     @property
     def tested(self) -> MetricCounts:
@@ -106,7 +111,7 @@ class Counts:
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     """Align every transcript with its reference, or take the counts of the manifest."""
     inputs, dropped = useful(inputs)
-    counts = _given(inputs) if inputs.counted else _aligned(inputs, options, context.progress)
+    counts, confusions = (_given(inputs), ()) if inputs.counted else _aligned(inputs, options, context.progress)
     controls = dict(inputs.controls)
     if WORDS in controls and not controls[WORDS]:
         controls[WORDS] = tuple(counts[0].sizes.tolist())
@@ -119,7 +124,8 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         sets=inputs.sets,
         unit=inputs.unit,
     )
-    return counts_of(data, inputs, options, seed=context.seed, level=context.level, dropped=dropped)
+    found = counts_of(data, inputs, options, seed=context.seed, level=context.level, dropped=dropped)
+    return replace(found, confusions=tuple(confusions))
 
 
 def counts_of(
@@ -137,16 +143,22 @@ def counts_of(
     return Counts(options=options, inputs=inputs, data=data, seed=seed, level=level, dropped=dropped or {})
 
 
-def _aligned(inputs: Inputs, options: Options, progress: Progress) -> list[MetricCounts]:
+def _aligned(
+    inputs: Inputs, options: Options, progress: Progress
+) -> tuple[list[MetricCounts], Sequence[tuple[Confusion, ...]]]:
+    """Return the counts of both metrics, and the most frequent confusions of each system."""
     references = normalise_all([clip.text or "" for clip in inputs.clips], options.normalise)
     found: dict[str, list[EditTotals]] = {metric: [] for metric, _ in UNITS}
+    confusions = []
+    most = max(1, MOST_KEPT // len(inputs.systems))
     with progress.phase("Aligning transcripts", len(inputs.systems), "systems") as advance:
         for system in inputs.systems:
             transcripts = normalise_all(inputs.texts[system], options.normalise)
             for metric, unit in UNITS:
                 found[metric].append(count_edits(references, transcripts, unit))
+            confusions.append(most_frequent(word_edits(references, transcripts), references, most))
             advance(1)
-    return [_joined(metric, totals) for metric, totals in found.items()]
+    return [_joined(metric, totals) for metric, totals in found.items()], confusions
 
 
 def _joined(metric: str, totals: Sequence[EditTotals]) -> MetricCounts:

@@ -1,9 +1,11 @@
 """The rows of records.csv, one per clip, and how `miles compare` pairs those of two runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from audits.core.records import Coverage
+import numpy as np
+
+from audits.core.records import Coverage, GroupCounts
 from audits.group_rates.clips import column_of, coverage_of, keys, row_of, rows_of_left, units
 from audits.report.comparison.parts import Ratio, Rows
 from audits.speaker_groups.measure import Counts
@@ -21,8 +23,18 @@ ERRORS = ("word_errors_", "character_errors_", "attribute_")
 
 
 def coverage(counts: Counts) -> Coverage:
-    """Return the number of clips used, and of those left out for each reason."""
-    return coverage_of(len(counts.inputs.clips), counts.inputs.skipped)
+    """Return the number of clips used, of those left out for each reason, and what each group has of them."""
+    return coverage_of(len(counts.inputs.clips), counts.inputs.skipped, list(_groups(counts)))
+
+
+def _groups(counts: Counts) -> Iterator[GroupCounts]:
+    """Yield speakers, clips and words of every group that gets a rate."""
+    data, cohort = counts.data, counts.cohort
+    words = data.counts[0].sizes
+    for group, inside in zip(cohort.names, cohort.member, strict=True):
+        people = int(np.count_nonzero(np.bincount(data.speakers[inside])))
+        clips = int(np.count_nonzero(inside))
+        yield GroupCounts(group=group, counts={data.unit: people, "clips": clips, "words": int(words[inside].sum())})
 
 
 def records(counts: Counts) -> list[dict[str, Any]]:

@@ -21,7 +21,10 @@ from probes.files.toml_values import read_toml
 
 UNKNOWN = "unknown"
 UNKNOWN_TOKENS = frozenset(
-    {"", "na", "n/a", "<na>", "none", "nan", "null", "prefer not to say", "unknown", "do_not_wish_to_say"}
+    {
+        *("", "na", "n/a", "<na>", "none", "nan", "null", "prefer not to say", "unknown", "do_not_wish_to_say"),
+        *("k.a.", "k. a.", "keine angabe", "unbekannt"),
+    }
 )
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)", re.ASCII)
 _TURNING = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -42,7 +45,7 @@ class Note:
 def is_unknown(value: str | None) -> bool:
     """Tell whether a value says that nothing is known.
 
-    >>> [is_unknown(value) for value in ("NA", " ", "Prefer not to say", "Namibia", "0")]
+    >>> [is_unknown(value) for value in ("NA", " ", "k.A.", "Namibia", "0")]
     [True, True, True, False, False]
     """
     return value is None or value.strip().casefold() in UNKNOWN_TOKENS

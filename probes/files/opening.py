@@ -37,7 +37,10 @@ def check_ordinary(path: Path, *, hint: str, where: str = "") -> None:
     if path.is_symlink():
         raise InputError("There is no such file: it is a link to nothing.", where=where, hint="Check the link.")
     near = nearest_name(path)
-    raise InputError("There is no such file.", where=where, hint=f"Did you mean {near}?" if near else "Check the path.")
+    hint = f"Did you mean {near}?" if near else "Check the path."
+    if "\\" in str(path):
+        hint = "Paths of Windows are not read here: write / in the place of each \\."
+    raise InputError("There is no such file.", where=where, hint=hint)
 
 
 def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD, where: str = "") -> bytes:

@@ -27,9 +27,12 @@ class BadClips:
         The option that leaves such clips out, such as "--on-bad skip".
     advice
         What may be wrong with the manifest as a whole; empty where nothing is known.
+    most
+        Refusals that are named; the others are counted.
     """
 
-    def __init__(self, manifest: Path, given: int, *, skip: str, advice: str = "") -> None:
+    def __init__(self, manifest: Path, given: int, *, skip: str, advice: str = "", most: int = SHOWN) -> None:
+        self._most = most
         self._manifest, self._given, self._skip, self._advice = manifest, given, skip, advice
         self._shown: list[tuple[Clip, InputError]] = []
         self._count = 0
@@ -56,7 +59,7 @@ class BadClips:
         self._count += 1
         if self._outside is None and isinstance(error, OutsideError):
             self._outside = clip
-        if len(self._shown) < SHOWN:
+        if len(self._shown) < self._most:
             self._shown.append((clip, error))
 
     def check_header(self, clip: Clip) -> None:
@@ -67,13 +70,13 @@ class BadClips:
         InputError
             As of `inspect_clip`.
         """
-        if len(self._shown) == SHOWN and not clip.path.is_file():
+        if len(self._shown) == self._most and not clip.path.is_file():
             # The search for a similar name is slow in a large folder, and this refusal is not shown.
             raise InputError("There is no such file.", where=clip.where, hint="Check the path.")
         inspect_clip(clip)
 
     def refuse(self) -> None:
-        """Raise the refusals kept: a single one as it is, several as one that counts them and names the first ten.
+        """Raise the refusals kept: a single one as it is, several as one that counts and names them.
 
         Raises
         ------

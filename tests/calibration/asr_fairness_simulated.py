@@ -233,7 +233,7 @@ class _Found:
     def findings(self) -> Mapping[str, bool | None]:
         """Tell which sentences the report has."""
         found: dict[str, bool | None] = {}
-        told = [(item.id, item.where.get("task"), item.where.get("by"), item.statement) for item in self.draft.findings]
+        told = [(item.id, item.where.get("task"), item.where.get("by"), item.headline) for item in self.draft.findings]
         for task in ("asr", "sid"):
             made = self.of(task) is not None or self.of(task, "side") is not None
             mine = [one for one in told if one[0] == "fairness.gap" and one[1] == task]
@@ -243,7 +243,7 @@ class _Found:
         found["fairness.crossings"] = any(one[0] == "fairness.crossings" for one in told) if made else None
         pattern = [text for name, *_, text in told if name == "fairness.layer-pattern"]
         found["fairness.layer-pattern"] = (
-            any("layers with less error have" in text for text in pattern) if made else None
+            any("ayers with less error have" in text or "disagree" in text for text in pattern) if made else None
         )
         for name, where in (("p_value", {"layer": BEST}), ("head_p_value", {})):
             row = self.row(name, task="asr", by="group", correction="none", **where)

@@ -244,7 +244,7 @@ class _Found:
         verdicts = self.counts.verdicts
         told = {(item.id, str(item.where.get("by", ""))) for item in self.draft.findings}
         ids = {name for name, _ in told}
-        systems = [item.statement for item in self.draft.findings if item.id == "groups.system"]
+        systems = [item.words for item in self.draft.findings if item.id == "groups.system"]
         searched = sum(len(search.tests) for search in self.counts.searches)
         spurious = ("groups.spurious", "group") in told
         return {
@@ -260,7 +260,9 @@ class _Found:
 
 def says_more(statement: str) -> bool:
     """Tell whether the sentences on another system say that it differs from the first."""
-    return any(words in statement for words in ("it errs more", "it errs less", " and not by "))
+    return any(
+        words in statement for words in (" makes more errors than ", " makes fewer errors than ", " and not by ")
+    )
 
 
 @cache

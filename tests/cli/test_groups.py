@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from changed_rows import write
+from headlines import faults, long_statements
 from run_folders import estimates, files, read, records, stripped
+
+from audits.core.records import Report
 
 # Runs in processes of their own make their pages.
 pytestmark = pytest.mark.usefixtures("no_pages")
@@ -88,7 +91,9 @@ def test_a_report_says_what_was_compared(corpus: Corpus, done: Path) -> None:
         ("transcripts of a", str(corpus.folder / "a.tsv"), clips),
         ("transcripts of b", str(corpus.folder / "b.tsv"), clips),
     ]
+    groups = {row["group"]: row["counts"] for row in report["coverage"].pop("groups")}
     assert report["coverage"] == {"given": clips, "used": clips, "skipped": []}
+    assert groups["all"]["clips"] == clips and set(groups["all"]) == {"speakers", "clips", "words"}
     assert report["settings"]["hypothesis"] == "parity" and report["settings"]["control"] == ["duration"]
     assert report["settings"]["permutations"] == 100
 
@@ -144,7 +149,12 @@ def test_the_planted_gap_is_found_in_the_system_that_has_it(done: Path) -> None:
     ]
     (told,) = [finding for finding in read(done)["findings"] if finding["id"] == "groups.system"]
     assert "Between south and north speakers (accent) its rates differ by" in told["statement"]
-    assert "it errs less" in told["statement"]
+    assert "b makes fewer errors than a, by" in told["headline"]
+
+
+def test_headlines_and_statements_are_short_and_in_words(done: Path) -> None:
+    report = Report.from_json(read(done))
+    assert faults(report) == [] and long_statements(report) == []
 
 
 def test_another_seed_moves_shuffles_and_no_rate_or_its_interval(corpus: Corpus, done: Path, quick: Any) -> None:
@@ -390,6 +400,7 @@ def gaps(corpus: Corpus, tmp_path: Path) -> list[str]:
 def test_clips_without_a_transcript_are_left_out_for_all(corpus: Corpus, gaps: list[str], quick: Any) -> None:
     folder = quick(*gaps)
     report = read(folder)
+    report["coverage"].pop("groups")
     assert report["coverage"] == {
         "given": 96, "used": 91, "skipped": [{"reason": "no transcript by b", "count": 5}]
     }  # fmt: skip
@@ -410,6 +421,7 @@ def test_clips_without_a_transcript_are_left_out_for_all(corpus: Corpus, gaps: l
 def test_missing_transcripts_can_count_as_empty(corpus: Corpus, gaps: list[str], quick: Any) -> None:
     folder = quick(*gaps, "--on-missing", "empty")
     report = read(folder)
+    report["coverage"].pop("groups")
     assert report["coverage"] == {"given": 96, "used": 96, "skipped": []}
     (told,) = [warning for warning in report["warnings"] if warning["id"] == "missing-as-empty"]
     assert told["where"] == {"system": "b"} and "5 clips" in told["message"]
@@ -453,8 +465,11 @@ def test_predictions_in_parquet_give_the_figures_of_the_same_csv_file(
     for file in (tmp_path / "b.parquet", write(tmp_path / "b.csv", pairs)):
         folder = quick(*corpus.command("--predictions", f"b={file}", systems="a"), name=file.suffix)
         runs.append((read(folder), records(folder)))
-    for part in ("estimates", "findings", "warnings", "coverage"):
+    for part in ("estimates", "warnings", "coverage"):
         assert runs[0][0][part] == runs[1][0][part]
+    # What was read from which file is told, and so the files' names.
+    one, other = ([item for item in run["findings"] if item["id"] != "groups.columns"] for run, _ in runs)
+    assert one == other
     assert runs[0][1] == runs[1][1] and runs[0][0]["estimates"]
 
 

@@ -53,3 +53,23 @@ def _of(name: str, headline: str) -> list[str]:
     if re.search(r"\w=\w|_", headline):
         faults.append(f"{name}: {headline!r} has a machine's name")
     return faults
+
+
+STATEMENT_WORDS = 60
+"""Most words of what a headline rests on."""
+LISTS = ("groups.columns", "groups.skipped", "fairness.skipped")
+"""Findings whose statement is a list of columns or of groups."""
+
+
+def long_statements(report: Report) -> list[str]:
+    """Return what breaks the rules of statements: length, machine names, the headline once more."""
+    found = []
+    for finding in report.findings:
+        words = len(finding.statement.split())
+        if words > STATEMENT_WORDS and finding.id not in LISTS:
+            found.append(f"{finding.id}: {words} words in {finding.statement!r}")
+        if re.search(r"\w=\w", finding.statement):
+            found.append(f"{finding.id}: {finding.statement!r} has a machine's name")
+        spans = re.findall(r"-?\d[\d.]* \([^)]* to [^)]*\)", finding.headline)
+        found += [f"{finding.id}: {size} stands twice" for size in spans if size in finding.statement]
+    return found

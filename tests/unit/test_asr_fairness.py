@@ -457,7 +457,7 @@ def test_an_attribute_that_varies_within_speakers_is_warned_of(scene) -> None:
     counts.errors[::2] = 9
     counts.hits[::2] = 1
     draft, _ = _judged(counts, sets, "room", attributes)
-    assert all("pooled" in finding.statement for finding in draft.findings if finding.id == "fairness.gap")
+    assert all("pooled" in finding.how_sure for finding in draft.findings if finding.id == "fairness.gap")
     assert any(finding.id == "fairness.gap" for finding in draft.findings)
 
 
@@ -516,10 +516,11 @@ def _evidence(draft: Draft) -> list[object]:
 def test_a_crossing_above_zero_before_correction_is_told_with_its_numbers(scene) -> None:
     draft = _silent(scene, ("accent", 4, 0.02), ("gender", 4, -0.1), ("accent&gender", 4, 0.007))
     said = draft.findings[-1].statement
-    assert "no difference could be shown by gender on layer 4" in said
-    assert "What was seen by accent on layer 4, 0.2" in said
-    assert "; accent&gender on layer 4, 0.2" in said
-    assert said.count("p = 0.080") == 2
+    assert "By gender on layer 4, 0.20 (-0.10 to " in said and "may have been missed" in said
+    assert "What was seen by accent on layer 4; accent&gender on layer 4 may be chance" in said
+    sure = draft.findings[-1].how_sure
+    assert "accent on layer 4, 0.2" in sure and "; accent&gender on layer 4, 0.2" in sure
+    assert sure.count("p = 0.080") == 2
     assert "nothing beyond chance" not in said
     assert _evidence(draft) == ["gender", "accent", "accent&gender"]
 
@@ -530,13 +531,14 @@ def test_evidence_of_silence_stands_in_the_order_of_what_is_said(scene) -> None:
     assert "Accent&gender showed nothing beyond chance either." in said
     assert _evidence(draft) == ["gender", "accent", "accent&gender"]
     draft = _silent(scene, ("accent&gender", 4, -0.1))
-    assert "no difference could be shown by accent&gender on layer 4" in draft.findings[-1].statement
+    assert "No gap by accent and gender crossed" in draft.findings[-1].headline
+    assert draft.findings[-1].statement.startswith("A gap of less than about")
     assert "either" not in draft.findings[-1].statement
 
 
 def test_a_crossing_seen_in_one_place_is_quiet_only_in_the_other(scene) -> None:
     draft = _silent(scene, ("accent", 4, -0.1), ("accent&gender", 4, -0.1), ("accent&gender", HEAD, 0.02))
-    said = draft.findings[-1].statement
+    said = draft.findings[-1].words
     assert "accent&gender on the own head, 0.2" in said
     assert "Accent&gender on layer 4 showed nothing beyond chance either." in said
 
@@ -545,9 +547,9 @@ def test_more_crossings_than_four_are_named_without_numbers(scene) -> None:
     layers = (-1, 0, 1, 2, 3, 4, HEAD)
     rows = [("accent&gender", layer, 0.01 * (at + 1)) for at, layer in enumerate(layers)]
     draft = _silent(scene, *rows)
-    said = draft.findings[-1].statement
-    assert said.count("p = 0.080") == 4
-    assert said.index("on the own head, ") < said.index("on layer 4, ") < said.index("on layer 2, ")
+    said, sure = draft.findings[-1].statement, draft.findings[-1].how_sure
+    assert sure.count("p = 0.080") == 4
+    assert sure.index("on the own head, ") < sure.index("on layer 4, ") < sure.index("on layer 2, ")
     assert "; accent&gender on layer 1; accent&gender on layer 0; accent&gender on layer -1 may be chance" in said
     assert len(draft.findings[-1].evidence) == 7
 

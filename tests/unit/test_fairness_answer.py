@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from headlines import faults
+from headlines import faults, long_statements
 
 from audits.core.records import Report
 
@@ -13,6 +13,7 @@ from audits.core.records import Report
 def test_headlines_are_short_and_their_numbers_stand_in_the_evidence(prepared: Path, run: str) -> None:
     report = Report.from_json(json.loads((prepared / "work/runs" / run / "report.json").read_text("utf-8")))
     assert faults(report) == []
+    assert long_statements(report) == []
     assert report.answer is not None
     assert (
         report.answer.title

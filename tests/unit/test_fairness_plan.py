@@ -253,6 +253,17 @@ def test_all_bad_clips_are_named_at_once_whatever_is_wrong_with_them(ask: Ask, b
     assert "(cut.flac): " in lines[3] and "--on-bad-clip skip" in error.value.hint
 
 
+def test_bad_clips_are_listed_whole_on_request(ask: Ask, bad_clips: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("audits.asr_fairness.inputs.SHOWN", 2)
+    said = {}
+    for how in ("stop", "list"):
+        with pytest.raises(InputError) as error:
+            ask(bad_clips, on_bad_clip=how)
+        said[how] = error.value.message.split("\n")[1:]
+    assert len(said["stop"]) == 3 and said["stop"][-1] == "and 4 more"
+    assert len(said["list"]) == 6 and said["list"][:2] == said["stop"][:2]
+
+
 def test_a_dry_run_says_which_clips_are_left_out_and_why(ask: Ask, bad_clips: str) -> None:
     notes = ask(bad_clips, on_bad_clip="skip").plan.preview
     at = next(at for at, note in enumerate(notes) if "left out" in note)

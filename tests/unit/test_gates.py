@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from audits.core import gates
+from audits.core.measures import Measure
 from audits.core.records import Estimate, Finding, Warning
 from probes.core.errors import InputError
 
@@ -245,3 +246,12 @@ def test_no_audit_has_an_estimate_that_findings_would_hide() -> None:
 
     specs = [registry.find(entry.name) for entry in registry.entries()]
     assert len(specs) >= 9 and not any(gates.FINDINGS in spec.estimates for spec in specs)
+
+
+def test_a_wrong_key_is_told_the_keys_of_its_own_name() -> None:
+    measures = {"gap": Measure("gap", ("by", "kind")), "rate": Measure("rate", ("group", "layer"))}
+    coordinates = {"by": ["accent"], "kind": ["absolute"], "group": ["all"], "layer": [1]}
+    for key in ("foo", "layer"):
+        with pytest.raises(InputError, match=f"names the key {key!r}, which no gap has") as error:
+            gates.check_coordinates(gates.parse(f"gap[{key}=1] > 0"), coordinates, measures)
+        assert error.value.hint == "gap has: by, kind."

@@ -308,8 +308,19 @@ def _cut(text: str) -> str:
     return text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + "…"
 
 
-def people(report: Report) -> tuple[str, list[tuple[str, int]]]:
-    """Return the counted unit and its number by group, for groups of one attribute."""
+def people(report: Report) -> tuple[tuple[str, ...], list[tuple[str, tuple[int, ...]]]]:
+    """Return what was counted, such as speakers and words, and the counts by group, for groups of one attribute."""
+    counted = [row for row in report.coverage.groups if "&" not in row.group]
+    if counted:
+        # The fewest first, as speakers are of clips: JSON does not keep the order.
+        units = tuple(sorted(counted[0].counts, key=lambda unit: (counted[0].counts[unit], unit)))
+        return units, [(row.group, tuple(row.counts.get(unit, 0) for unit in units)) for row in counted]
+    unit, numbers = _units_of_estimates(report)
+    return (unit,), [(group, (number,)) for group, number in numbers.items()]
+
+
+def _units_of_estimates(report: Report) -> tuple[str, dict[str, int]]:
+    """Return the unit and its number by group from the n of the estimates, where an audit does not count them."""
     # The n of a row that compares the group with others, such as a test, includes those others.
     grouped = [
         row
@@ -320,14 +331,14 @@ def people(report: Report) -> tuple[str, list[tuple[str, int]]]:
         and row.measure.neutral is None
     ]
     if not grouped:
-        return "", []
+        return "", {}
     unit = grouped[0].unit
     counts: dict[str, int] = {}
     for row in grouped:
         group = str(row.where["group"])
         if row.unit == unit and "&" not in group:
             counts[group] = max(row.n, counts.get(group, 0))
-    return unit, list(counts.items())
+    return unit, counts
 
 
 def label(estimate: Estimate) -> str:

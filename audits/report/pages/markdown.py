@@ -155,10 +155,10 @@ def _coverage(report: Report) -> Iterable[str]:
     rows = [("given", coverage.given), ("used", coverage.used)]
     rows += [(f"skipped: {item.reason}", item.count) for item in coverage.skipped]
     yield _table(["", "items"], [[escaped(word), f"{count:,}"] for word, count in rows], right=(1,))
-    unit, groups = content.people(report)
+    units, groups = content.people(report)
     if groups:
-        rows_of_groups = [[escaped(group), f"{count:,}"] for group, count in groups[:MOST_ROWS]]
-        yield _table(["group", escaped(unit)], rows_of_groups, right=(1,))
+        rows_of_groups = [[escaped(group), *(f"{count:,}" for count in counts)] for group, counts in groups[:MOST_ROWS]]
+        yield _table(["group", *map(escaped, units)], rows_of_groups, right=range(1, len(units) + 1))
         yield from _rest(len(groups))
 
 
