@@ -4,7 +4,11 @@ The phones of that accent lie where the encoder puts them without having learned
 coin has no error of either kind.
 """
 
+from collections.abc import Iterator
+
 from audits.core.context import Context
+from audits.core.planted import Planted, first_headline, told
+from audits.core.records import Report
 from audits.phoneme_errors import Options
 from probes.core.hashing import sha256_json
 from probes.speech.speech_encoder import train_encoder
@@ -30,3 +34,22 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
         alignments=folder / "corpus" / "alignments" / "audit",
         by=("accent", "coin", "gender"),
     )
+
+
+def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
+    """Yield the accent that is new to the encoder, and the coin, with what the report shows of them."""
+    displaced = [*told(report, "phonemes.both"), *told(report, "phonemes.systematic")]
+    noisy = told(report, "phonemes.random")
+    if balanced:
+        found = [one for one in (*displaced, *noisy) if str(one.where["group"]).startswith("accent=")]
+        seen = first_headline(found, "No accent shows an error of either kind.")
+        yield Planted(what="Nothing by accent: all six were heard alike.", found=bool(found), seen=seen, real=False)
+    else:
+        named = [one for one in displaced if one.where["group"] == "accent=scottish"]
+        seen = first_headline(named, "No finding says so of scottish speakers.")
+        what = "The encoder never heard scottish speakers: it places their sounds elsewhere."
+        yield Planted(what=what, found=bool(named), seen=seen)
+    tossed = [one for one in (*displaced, *noisy) if str(one.where["group"]).startswith("coin=")]
+    what = "A coin was tossed for each speaker, which means nothing."
+    seen = first_headline(tossed, "Neither side of the coin shows an error of either kind.")
+    yield Planted(what=what, found=bool(tossed), seen=seen, real=False)

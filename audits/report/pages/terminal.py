@@ -4,12 +4,13 @@ Returns something for rich to print; colour is left to the console, which knows 
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audits.core.gates import abridged
 from audits.core.numbers import interval, point
+from audits.core.planted import Planted
 from audits.core.records import Answer, Estimate, Report, Severity
 from audits.report.pages import content, overview
 from audits.report.pages.glyphs import Reference, Span, reference, scale_of, span, text_glyph
@@ -56,6 +57,24 @@ def summarise(report: Report, *, folder: Path, width: int = 80) -> "Group":
     parts += [_bullet(f"{notice}") for notice in _warned(report)]
     parts += [_line("Report", str(folder / "report.html")), _line("Next", _next(folder))]
     return Group(*parts)
+
+
+def tell_planted(plants: Sequence[Planted]) -> "Group":
+    """Return what a demo planted, each with whether the report shows it."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=1, no_wrap=True)
+    grid.add_column(width=8, no_wrap=True)
+    grid.add_column(overflow="fold")
+    for plant in plants:
+        mark = Text("✓", style="green") if plant.as_planted else Text("✗", style="bold red")
+        grid.add_row(mark, Text("Planted", style="dim"), Text(_clean(plant.what)))
+        found = Text(_clean(plant.verdict[:1].upper() + plant.verdict[1:]), style="bold")
+        grid.add_row(Text(), Text("Found", style="dim"), found.append(_clean(f". {plant.seen}"), style="not bold"))
+    return Group(Text(), Text("What was planted in this example, and was it found?", style="bold"), grid)
 
 
 def _finding(severity: Severity, statement: str) -> "RenderableType":
