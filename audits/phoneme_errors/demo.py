@@ -14,8 +14,12 @@ from probes.core.hashing import sha256_json
 from probes.speech.speech_encoder import train_encoder
 from probes.speech.synthetic_speech import speak_corpus
 
-VERSION = 2
+VERSION = 3
 """Raised whenever the corpus or the training changes, so that no old demo is taken for a new one."""
+TRAINING_CLIPS, TRAINING_SPEAKERS, SPEAKERS = 1080, 90, 16
+"""Clips and speakers that the encoder learns from, and speakers of each accent in the audit."""
+REPEATS = 1
+"""How often speakers are dealt: each deal takes as long as the training."""
 
 
 def prepare(context: Context, *, balanced: bool = False) -> Options:
@@ -24,7 +28,14 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     if not folder.is_dir():
         with context.cache.making(folder) as target:
             corpus = speak_corpus(
-                target / "corpus", seed=context.seed, balanced=balanced, alignments=True, progress=context.progress
+                target / "corpus",
+                seed=context.seed,
+                balanced=balanced,
+                training_clips=TRAINING_CLIPS,
+                training_speakers=TRAINING_SPEAKERS,
+                audit_speakers=SPEAKERS,
+                alignments=True,
+                progress=context.progress,
             )
             # A head of phones, so that the folder can place phones itself: --align-with.
             train_encoder(corpus, target / "encoder", seed=context.seed, units="phones", progress=context.progress)
@@ -32,7 +43,8 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
         tokens=str(folder / "encoder"),
         manifest=folder / "corpus" / "audit.csv",
         alignments=folder / "corpus" / "alignments" / "audit",
-        by=("accent", "coin", "gender"),
+        by=("accent", "coin"),
+        repeats=REPEATS,
     )
 
 
