@@ -1,7 +1,7 @@
 """What a demo plants, and whether the report of its run shows it: the last lines of `miles demo`.
 
-A demo says so in `planted(report, balanced=...)`, beside `prepare`. It reads the report and nothing else: where a plant was
-missed, it says that.
+A demo says so in `planted(report, balanced=...)`, beside `prepare`. It reads the report and nothing else: where a
+plant was missed, it says that.
 """
 
 from dataclasses import dataclass

@@ -194,8 +194,12 @@ def test_what_was_planted_fits_into_eighty_columns_and_cannot_steer_the_terminal
     text = out.getvalue()
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
     assert "\x1b" not in text
-    for mark, words in (("✓ Planted  A plant", "Found    Yes. It was seen."), ("✓ Planted  A coin", "Nothing, as it should be."),
-                        ("✗ Planted  A third", "Found    No. Not here."), ("✗ Planted  A fourth", "Something that is not there.")):  # fmt: skip
+    for mark, words in (
+        ("✓ Planted  A plant", "Found    Yes. It was seen."),
+        ("✓ Planted  A coin", "Nothing, as it should be."),
+        ("✗ Planted  A third", "Found    No. Not here."),
+        ("✗ Planted  A fourth", "Something that is not there."),
+    ):
         assert mark in text and words in text
 
 
