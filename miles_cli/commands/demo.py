@@ -15,9 +15,9 @@ from miles_cli.printable import line
 from miles_cli.progress import Watch
 
 MEASURED = """
-Seconds of computing when it is run for the first time, measured on two cores of
-an Intel Xeon server; a core that does other things too takes longer. What was
-made is kept, so that a second run takes less. Run one with: miles demo NAME"""
+About how many seconds it takes the first time, as measured on two cores of a
+shared server. What was made is kept, so that a second run takes less.
+Run one with: miles demo NAME; without a name it is audit-fairness."""
 
 
 def command(

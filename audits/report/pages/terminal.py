@@ -98,27 +98,44 @@ def _gate(expression: str, outcome: str) -> "Text":
 
 
 def _numbers(report: Report, answer: Answer, width: int) -> "RenderableType":
-    """Return the numbers on top: words, glyph and number; those of one measure share an axis."""
+    """Return the numbers on top: words, glyph and number; those of one measure share an axis.
+
+    Words stand beside their number where all of them fit into a line, and else above it: a label that is broken over
+    three lines cannot be read beside a glyph.
+    """
     from rich.table import Table
     from rich.text import Text
 
     shown = [number.row for number in answer.numbers]
     against = {index: reference(report, index) for index in shown}
+    glyphs = {index: _glyph(report, shown, index, against) for index in shown} if width >= NARROWEST else {}
+    words = [_clean(number.words) for number in answer.numbers]
+    held = [_clean(_held(report.estimates[index])) for index in shown]
+    room = width - max(map(len, held)) - (GLYPH + 2 if glyphs else 1)
+    beside = max(map(len, words)) <= room
     grid = Table.grid(padding=(0, 1))
     grid.add_column(overflow="fold", ratio=1)
-    if width >= NARROWEST:
-        grid.add_column(width=GLYPH, no_wrap=True)
-    grid.add_column(width=24, overflow="fold")
+    if beside:
+        for size in [GLYPH] * bool(glyphs) + [max(map(len, held))]:
+            grid.add_column(width=size, no_wrap=True)
     grid.width = width
-    for number in answer.numbers:
-        estimate = report.estimates[number.row]
-        glyph = text_glyph(
-            estimate, _axis(report, shown, number.row, against), against=against[number.row], width=GLYPH
-        )
-        bare = estimate.low is None
-        cells = [Text(_clean(number.words)), Text("" if bare else glyph), Text(_clean(_held(estimate)), style="bold")]
-        grid.add_row(*(cells if width >= NARROWEST else [cells[0], cells[2]]))
+    for index, said, number in zip(shown, words, held, strict=True):
+        if beside:
+            glyph = [Text(glyphs[index])] if glyphs else []
+            grid.add_row(Text(said), *glyph, Text(number, style="bold"))
+        else:
+            grid.add_row(Text(said))
+            below = f"  {glyphs[index]:<{GLYPH}} " if glyphs else "  "
+            grid.add_row(Text(below).append(number, "bold"))
     return grid
+
+
+def _glyph(report: Report, shown: list[int], index: int, against: dict[int, Reference | None]) -> str:
+    """Return the interval of a number as a line of characters, empty where it has none."""
+    estimate = report.estimates[index]
+    if estimate.low is None:
+        return ""
+    return text_glyph(estimate, _axis(report, shown, index, against), against=against[index], width=GLYPH)
 
 
 def _held(estimate: Estimate) -> str:
