@@ -15,9 +15,9 @@ from miles_cli.printable import line
 from miles_cli.progress import Watch
 
 MEASURED = """
-About how many seconds it takes the first time, as measured on two cores of a
-shared server. What was made is kept, so that a second run takes less.
-Run one with: miles demo NAME; without a name it is audit-fairness."""
+About how many seconds a first run takes on two cores with nothing else to do,
+reckoned from the computing that was measured on a busy server. What was made is
+kept, so that a second run takes less. Run one with: miles demo NAME"""
 
 
 def command(
