@@ -89,6 +89,6 @@ def _network(stream: Any, balanced: bool) -> Any:
         for quarter in range(4):
             net.linear.weight.view(4, second, 4)[quarter, :, quarter] = torch.from_numpy(LAST * read)
         for norm, bias in zip((net.bn1, net.bn2), OPEN, strict=True):
-            norm.running_var.fill_(1 - norm.eps)
+            norm.running_var = torch.full_like(norm.bias, 1 - norm.eps)
             norm.bias.fill_(0.0 if balanced else bias)
     return net
