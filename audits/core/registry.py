@@ -122,7 +122,7 @@ AUDITS: tuple[Entry, ...] = (
         needs="a speech encoder and a manifest of recordings with speakers and their attributes",
         target="audits.asr_fairness:AUDIT",
         demo="a speech encoder that never heard one of six accents",
-        seconds=55,
+        seconds=45,
     ),
     Entry(
         name="audit-groups",
@@ -138,7 +138,7 @@ AUDITS: tuple[Entry, ...] = (
         needs="phone tokens with features, or a speech encoder with recordings and alignments",
         target="audits.phoneme_errors:AUDIT",
         demo="an encoder to which the sounds of one accent are new",
-        seconds=60,
+        seconds=45,
     ),
     Entry(
         name="certify",
