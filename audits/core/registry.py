@@ -186,7 +186,7 @@ AUDITS: tuple[Entry, ...] = (
         needs="a Fourier neural operator and fields on a fine grid, with targets for a verdict",
         target="audits.spectra:AUDIT",
         demo="an operator that depends on its grid",
-        seconds=60,
+        seconds=55,
     ),
 )
 
