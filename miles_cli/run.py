@@ -1,7 +1,7 @@
 """Carry out one audit: plan, run folder, progress, gates, pages, summary, exit status."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from datetime import UTC, datetime
@@ -22,8 +22,13 @@ from miles_cli.printable import line
 from miles_cli.progress import Watch
 
 
-def carry_out(spec: AuditSpec, options: Any, common: Common) -> int:
+def carry_out(spec: AuditSpec, options: Any, common: Common, *, ending: Callable[[Report], None] | None = None) -> int:
     """Carry out an audit and return the exit status.
+
+    Parameters
+    ----------
+    ending
+        Prints what follows the summary; not called where no summary is printed.
 
     Raises
     ------
@@ -31,10 +36,17 @@ def carry_out(spec: AuditSpec, options: Any, common: Common) -> int:
         Where the input is wrong or the audit could not be completed.
     """
     with interrupts.remembered() as check_interrupt, _announced_interrupt() as endings:
-        return _carry_out(spec, options, common, Watch(quiet=common.quiet, check_interrupt=check_interrupt), endings)
+        watch = Watch(quiet=common.quiet, check_interrupt=check_interrupt)
+        report, status = _carry_out(spec, options, common, watch, endings)
+    if report is not None and ending is not None and not (common.json or common.quiet):
+        ending(report)
+    return status
 
 
-def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, endings: list[str]) -> int:
+def _carry_out(
+    spec: AuditSpec, options: Any, common: Common, watch: Watch, endings: list[str]
+) -> tuple[Report | None, int]:
+    """Return the report, None of a dry run, and the exit status."""
     parsed = [gates.parse(expression, known=spec.estimates) for expression in common.fail_if]
     _check(common)
     context = Context(
@@ -58,7 +70,7 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, endi
         write_bytes(path, content.encode("utf-8"))
     if common.dry_run:
         _print_plan(spec, plan)
-        return 0
+        return None, 0
     earlier = report is not None
     if report is None:
         endings.append(f"The same command with --out {folder} goes on from here.")
@@ -71,7 +83,7 @@ def _carry_out(spec: AuditSpec, options: Any, common: Common, watch: Watch, endi
         write_pages_and_report(report, folder)
     _print_outcome(report, folder, common, earlier=earlier)
     # Without a gate nothing was asked now, whatever an earlier gate of the report says.
-    return 1 if parsed and any(gate.outcome == "fail" for gate in report.gates) else 0
+    return report, 1 if parsed and any(gate.outcome == "fail" for gate in report.gates) else 0
 
 
 @contextmanager

@@ -4,11 +4,16 @@ The digits come with scikit-learn, so nothing is fetched. With `--balanced` the 
 noise: then the noise of the certificate costs it far more, and some digits more than others.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from audits.certification import Options
 from audits.core.context import Context
+from audits.core.numbers import point
+from audits.core.planted import Planted, row
+from audits.core.records import Report
+from audits.core.wording import span
 from audits.statistics import generator
 from probes.core.hashing import sha256_json
 
@@ -16,6 +21,8 @@ VERSION = 1
 SIGMA = 0.25
 EPOCHS = 40
 TEST = 300
+COSTLY = 0.05
+"""Accuracy that noise must cost for the demo to say that it does."""
 
 
 def prepare(context: Context, *, balanced: bool = False) -> Options:
@@ -76,3 +83,18 @@ def _trained(pixels: Any, labels: Any, context: Context, sigma: float) -> Any:
                 schedule.step()
                 advance(1)
     return net.eval()
+
+
+def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
+    """Yield what the training was, with what the report shows of it."""
+    clean, noisy = row(report, "clean_accuracy"), row(report, "noisy_accuracy")
+    proved = row(report, "certified_accuracy", radius=SIGMA)
+    if balanced:
+        costs = clean is not None and noisy is not None and noisy.value < clean.value - COSTLY
+        seen = f"Accuracy is {span(clean)} without noise, and {point(noisy)} under it." if clean and noisy else ""
+        what = f"No noise in training: noise of {SIGMA} costs this network its accuracy."
+        yield Planted(what=what, found=costs, seen=seen)
+        return
+    seen = f"Right, and proved within a radius of {SIGMA}, are {span(proved)} of the digits." if proved else ""
+    what = f"Training under noise of {SIGMA}: most answers can be proved within a radius of {SIGMA}."
+    yield Planted(what=what, found=proved is not None and proved.above(0.5), seen=seen)

@@ -26,7 +26,16 @@ OURS = "miles-audit"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One line of `miles list`: an audit that can be called, not yet imported."""
+    """One line of `miles list`: an audit that can be called, not yet imported.
+
+    Parameters
+    ----------
+    demo
+        What its demo plants, in few words; empty where that is not known.
+    seconds
+        About how long its first run takes on two cores with nothing else to do, reckoned from the computing that was
+        measured on a busy server.
+    """
 
     name: str
     summary: str
@@ -34,6 +43,8 @@ class Entry:
     target: str
     distribution: str = OURS
     version: str = ""
+    demo: str = ""
+    seconds: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,54 +124,72 @@ AUDITS: tuple[Entry, ...] = (
         summary="Where in a speech encoder do some groups of speakers fare worse?",
         needs="a speech encoder and a manifest of recordings with speakers and their attributes",
         target="audits.asr_fairness:AUDIT",
+        demo="a speech encoder that never heard one of six accents",
+        seconds=45,
     ),
     Entry(
         name="audit-groups",
         summary="Which groups of speakers does a recogniser serve worse? From transcripts alone.",
         needs="transcripts or counts of errors, with attributes of the speakers",
         target="audits.speaker_groups:AUDIT",
+        demo="a gap that is real, and one that only looks so",
+        seconds=7,
     ),
     Entry(
         name="audit-phonemes",
         summary="Does an encoder place some groups' sounds elsewhere, or are they only noisier?",
         needs="phone tokens with features, or a speech encoder with recordings and alignments",
         target="audits.phoneme_errors:AUDIT",
+        demo="an encoder to which the sounds of one accent are new",
+        seconds=45,
     ),
     Entry(
         name="certify",
         summary="Within which radius can no perturbation change a smoothed classifier's answer?",
         needs="an image classifier and labelled images, or another tool's log of certificates",
         target="audits.certification:AUDIT",
+        demo="a reader of digits that was trained under noise",
+        seconds=22,
     ),
     Entry(
         name="interference",
         summary="Which languages hurt each other, and which help, when one model learns both?",
         needs="a text file for each language; or losses of models of languages and of pairs",
         target="audits.interference:AUDIT",
+        demo="four languages, of which two are siblings",
+        seconds=65,
     ),
     Entry(
         name="lipschitz",
         summary="By how much can a small change of a picture move a classifier's logits?",
         needs="an image classifier; labelled images for radii",
         target="audits.lipschitz:AUDIT",
+        demo="a network whose Lipschitz constant is known",
+        seconds=7,
     ),
     Entry(
         name="membership",
         summary="Can one tell which points a model was trained on, and does its claimed epsilon hold?",
         needs="scores with membership; or members and non-members with generated samples or a generative model",
         target="audits.membership:AUDIT",
+        demo="generative models that keep what they were trained on",
+        seconds=75,
     ),
     Entry(
         name="precision-recall",
         summary="Are generated texts good, and how much of the reference do they cover?",
         needs="reference texts and generated ones, or their embeddings; or a language model and prompts",
         target="audits.precision_recall:AUDIT",
+        demo="texts that are too much alike, and made-up ones",
+        seconds=57,
     ),
     Entry(
         name="spectra",
         summary="Is a neural operator better run on a finer grid, or upsampled, and why?",
         needs="a Fourier neural operator and fields on a fine grid, with targets for a verdict",
         target="audits.spectra:AUDIT",
+        demo="an operator that depends on its grid",
+        seconds=55,
     ),
 )
 

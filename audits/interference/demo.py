@@ -4,10 +4,13 @@ Two are siblings in one script and help each other; all other pairs have another
 Where it is balanced all four are parts of one language: a model of two of them reads what a model of one reads.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from audits.core.context import Context
+from audits.core.planted import Planted, first_headline, rows, told
+from audits.core.records import Report
+from audits.core.wording import span
 from audits.interference import Options
 from audits.interference.synthetic_languages import make_language
 from probes.core.hashing import sha256_json
@@ -16,7 +19,7 @@ VERSION = 1
 """Raised whenever the languages change, so that no old demo is taken for a new one."""
 SIZE, HELD = 150_000, 20_000
 """Bytes of a language before what is there twice is left out, and of its held-out sentences."""
-STEPS, BATCH, WINDOW, SEEDS = 100, 24, 64, 3
+STEPS, BATCH, WINDOW, SEEDS = 100, 24, 64, 2
 PART = STEPS * BATCH * WINDOW + 2 * HELD
 """Bytes of a part of the one language: no window is read twice, or two parts would be better than one."""
 FAMILIES = ("Astric", "Borean")
@@ -27,6 +30,7 @@ LANGUAGES: Mapping[str, tuple[int, int, str]] = {
     "bc": (1, 0, "Cyrl"),
 }
 """Number of the family, of the sibling, and script, by a code that begins with family and script."""
+SIBLINGS = {"al1", "al2"}
 
 
 def prepare(context: Context, *, balanced: bool = False) -> Options:
@@ -77,3 +81,25 @@ def _write(folder: Path, languages: Mapping[str, Sequence[bytes]]) -> None:
         family, sibling, script = LANGUAGES[code]
         rows.append(f"{code},{FAMILIES[family]} {sibling + 1} ({script}),{script},{FAMILIES[family]}")
     (folder / "langs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
+    """Yield who should help and who should hurt, with what the report shows of them."""
+    effects = {(str(one.where["target"]), str(one.where["source"])): one for one in rows(report, "interference")}
+    if balanced:
+        found = [*told(report, "interference.interference"), *told(report, "interference.synergy")]
+        seen = first_headline(found, "No pair is shown to help or to hurt.")
+        what = "Nothing: all four are parts of one language."
+        yield Planted(what=what, found=bool(found), seen=seen, real=False)
+        return
+    siblings = [one for pair, one in effects.items() if set(pair) == SIBLINGS]
+    helped = [one for one in siblings if one.below(0.0)]
+    seen = " ".join(
+        f"Adding {one.where['source']} changes the loss of {one.where['target']} by {span(one)}." for one in siblings
+    )
+    yield Planted(what="al1 and al2 are siblings, and help each other.", found=len(helped) == 2, seen=seen)
+    others = [one for pair, one in effects.items() if set(pair) != SIBLINGS]
+    hurt = [one for one in others if one.above(0.0)]
+    seen = f"{len(hurt)} of {len(others)} losses are shown to rise."
+    what = "All other pairs differ in script or family, and hurt each other."
+    yield Planted(what=what, found=0 < len(others) == len(hurt), seen=seen)

@@ -4,6 +4,7 @@ All four take the same number of steps on Poisson batches of the same points, ea
 the one-run bounds hold. Where it is balanced the models were trained on other digits, and there is nothing to find.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.core.context import Context
+from audits.core.planted import Planted, first_headline, told
+from audits.core.records import Report
 from audits.membership import Options
 from audits.statistics import generator
 from probes.core.hashing import sha256_json
@@ -144,3 +147,22 @@ def _entry(job: _Job) -> str:
     if job.private:
         lines += [f'history = "{job.name}.pt"', f"delta = {DELTA}"]
     return "\n".join(lines) + "\n\n"
+
+
+def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
+    """Yield which models were trained on the members, with what the report shows of them."""
+    leaks = told(report, "membership.leak")
+    if balanced:
+        what = "Nothing: all four models were trained on other digits."
+        seen = first_headline(leaks, "No attack is shown to identify training points.")
+        yield Planted(what=what, found=bool(leaks), seen=seen, real=False)
+    else:
+        for name in ("ddpm", "gan"):
+            own = [leak for leak in leaks if leak.where.get("model") == name]
+            what = f"{name} was trained on the members without any privacy."
+            seen = first_headline(own, f"No attack on {name} is shown to identify training points.")
+            yield Planted(what=what, found=bool(own), seen=seen)
+    broken = told(report, "membership.verdict", verdict="violation")
+    what = f"ddpm-dp and gan-dp keep their claim: epsilon is {EPSILON:g}."
+    seen = first_headline(broken, "Neither claim is contradicted.")
+    yield Planted(what=what, found=bool(broken), seen=seen, real=False)

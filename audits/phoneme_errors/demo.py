@@ -4,14 +4,22 @@ The phones of that accent lie where the encoder puts them without having learned
 coin has no error of either kind.
 """
 
+from collections.abc import Iterator
+
 from audits.core.context import Context
+from audits.core.planted import Planted, first_headline, told
+from audits.core.records import Report
 from audits.phoneme_errors import Options
 from probes.core.hashing import sha256_json
 from probes.speech.speech_encoder import train_encoder
 from probes.speech.synthetic_speech import speak_corpus
 
-VERSION = 2
+VERSION = 3
 """Raised whenever the corpus or the training changes, so that no old demo is taken for a new one."""
+TRAINING_CLIPS, TRAINING_SPEAKERS, SPEAKERS = 1080, 90, 16
+"""Clips and speakers that the encoder learns from, and speakers of each accent in the audit."""
+REPEATS = 1
+"""How often speakers are dealt: each deal takes as long as the training."""
 
 
 def prepare(context: Context, *, balanced: bool = False) -> Options:
@@ -20,7 +28,14 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
     if not folder.is_dir():
         with context.cache.making(folder) as target:
             corpus = speak_corpus(
-                target / "corpus", seed=context.seed, balanced=balanced, alignments=True, progress=context.progress
+                target / "corpus",
+                seed=context.seed,
+                balanced=balanced,
+                training_clips=TRAINING_CLIPS,
+                training_speakers=TRAINING_SPEAKERS,
+                audit_speakers=SPEAKERS,
+                alignments=True,
+                progress=context.progress,
             )
             # A head of phones, so that the folder can place phones itself: --align-with.
             train_encoder(corpus, target / "encoder", seed=context.seed, units="phones", progress=context.progress)
@@ -28,5 +43,25 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
         tokens=str(folder / "encoder"),
         manifest=folder / "corpus" / "audit.csv",
         alignments=folder / "corpus" / "alignments" / "audit",
-        by=("accent", "coin", "gender"),
+        by=("accent", "coin"),
+        repeats=REPEATS,
     )
+
+
+def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
+    """Yield the accent that is new to the encoder, and the coin, with what the report shows of them."""
+    displaced = [*told(report, "phonemes.both"), *told(report, "phonemes.systematic")]
+    noisy = told(report, "phonemes.random")
+    if balanced:
+        found = [one for one in (*displaced, *noisy) if str(one.where["group"]).startswith("accent=")]
+        seen = first_headline(found, "No accent shows an error of either kind.")
+        yield Planted(what="Nothing by accent: all six were heard alike.", found=bool(found), seen=seen, real=False)
+    else:
+        named = [one for one in displaced if one.where["group"] == "accent=scottish"]
+        seen = first_headline(named, "No finding says so of scottish speakers.")
+        what = "The encoder never heard scottish speakers: it places their sounds elsewhere."
+        yield Planted(what=what, found=bool(named), seen=seen)
+    tossed = [one for one in (*displaced, *noisy) if str(one.where["group"]).startswith("coin=")]
+    what = "A coin was tossed for each speaker, which means nothing."
+    seen = first_headline(tossed, "Neither side of the coin shows an error of either kind.")
+    yield Planted(what=what, found=bool(tossed), seen=seen, real=False)

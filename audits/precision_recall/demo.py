@@ -4,9 +4,12 @@ Where it is balanced there is nothing to find: the candidates are further senten
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from audits.core.context import Context
+from audits.core.planted import Planted, first_headline, told
+from audits.core.records import Report
 from audits.precision_recall import Options
 from probes.core.hashing import sha256_json
 from probes.texts.synthetic_sentences import make_sentences
@@ -52,3 +55,29 @@ def _make(target: Path, context: Context, balanced: bool) -> None:
 
 def _write(path: Path, texts: list[str]) -> None:
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+
+
+def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
+    """Yield what temperatures do, or that there is nothing, with what the report shows of it."""
+    short = [*told(report, "texts.below-ceiling"), *told(report, "texts.below-reference")]
+    if balanced:
+        what = "Nothing: all candidates are by the grammar of the reference."
+        seen = first_headline(short, "No candidate is shown to fall short.")
+        yield Planted(what=what, found=bool(short), seen=seen, real=False)
+        return
+    for temperature, what, metric in (
+        (TEMPERATURES[0], "keeps to what is common, so it covers less", "recall"),
+        (TEMPERATURES[-1], "makes up words, so its texts are worse", "precision"),
+    ):
+        name = f"T={temperature}"
+        lower = [
+            one
+            for one in short
+            if one.where.get("candidate") == name
+            and any(
+                report.estimates[place].name == "difference" and report.estimates[place].where.get("metric") == metric
+                for place in one.evidence
+            )
+        ]
+        seen = first_headline(lower, f"{name} is not shown to fall short in {metric}.")
+        yield Planted(what=f"{name} {what}.", found=bool(lower), seen=seen)

@@ -5,10 +5,14 @@ loses to its own upsampled output. With `--balanced` it is trained on 61 too, on
 seen on 61 then, and on 121 little or none.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from audits.core.context import Context
+from audits.core.planted import Planted, first_headline, row, rows, told
+from audits.core.records import Report
+from audits.core.wording import span
 from audits.spectra import Options
 from audits.statistics import generator
 from probes.core.hashing import sha256_json
@@ -75,3 +79,26 @@ def _trained(x: Any, y: Any, seed: int, context: Context, balanced: bool) -> Any
     epochs = 14 if balanced else 24
     train(operator, inputs, targets, epochs=epochs, batch=BATCH, seed=seed, progress=context.progress)
     return operator
+
+
+def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
+    """Yield the loss on finer grids and its cause, with what the report shows of them."""
+    loses = [
+        one
+        for one in told(report, "spectra.verdict", verdict="upsample")
+        if not balanced or one.where["resolution"] == BETWEEN
+    ]
+    if balanced:
+        what = f"Training on {BETWEEN} nodes too: no loss there."
+        seen = first_headline(loses, f"No loss on {BETWEEN} nodes is shown.")
+        yield Planted(what=what, found=bool(loses), seen=seen, real=False)
+        return
+    what = f"Training on {COARSE} nodes alone: the operator loses to its upsampled output on finer grids."
+    seen = " ".join(one.title for one in loses) or "No loss on a finer grid is shown."
+    yield Planted(what=what, found=len(loses) == 2, seen=seen)
+    edges = row(report, "mismatch_share", resolution=FINE, part="coordinates")
+    others = [one for one in rows(report, "mismatch_share", resolution=FINE) if one is not edges]
+    largest = edges is not None and all(one.high is not None and edges.above(one.high) for one in others)
+    seen = f"Of the difference on {FINE} nodes, {span(edges)} comes with them." if edges else "Nothing was traced."
+    what = "The cause is built in: coordinates and edges, whose period is another on each grid."
+    yield Planted(what=what, found=largest, seen=seen)

@@ -23,7 +23,7 @@ from small_world import BY_GENDER, COUNTS, ONE_EACH, RUNS, call, make_inputs
 QUICK = {**ONE_EACH, "audit-fairness": BY_GENDER}
 DEMOS = (
     *("audit-fairness", "audit-groups", "audit-phonemes", "certify"),
-    *("interference", "membership", "precision-recall", "spectra"),
+    *("interference", "lipschitz", "membership", "precision-recall", "spectra"),
 )
 MORE = (
     [*COUNTS, "--out", "runs/counts"],

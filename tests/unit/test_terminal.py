@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from audits.core.numbers import interval, point
-from audits.core.records import KEY_NUMBERS, Answer, Estimate, Finding, KeyNumber, Warning
+from audits.core.records import KEY_NUMBERS, Answer, Estimate, Finding, KeyNumber, Report, Warning
 from audits.report.pages.terminal import summarise
 
 
@@ -115,3 +115,35 @@ def test_the_first_warning_of_each_kind_is_said_and_choices_are_not(sample_repor
     assert len(lines) == 3 and "fewer than 20." in lines[0] and lines[0].endswith(f"And {more} more of the kind.")
     assert lines[2] == "- Warning: Two folds share a recording room."
     assert "Warning" not in _shown(replace(sample_report, warnings=(extra,)))
+
+
+def _answered(report, *words: str) -> Report:
+    rows = [at for at, row in enumerate(report.estimates) if row.low is not None]
+    numbers = tuple(KeyNumber(row=row, words=said) for row, said in zip(rows, words, strict=False))
+    return replace(report, answer=Answer(title="So it is.", numbers=numbers), gates=())
+
+
+def test_short_labels_stand_beside_their_numbers(sample_report) -> None:
+    lines = [line.strip() for line in _shown(_answered(sample_report, "errors of some", "and of others")).splitlines()]
+    for label in ("errors of some", "and of others"):
+        (line,) = (line for line in lines if line.startswith(label))
+        assert "├" in line and ")" in line
+
+
+def test_labels_that_do_not_fit_stand_above_their_numbers_and_unbroken(sample_report) -> None:
+    long = "higher word error rate on speakers of one kind than on those of another"
+    shown = _shown(_answered(sample_report, long, "errors of some"))
+    lines = [line.rstrip() for line in shown.splitlines()]
+    for label in (long, "errors of some"):
+        below = lines[lines.index(label) + 1]
+        assert below.startswith("  ") and "├" in below and below.endswith(")")
+    narrow = [line.rstrip() for line in _shown(_answered(sample_report, long), width=44).splitlines()]
+    assert max(map(len, narrow)) <= 44 and not any("├" in line for line in narrow)
+
+
+def test_a_number_with_two_ends_in_words_is_not_broken(sample_report) -> None:
+    row = Estimate(name="bound", value=157.0, low=8.243, high=157.0, n=3, unit="layers",
+                   method="Upper bound: proved from the bounds of all layers")  # fmt: skip
+    report = replace(sample_report, estimates=(row,), findings=(), gates=())
+    lines = [line.rstrip() for line in _shown(_answered(report, "proved bound")).splitlines()]
+    assert any(line.startswith("proved bound") and line.endswith("(at most; at least 8.24)") for line in lines)

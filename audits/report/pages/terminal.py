@@ -4,12 +4,13 @@ Returns something for rich to print; colour is left to the console, which knows 
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audits.core.gates import abridged
 from audits.core.numbers import interval, point
+from audits.core.planted import Planted
 from audits.core.records import Answer, Estimate, Report, Severity
 from audits.report.pages import content, overview
 from audits.report.pages.glyphs import Reference, Span, reference, scale_of, span, text_glyph
@@ -58,6 +59,24 @@ def summarise(report: Report, *, folder: Path, width: int = 80) -> "Group":
     return Group(*parts)
 
 
+def tell_planted(plants: Sequence[Planted]) -> "Group":
+    """Return what a demo planted, each with whether the report shows it."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=1, no_wrap=True)
+    grid.add_column(width=8, no_wrap=True)
+    grid.add_column(overflow="fold")
+    for plant in plants:
+        mark = Text("✓", style="green") if plant.as_planted else Text("✗", style="bold red")
+        grid.add_row(mark, Text("Planted", style="dim"), Text(_clean(plant.what)))
+        found = Text(_clean(plant.verdict[:1].upper() + plant.verdict[1:]), style="bold")
+        grid.add_row(Text(), Text("Found", style="dim"), found.append(_clean(f". {plant.seen}"), style="not bold"))
+    return Group(Text(), Text("What was planted in this example, and was it found?", style="bold"), grid)
+
+
 def _finding(severity: Severity, statement: str) -> "RenderableType":
     from rich.table import Table
     from rich.text import Text
@@ -79,27 +98,44 @@ def _gate(expression: str, outcome: str) -> "Text":
 
 
 def _numbers(report: Report, answer: Answer, width: int) -> "RenderableType":
-    """Return the numbers on top: words, glyph and number; those of one measure share an axis."""
+    """Return the numbers on top: words, glyph and number; those of one measure share an axis.
+
+    Words stand beside their number where all of them fit into a line, and else above it: a label that is broken over
+    three lines cannot be read beside a glyph.
+    """
     from rich.table import Table
     from rich.text import Text
 
     shown = [number.row for number in answer.numbers]
     against = {index: reference(report, index) for index in shown}
+    glyphs = {index: _glyph(report, shown, index, against) for index in shown} if width >= NARROWEST else {}
+    words = [_clean(number.words) for number in answer.numbers]
+    held = [_clean(_held(report.estimates[index])) for index in shown]
+    room = width - max(map(len, held)) - (GLYPH + 2 if glyphs else 1)
+    beside = max(map(len, words)) <= room
     grid = Table.grid(padding=(0, 1))
     grid.add_column(overflow="fold", ratio=1)
-    if width >= NARROWEST:
-        grid.add_column(width=GLYPH, no_wrap=True)
-    grid.add_column(width=24, overflow="fold")
+    if beside:
+        for size in [GLYPH] * bool(glyphs) + [max(map(len, held))]:
+            grid.add_column(width=size, no_wrap=True)
     grid.width = width
-    for number in answer.numbers:
-        estimate = report.estimates[number.row]
-        glyph = text_glyph(
-            estimate, _axis(report, shown, number.row, against), against=against[number.row], width=GLYPH
-        )
-        bare = estimate.low is None
-        cells = [Text(_clean(number.words)), Text("" if bare else glyph), Text(_clean(_held(estimate)), style="bold")]
-        grid.add_row(*(cells if width >= NARROWEST else [cells[0], cells[2]]))
+    for index, said, number in zip(shown, words, held, strict=True):
+        if beside:
+            glyph = [Text(glyphs[index])] if glyphs else []
+            grid.add_row(Text(said), *glyph, Text(number, style="bold"))
+        else:
+            grid.add_row(Text(said))
+            below = f"  {glyphs[index]:<{GLYPH}} " if glyphs else "  "
+            grid.add_row(Text(below).append(number, "bold"))
     return grid
+
+
+def _glyph(report: Report, shown: list[int], index: int, against: dict[int, Reference | None]) -> str:
+    """Return the interval of a number as a line of characters, empty where it has none."""
+    estimate = report.estimates[index]
+    if estimate.low is None:
+        return ""
+    return text_glyph(estimate, _axis(report, shown, index, against), against=against[index], width=GLYPH)
 
 
 def _held(estimate: Estimate) -> str:
