@@ -16,9 +16,43 @@ from audits.tracking.items import Item, item_id
 from audits.tracking.stories import Operation, Story, guesses, simulate
 from probes.core.errors import InputError
 
-VALUES = tuple(
-    "apple bread chair clock cloud crown dress fence glass grass horse house knife light money mouse paper phone piano "
-    "plant plate queen radio river shirt shoe stone sugar table tiger tower train truck watch wheel window".split()  # noqa: SIM905
+VALUES = (
+    "apple",
+    "bread",
+    "chair",
+    "clock",
+    "cloud",
+    "crown",
+    "dress",
+    "fence",
+    "glass",
+    "grass",
+    "horse",
+    "house",
+    "knife",
+    "light",
+    "money",
+    "mouse",
+    "paper",
+    "phone",
+    "piano",
+    "plant",
+    "plate",
+    "queen",
+    "radio",
+    "river",
+    "shirt",
+    "shoe",
+    "stone",
+    "sugar",
+    "table",
+    "tiger",
+    "tower",
+    "train",
+    "truck",
+    "watch",
+    "wheel",
+    "window",
 )
 TASKS = ("pointer", "contents", "swap", "overwrite", *(f"word:{group}" for group in GROUPS))
 RENDERINGS = ("text", "code")
