@@ -94,15 +94,15 @@ def half_depth(hits: Hits, chance: float, level: float) -> Interval | Undefined:
     depths = np.array(sorted(hits), dtype=np.float64)
     right, count = (np.array([hits[int(depth)][part] for depth in depths], dtype=np.float64) for part in (0, 1))
     if len(depths) < 2:
-        return Undefined("one-depth", "Answers at one depth alone show no curve.")
+        return Undefined("Answers at one depth alone show no curve.", "one-depth")
     middle = (1 + chance) / 2
     passes = right / count >= middle
     if passes.all() or not passes.any():
         where = "above" if passes.all() else "below"
-        return Undefined("no-half", f"Accuracy is {where} half-way between 1 and chance at every depth that was asked.")
+        return Undefined(f"Accuracy is {where} half-way between 1 and chance at every depth that was asked.", "no-half")
     first = int(np.argmin(passes))
     if not passes[0]:
-        return Undefined("no-half", "Accuracy is below half-way between 1 and chance at the least depth already.")
+        return Undefined("Accuracy is below half-way between 1 and chance at the least depth already.", "no-half")
     fitted = _fit(depths, right, count, chance)
     n = int(count.sum())
     if fitted is None or fitted[1] < np.diff(depths).min() / 2:

@@ -1,7 +1,7 @@
 """Attention that follows chains in one layer, Y = (1 - g) A (I - g A)^-1 V.
 
-A is a causal attention matrix whose rows sum to 1, and g < 1 (Fagnou et al. 2024, arXiv 2410.05565). Its five forms
-differ in operations and exactness, not in what they compute; `reduced` (after Zhao et al. 2026, arXiv 2605.22476, whose own
+A is a causal attention matrix whose rows sum to 1, and g < 1 (Fagnou et al. 2024, arXiv 2410.05565). Its forms differ
+in operations and exactness, not in what they compute; `reduced` (after Zhao et al. 2026, arXiv 2605.22476, whose own
 construction is not known here) replaces what lies between blocks by one representative of each.
 """
 
@@ -42,13 +42,15 @@ def triangular(attention: Tensor, values: Tensor, gamma: float) -> Tensor:
     [[1.0, 0.0], [1.0, 0.0]]
     """
     check_gamma(gamma)
-    return _solved(_system(attention, gamma), (1 - gamma) * attention @ values)
+    right = (1 - gamma) * attention @ values
+    return _solved(_system(attention, gamma), right)
 
 
 def inverse(attention: Tensor, values: Tensor, gamma: float) -> Tensor:
     """Compute (1 - g) A (I - g A)^-1 V with the inverse itself."""
     check_gamma(gamma)
-    return (1 - gamma) * attention @ (torch.linalg.inv(_system(attention, gamma)) @ values)
+    inverted: Tensor = torch.linalg.inv(_system(attention, gamma))
+    return (1 - gamma) * attention @ (inverted @ values)
 
 
 def block(attention: Tensor, values: Tensor, gamma: float, size: int) -> Tensor:
