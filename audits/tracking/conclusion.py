@@ -24,7 +24,7 @@ def conclude(draft: Draft, counts: Counts) -> None:
 
 
 def _words(row: Estimate) -> str:
-    where = ", ".join(str(row.where[key]) for key in ("system", "task", "form") if key in row.where)
+    where = ", ".join(str(row.where[key]).replace("_", " ") for key in ("system", "task", "form") if key in row.where)
     return f"{row.measure.label or row.name}: {where}"
 
 

@@ -187,13 +187,13 @@ def _add_rules(draft: Draft, counts: Counts) -> None:
             draft.add("heuristic_gold", gold, heuristic=rule, task=task)
             for graded in counts.graded:
                 there = [at for at in asked if at in graded.scores]
-                if there and graded.scoring == _leading(counts, graded.system):
+                if there and graded.scoring == leading_scoring(counts, graded.system):
                     same = sum(_agrees(counts.items[at], rule, graded.scores[at].said) for at in there)
                     row = share(same, len(there), draft.level)
                     draft.add("heuristic_agreement", row, system=graded.system, heuristic=rule, task=task)
 
 
-def _leading(counts: Counts, system: str) -> str:
+def leading_scoring(counts: Counts, system: str) -> str:
     """Return the scoring by which a system's answers are compared with rules: the first it has."""
     return next(graded.scoring for graded in counts.graded if graded.system == system)
 

@@ -5,15 +5,16 @@ chance, a cheap rule that explains more answers than the truth does, and a loss 
 smaller losses, and answers at chance. What a system follows is information.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from audits.core.context import Draft
 from audits.core.numbers import bounded, point
 from audits.core.records import Estimate, Severity
 from audits.core.wording import fitting, listed, span
+from audits.statistics import clopper_pearson
 from audits.tracking.conclusion import conclude
 from audits.tracking.critical_depth import Hits, limits_of
-from audits.tracking.estimates import OVERWRITE, chance_of, system_of
+from audits.tracking.estimates import OVERWRITE, chance_of, leading_scoring, system_of
 from audits.tracking.inputs import MODEL
 from audits.tracking.items import CHAINED
 from audits.tracking.measure import Counts, Graded
@@ -21,6 +22,8 @@ from probes.language_models.tracking_networks import expected_loss, expected_sha
 
 LOSS, LARGE = 0.1, 0.5
 """Loss of accuracy from which on it is told, and from which on it is medium."""
+NAMED = 0.9
+"""Least share of answers that name an option, for accuracy to be compared with guessing."""
 EXACT = 1e-10
 """Most relative difference in float64 of a form that is exact."""
 _SIMULTANEOUS = "Clopper-Pearson intervals hold together over all depths; no shape of the curve is assumed."
@@ -29,9 +32,10 @@ _SIMULTANEOUS = "Clopper-Pearson intervals hold together over all depths; no sha
 def findings(draft: Draft, counts: Counts) -> None:
     """Add the findings and set the answer."""
     for graded in counts.graded:
-        for task in counts.tasks:
-            _find_shortcuts(draft, counts, graded, task)
-            _find_chance(draft, counts, graded, task)
+        if graded.scoring == leading_scoring(counts, graded.system):
+            for task in counts.tasks:
+                _find_shortcuts(draft, counts, graded, task)
+                _find_chance(draft, counts, graded, task)
     for system in dict.fromkeys(graded.system for graded in counts.graded):
         _find_cost(draft, system)
         _find_format(draft, system)
@@ -72,14 +76,15 @@ def _find_depth(draft: Draft, counts: Counts, row: Estimate) -> None:
     verdict = depth_verdict(row, layers, task, deepest)
     changes = "changes" if task == OVERWRITE else "chained changes"
     said = f"{system} follows {followed(row)} {changes} of {task_words(task)}"
-    none = f"{system} answers fewer than {counts.level_accuracy:.0%} of {task_words(task)} even where nothing changed."
+    least = f"{100 * counts.level_accuracy:.3g} %"
+    none = f"{system} is right in fewer than {least} of {task_words(task)} even without a change."
     text = f"The accuracy is first below {counts.level_accuracy:g} after that depth, scored by {scoring}."
     if row.high == deepest:
         text = f"No failure was shown up to {deepest}, the greatest depth that was asked: the upper end means at least."
     bound = None
     if layers is not None and task in CHAINED:
         bound = draft.get("depth_bound", layers=layers)
-        text += f" {_bound_words(verdict, layers, deepest)}"
+        text += f" {_bound_words(verdict, layers, deepest)}{_loss_words(counts, system)}"
     severity: Severity = "high" if verdict == "above-bound" else "info"
     ending = "; its layers allow fewer." if verdict == "above-bound" else "."
     headline = none if row.high is not None and row.high < 0 else f"{said}{ending}"
@@ -144,6 +149,10 @@ def _find_chance(draft: Draft, counts: Counts, graded: Graded, task: str) -> Non
     """Say where answers are no better than guesses, or worse."""
     hits, chances = _hits(counts, graded, task), chance_of(counts.items, task, by_changes=task == OVERWRITE)
     asked = {depth: hit for depth, hit in hits.items() if depth > 0 and depth in chances}
+    # Who does not name an option does not guess among them.
+    named = [one.said in counts.items[at].options for at, one in graded.scores.items() if counts.items[at].task == task]
+    if sum(named) < NAMED * len(named):
+        return
     if not asked:
         return
     limits = limits_of(asked, draft.level)
@@ -190,19 +199,18 @@ def _cell(draft: Draft, graded: Graded, task: str, depth: int) -> Estimate:
 
 def _find_shortcuts(draft: Draft, counts: Counts, graded: Graded, task: str) -> None:
     """Say which cheap rule gives more of the answers than the truth does, and than the rule is right."""
-    scores = [one.correct for at, one in graded.scores.items() if counts.items[at].task == task]
-    if not scores or (
-        draft.get("heuristic_agreement", system=graded.system, task=task) is None
-        and not draft.select("heuristic_agreement", system=graded.system, task=task)
-    ):
-        return
-    place = {"system": graded.system, "task": task}
-    if any(claim.id == "tracking.shortcut" and place.items() <= claim.where.items() for claim in draft.findings):
-        return
-    own = sum(scores) / len(scores)
-    for row in draft.select("heuristic_agreement", system=graded.system, task=task):
+    rows = draft.select("heuristic_agreement", system=graded.system, task=task)
+    for row in rows:
         gold = draft.row("heuristic_gold", heuristic=row.where["heuristic"], task=task)
-        if row.above(max(gold.value, own)):
+        asked = [
+            one.correct
+            for at, one in graded.scores.items()
+            if counts.items[at].task == task and row.where["heuristic"] in counts.items[at].guesses
+        ]
+        own = sum(asked) / len(asked)
+        # All rules are asked at once.
+        least, _ = clopper_pearson(round(row.value * row.n), row.n, level=1 - (1 - draft.level) / len(rows))
+        if least > max(gold.value, own):
             rule = str(row.where["heuristic"]).replace("_", " ")
             draft.find(
                 "tracking.shortcut",
@@ -214,7 +222,7 @@ def _find_shortcuts(draft: Draft, counts: Counts, graded: Graded, task: str) -> 
                     f"{graded.system} answers as the rule '{rule}' does in {span(row)} of {task_words(task)}.",
                     f"{graded.system} answers as the rule '{rule}' does in {span(row)}.",
                 ),
-                how_sure="Clopper-Pearson over items, one rule at a time.",
+                how_sure="The finding rests on an interval that is corrected for the number of rules (Bonferroni).",
                 system=graded.system,
                 task=task,
                 heuristic=str(row.where["heuristic"]),
@@ -379,12 +387,13 @@ def _find_operators(draft: Draft, counts: Counts) -> None:
     )
 
 
-def expected_losses(counts: Counts) -> Iterator[tuple[str, float, float]]:
-    """Yield each softmax network with its loss, and that of following 2^L - 1 steps and guessing beyond."""
-    for one in counts.curves:
-        if not one.training.resolvent and one.training.properties == 1:
-            yield (
-                system_of(one),
-                one.curve.loss,
-                expected_loss(one.training.layers, one.design.depth, one.design.chains),
-            )
+def _loss_words(counts: Counts, system: str) -> str:
+    """Return the loss of a network beside that of following 2^L - 1 steps and guessing beyond."""
+    one = next((one for one in counts.curves if system_of(one) == system and not one.training.resolvent), None)
+    if one is None:
+        return ""
+    expected = expected_loss(one.training.layers, one.design.depth, one.design.chains)
+    return (
+        f" Its loss is {one.curve.loss:.3f} nats a token; following {2**one.training.layers - 1} and guessing beyond"
+        f" gives {expected:.3f}."
+    )
