@@ -100,6 +100,9 @@ def positions(mask: Tensor) -> Tensor:
 def _of_several(model: CausalLM, spelling: Spelling, width: int) -> Tensor:
     """Score options of several tokens: one pass over the prompt, whose keys and values all options then share."""
     prompt, mask = model.padded([spelling.shared])
+    takes = inspect.signature(model.network.forward).parameters
+    # transformers renamed it in 5.24.
+    name = "cache" if "cache" in takes else "past_key_values"
     first = model.network(input_ids=prompt, attention_mask=mask, use_cache=True)
     count, longest = len(spelling.options), max(map(len, spelling.options))
     rows = torch.tensor(
@@ -108,10 +111,10 @@ def _of_several(model: CausalLM, spelling: Spelling, width: int) -> Tensor:
     inside = torch.tensor([[at < len(option) for at in range(longest)] for option in spelling.options])
     logits = first.logits[:, -1:].expand(count, 1, -1)
     if longest > 1:
-        kept = first.past_key_values
+        kept = first[name]
         kept.batch_repeat_interleave(count)
         whole = torch.ones(count, prompt.shape[1] + longest - 1, dtype=torch.long, device=prompt.device)
-        behind = model.network(input_ids=rows[:, :-1], attention_mask=whole, past_key_values=kept).logits
+        behind = model.network(input_ids=rows[:, :-1], attention_mask=whole, **{name: kept}).logits
         logits = torch.cat([logits, behind], 1)
     likely = logits.float().log_softmax(-1).gather(2, rows[..., None])[..., 0].cpu()
     found = torch.full((width,), -torch.inf)

@@ -97,7 +97,9 @@ def test_shares_of_known_maps() -> None:
     found = forms.block_shares(flat, size)
     assert found["measured"] == pytest.approx(found["uniform"])
     assert found["uniform"] == pytest.approx(sum((i % size + 1) / (i + 1) for i in range(n)) / n)
-    assert forms.block_shares(torch.eye(n), size) == pytest.approx({"measured": 1.0, "uniform": found["uniform"], "phase": 1.0})
+    assert forms.block_shares(torch.eye(n), size) == pytest.approx(
+        {"measured": 1.0, "uniform": found["uniform"], "phase": 1.0}
+    )
     # The first of each block looks back over its edge.
     back = torch.diag(torch.ones(n - 1), -1)
     back[0, 0] = 1

@@ -43,7 +43,11 @@ def test_a_value_that_is_named_starts_a_chain_anew() -> None:
 
 
 def test_boxes_move_what_they_hold() -> None:
-    steps = (Operation("add", "1", values=("radio",)), Operation("move", "1", "0"), Operation("carry", "2", "1", ("radio",)))
+    steps = (
+        Operation("add", "1", values=("radio",)),
+        Operation("move", "1", "0"),
+        Operation("carry", "2", "1", ("radio",)),
+    )
     held = {"0": ("bell", "key"), "1": (), "2": ()}
     answers = {query: simulate(Story(initial=held, operations=steps, query=query)).answer for query in held}
     assert answers == {"0": set(), "1": {"bell", "key"}, "2": {"radio"}}
@@ -145,12 +149,20 @@ def test_shuffled_objects_are_replayed(tmp_path: Path) -> None:
     found = read_items(file)
     assert found.skipped == {"replay disagrees with the target": 1}
     item = found.items[0]
-    assert (item.target, item.labels, item.depth, item.n_changes, item.chance) == ("white ball", ("(A)", "(B)", "(C)"), 3, 2, 1 / 3)
+    assert (item.target, item.labels, item.depth, item.n_changes, item.chance) == (
+        "white ball",
+        ("(A)", "(B)", "(C)"),
+        3,
+        2,
+        1 / 3,
+    )
 
 
 def test_babi_has_the_facts_that_each_question_needs(tmp_path: Path) -> None:
     file = tmp_path / "qa2.txt"
-    file.write_text("1 Mary got the milk.\n2 Mary went home.\n3 Where is the milk? \thome\t1 2\n1 Joe left.\n2 Who left?\tJoe\t1\n")
+    file.write_text(
+        "1 Mary got the milk.\n2 Mary went home.\n3 Where is the milk? \thome\t1 2\n1 Joe left.\n2 Who left?\tJoe\t1\n"
+    )
     items = read_items(file).items
     assert [(item.target, item.depth, item.n_ops) for item in items] == [("home", 2, 2), ("Joe", 1, 1)]
     assert items[1].prompt == "Joe left.\nWho left?"

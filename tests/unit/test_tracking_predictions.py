@@ -53,7 +53,11 @@ def test_samples_of_another_harness_are_matched_by_their_document(tmp_path: Path
     ]
     assert found(tmp_path, rows) == {"sys": {1: "(B)", 0: "(C)"}}
     chosen: list[dict[str, object]] = [
-        {"doc_id": 0, "doc": {"input": "Question 2"}, "resps": [[["-3.5", "False"]], [["-1.5", "True"]], [["-2.0", "False"]]]}
+        {
+            "doc_id": 0,
+            "doc": {"input": "Question 2"},
+            "resps": [[["-3.5", "False"]], [["-1.5", "True"]], [["-2.0", "False"]]],
+        }
     ]
     assert read_predictions("sys", written(tmp_path, chosen), ITEMS) == {"sys": {2: Answer(choice=1)}}
 
@@ -89,7 +93,9 @@ def test_an_exact_answer_says_the_target_and_nothing_else(text: str, right: bool
     assert score(ITEMS[0], Answer(text), "choice").correct is right
 
 
-@pytest.mark.parametrize(("text", "right"), [("It is the red ball!", True), ("red ball or cup", False), ("redball", False)])
+@pytest.mark.parametrize(
+    ("text", "right"), [("It is the red ball!", True), ("red ball or cup", False), ("redball", False)]
+)
 def test_a_text_may_hold_the_target_and_no_other_option(text: str, right: bool) -> None:
     assert score(ITEMS[0], Answer(text), "contains").correct is right
 
