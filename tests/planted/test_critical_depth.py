@@ -91,7 +91,7 @@ def test_no_half_is_made_up(share: float) -> None:
 def test_the_least_number_of_items_is_the_least(depths: int, level_accuracy: float) -> None:
     least = least_items(level_accuracy, depths, LEVEL)
     for count, passes in ((least, True), (least - 1, False)):
-        hits = {depth: (count, count) for depth in range(depths)}
+        hits = dict.fromkeys(range(depths), (count, count))
         assert (min(low for low, _ in limits_of(hits, LEVEL).values()) >= level_accuracy) is passes
 
 

@@ -107,7 +107,7 @@ def test_a_shortcut_is_named(tmp_path: Path) -> None:
         for a, b in pairs:
             held[a], held[b] = held[b], held[a]
         text = (
-            f"They each have a thing: Ann has a {start[0]}, Bob has a {start[1]}, and Cid has a {start[2]}.\nThey trade. "
+            f"They have things: Ann has a {start[0]}, Bob has a {start[1]}, and Cid has a {start[2]}.\nThey trade. "
             + "".join(f"Then, {a} and {b} swap things. " for a, b in pairs)
             + "At the end of it, Bob has the\nOptions:\n(A) cup\n(B) hat\n(C) pen"
         )

@@ -1,6 +1,7 @@
 """Do answers find their items, and are they right when they say what the target says, and only then?"""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,13 @@ ITEMS = [
 BOX = Item(id="b", task="boxes", prompt="", target="the bell and the key", n_ops=1, n_changes=1, depth=1)
 
 
-def written(folder: Path, rows: list[dict[str, object]]) -> Path:
+def written(folder: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     file = folder / "answers.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return file
 
 
-def found(folder: Path, rows: list[dict[str, object]]) -> dict[str, dict[int, str]]:
+def found(folder: Path, rows: Sequence[Mapping[str, object]]) -> dict[str, dict[int, str]]:
     read = read_predictions("sys", written(folder, rows), ITEMS)
     return {system: {at: answer.text for at, answer in answers.items()} for system, answers in read.items()}
 
@@ -82,7 +83,8 @@ def test_answers_of_no_item_are_refused(tmp_path: Path, rows: list[dict[str, obj
 @pytest.mark.parametrize(
     ("text", "right"),
     [
-        ("red ball", True), ("The red ball.", True), ("(A)", True), ("A", True), ("(A) red ball", True), ("RED BALL", True),
+        ("red ball", True), ("The red ball.", True), ("(A)", True), ("A", True), ("(A) red ball", True),
+        ("RED BALL", True),
         ("blue ball", False), ("(B)", False), ("red", False), ("", False), ("ball", False), ("red ball or cup", False),
         ("First (B).\nThen.\nSo the answer is (A).", True), ("The answer is (A). No: the answer is (B).", False),
         ("(A)\n(B)", False),
