@@ -188,7 +188,7 @@ def _add_rules(draft: Draft, counts: Counts) -> None:
             for graded in counts.graded:
                 there = [at for at in asked if at in graded.scores]
                 if there and graded.scoring == leading_scoring(counts, graded.system):
-                    same = sum(_agrees(counts.items[at], rule, graded.scores[at].said) for at in there)
+                    same = sum(agrees(counts.items[at], rule, graded.scores[at].said) for at in there)
                     row = share(same, len(there), draft.level)
                     draft.add("heuristic_agreement", row, system=graded.system, heuristic=rule, task=task)
 
@@ -202,7 +202,8 @@ def _is_gold(item: Item, rule: str) -> bool:
     return frozenset(part.casefold() for part in item.guesses[rule]) in ({item.target.casefold()}, item.answers)
 
 
-def _agrees(item: Item, rule: str, said: str) -> bool:
+def agrees(item: Item, rule: str, said: str) -> bool:
+    """Tell whether an answer is that of a cheap rule."""
     return {part.casefold() for part in item.guesses[rule]} == {said.casefold()}
 
 

@@ -6,6 +6,7 @@ smaller losses, and answers at chance. What a system follows is information.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from audits.core.context import Draft
 from audits.core.numbers import bounded, point
@@ -14,7 +15,7 @@ from audits.core.wording import fitting, listed, span
 from audits.statistics import clopper_pearson
 from audits.tracking.conclusion import conclude
 from audits.tracking.critical_depth import Hits, limits_of
-from audits.tracking.estimates import OVERWRITE, chance_of, leading_scoring, system_of
+from audits.tracking.estimates import OVERWRITE, agrees, chance_of, leading_scoring, system_of
 from audits.tracking.inputs import MODEL
 from audits.tracking.items import CHAINED
 from audits.tracking.measure import Counts, Graded
@@ -199,34 +200,52 @@ def _cell(draft: Draft, graded: Graded, task: str, depth: int) -> Estimate:
 
 def _find_shortcuts(draft: Draft, counts: Counts, graded: Graded, task: str) -> None:
     """Say which cheap rule gives more of the answers than the truth does, and than the rule is right."""
-    rows = draft.select("heuristic_agreement", system=graded.system, task=task)
-    for row in rows:
-        gold = draft.row("heuristic_gold", heuristic=row.where["heuristic"], task=task)
-        asked = [
-            one.correct
-            for at, one in graded.scores.items()
-            if counts.items[at].task == task and row.where["heuristic"] in counts.items[at].guesses
-        ]
-        own = sum(asked) / len(asked)
-        # All rules are asked at once.
-        least, _ = clopper_pearson(round(row.value * row.n), row.n, level=1 - (1 - draft.level) / len(rows))
-        if least > max(gold.value, own):
-            rule = str(row.where["heuristic"]).replace("_", " ")
+    asked = len(draft.select("heuristic_agreement", system=graded.system))
+    level = 1 - (1 - draft.level) / max(asked, 1)
+    for row in draft.select("heuristic_agreement", system=graded.system, task=task):
+        rule = str(row.where["heuristic"])
+        gold, own = draft.row("heuristic_gold", heuristic=rule, task=task), _against(counts, graded, task, rule)
+        # Items on which rule and truth differ: which of them does the answer go with?
+        sided = own.with_rule + own.with_truth
+        least, _ = clopper_pearson(own.with_rule, sided, level=level) if sided else (0.0, 1.0)
+        lowest, _ = clopper_pearson(round(row.value * row.n), row.n, level=level)
+        if least > 0.5 and lowest > gold.value:
+            words = rule.replace("_", " ")
             draft.find(
                 "tracking.shortcut",
                 "medium",
-                f"That rule is right on {point(gold)} of these items, and the system on {own:.3g}: its answers go with "
-                "the rule more than with the story.",
+                f"That rule is right on {point(gold)} of these items, and the system on {own.right:.3g}: where the two "
+                "differ, answers go with the rule more often than with the story.",
                 [row, gold],
                 headline=fitting(
-                    f"{graded.system} answers as the rule '{rule}' does in {span(row)} of {task_words(task)}.",
-                    f"{graded.system} answers as the rule '{rule}' does in {span(row)}.",
+                    f"{graded.system} answers as the rule '{words}' does in {span(row)} of {task_words(task)}.",
+                    f"{graded.system} answers as the rule '{words}' does in {span(row)}.",
                 ),
-                how_sure="The finding rests on an interval that is corrected for the number of rules (Bonferroni).",
+                how_sure="Sign test of the items on which rule and truth differ, corrected for all rules and tasks.",
                 system=graded.system,
                 task=task,
-                heuristic=str(row.where["heuristic"]),
+                heuristic=rule,
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Answers that go with a rule and not with the truth, with the truth and not with the rule, and the share right."""
+
+    with_rule: int
+    with_truth: int
+    right: float
+
+
+def _against(counts: Counts, graded: Graded, task: str, rule: str) -> _Sides:
+    asked = [
+        (agrees(counts.items[at], rule, one.said), one.correct)
+        for at, one in graded.scores.items()
+        if counts.items[at].task == task and rule in counts.items[at].guesses
+    ]
+    alone = sum(same and not right for same, right in asked)
+    truth = sum(right and not same for same, right in asked)
+    return _Sides(alone, truth, sum(right for _, right in asked) / len(asked))
 
 
 def _find_cost(draft: Draft, system: str) -> None:

@@ -1,9 +1,11 @@
 """The plan of the audit: items, answers, model and trainings, checked before anything runs."""
 
 import math
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from audits.core.context import Context, Plan
@@ -115,6 +117,7 @@ def check(options: Options, context: Context) -> Plan:
         subject=_subject(folder),
         data=_sources(options, files, answers),
         cost=_cost(options, inputs),
+        measure=None if folder is None else partial(_timed, folder, items, context),
         notes=tuple(f"{path.name}: {found.form}, {len(found.items):,} items." for path, found in files),
         warnings=tuple(_warnings(options, inputs, context.level)),
     )
@@ -262,6 +265,24 @@ def _sources(options: Options, files: Sequence[tuple[Path, object]], answers: di
     return tuple(sources)
 
 
+def _timed(folder: ModelFolder, items: Sequence[Item], context: Context) -> tuple[tuple[str, str], ...]:
+    """Time two prompts, and say how long all would take, one by one."""
+    from audits.tracking.language_model import asked
+    from probes.texts.option_scores import last_logits
+    from probes.texts.text_generation import CausalLM
+
+    model = CausalLM(folder, device=context.device, dtype=context.dtype)
+    seconds = []
+    for item in items[-2:]:
+        tokens, mask = model.padded([model.speller.whole(asked(item)[0])[-(model.speller.context or 2**20) :]])
+        begun = time.perf_counter()
+        last_logits(model, tokens, mask)
+        seconds.append(time.perf_counter() - begun)
+    return (
+        ("measured", f"{min(seconds):.2g} s a prompt: about {max(min(seconds) * len(items) / 60, 0.1):.1f} minutes"),
+    )
+
+
 def layers_of(folder: ModelFolder | None) -> int | None:
     """Return how many layers a model has, by its configuration; None where that does not say."""
     if folder is None:
@@ -276,6 +297,7 @@ def _cost(options: Options, inputs: Inputs) -> tuple[tuple[str, str], ...]:
     if inputs.folder is not None:
         what = " and ".join("choice by likelihood" if one == "choice" else f"{one} answers" for one in inputs.scorings)
         lines.append(("forwards", f"{len(inputs.items):,} prompts: {what}"))
+        lines.append(("time", "that of two prompts, timed by --dry-run, for each"))
     if inputs.trainings:
         deepest = max(inputs.depths)
         scale = (options.entities * (deepest + 1) / 68) ** 1.2
@@ -286,8 +308,11 @@ def _cost(options: Options, inputs: Inputs) -> tuple[tuple[str, str], ...]:
             * _SECONDS_PER_STEP.get(training.layers, 0.023 * training.layers)
             for training in inputs.trainings
         )
-        lines.append(("trainings", f"{len(inputs.trainings)}, about {max(seconds / 60, 0.1):.1f} minutes of one core"))
+        lines.append(("trainings", f"{len(inputs.trainings)}"))
+        lines.append(("time", f"about {max(seconds / 60, 0.1):.1f} minutes of trainings on one core"))
     lines.append(("disk", "a few MB in the cache"))
+    if inputs.folder is None and not inputs.trainings:
+        lines.append(("time", "seconds"))
     return tuple(lines)
 
 
