@@ -7,7 +7,7 @@ is about the depths that were asked.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from scipy.optimize import brentq, minimize
@@ -158,16 +158,3 @@ def _end(excess: Callable[[float], float], half: float, step: float) -> float:
     if excess(half) > 0:
         return half
     return far if excess(far) <= 0 else float(brentq(excess, half, far, xtol=1e-3))
-
-
-def isotonic(hits: Hits) -> Sequence[tuple[int, float]]:
-    """Return the falling curve nearest to the accuracies: neighbours that rise are pooled."""
-    pools: list[list[int]] = []
-    for depth in sorted(hits):
-        right, count = hits[depth]
-        pools.append([right, count, 1])
-        while len(pools) > 1 and pools[-1][0] / pools[-1][1] > pools[-2][0] / pools[-2][1]:
-            last = pools.pop()
-            pools[-1] = [one + other for one, other in zip(pools[-1], last, strict=True)]
-    values = [right / count for right, count, size in pools for _ in range(size)]
-    return list(zip(sorted(hits), values, strict=True))

@@ -7,7 +7,6 @@ the answer.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -333,9 +332,3 @@ def _word_item(recipe: Recipe, depth: int, at: int, rng: np.random.Generator) ->
         guesses={"first_option": frozenset(options[:1]), "last_mentioned_value": frozenset([str(word[-1])])},
         twin=at,
     )
-
-
-def spread(items: Sequence[Item]) -> int:
-    """Return the greatest difference of operations among items of a task; 0 where length cannot tell depth."""
-    counts = sorted(item.n_ops for item in items)
-    return max((after - before for before, after in pairwise(counts)), default=0)

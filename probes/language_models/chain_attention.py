@@ -126,17 +126,6 @@ def reduce(attention: Tensor, size: int) -> Reduced:
     return found
 
 
-def averaged(attention: Tensor, size: int) -> Tensor:
-    """Replace every block off the diagonal by its average: the obvious reduction, which breaks row sums."""
-    n = len(attention)
-    at = torch.arange(n) // size
-    member = torch.nn.functional.one_hot(at, -(-n // size)).to(attention.dtype)
-    counts = member.sum(0)
-    mean = (member.T @ attention @ member) / (counts[:, None] * counts[None, :])
-    same = at[:, None] == at[None, :]
-    return torch.where(same, attention, member @ mean @ member.T)
-
-
 def check_row_sums(attention: Tensor, replaced: Tensor) -> None:
     """Check that what replaces the attention has its row sums.
 
@@ -192,15 +181,6 @@ def truncation_bound(values: Tensor, gamma: float, terms: int) -> float:
     return float(values.abs().max()) * gamma**terms
 
 
-def root_mass(gamma: float, depth: int) -> float:
-    """Return the weight that a token of a chain gives to the root, depth steps away: g^(depth - 1).
-
-    >>> round(root_mass(0.9, 16), 5)
-    0.20589
-    """
-    return float(gamma ** (depth - 1))
-
-
 def block_shares(attention: Tensor, size: int) -> dict[str, float]:
     """Return the share of attention within blocks of a size, and two controls, for one map (n, n).
 
@@ -215,11 +195,6 @@ def block_shares(attention: Tensor, size: int) -> dict[str, float]:
     flat = torch.ones(n, n).tril() / (steps[:, None] + 1)
     shares = [_share(attention, (steps + shift) // size) for shift in range(size)]
     return {"measured": shares[0], "uniform": _share(flat, steps // size), "phase": math.fsum(shares) / size}
-
-
-def segment_share(attention: Tensor, segments: Tensor) -> float:
-    """Return the share of attention within given segments: the number of its segment for each token, (n,)."""
-    return _share(attention, segments)
 
 
 def automatic_block(length: int) -> int:

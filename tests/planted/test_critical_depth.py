@@ -9,7 +9,6 @@ from audits.tracking.critical_depth import (
     critical_depth,
     depth_above_chance,
     half_depth,
-    isotonic,
     least_items,
     limits_of,
 )
@@ -93,8 +92,3 @@ def test_the_least_number_of_items_is_the_least(depths: int, level_accuracy: flo
     for count, passes in ((least, True), (least - 1, False)):
         hits = dict.fromkeys(range(depths), (count, count))
         assert (min(low for low, _ in limits_of(hits, LEVEL).values()) >= level_accuracy) is passes
-
-
-def test_the_curve_of_the_figure_falls() -> None:
-    curve = isotonic({0: (9, 10), 1: (10, 10), 2: (2, 10), 3: (4, 10)})
-    assert curve == [(0, 0.95), (1, 0.95), (2, 0.3), (3, 0.3)]
