@@ -39,6 +39,7 @@ RUNS = {
     "precision_recall": "texts",
     "speaker_groups": "groups",
     "spectra": "grids",
+    "tracking": "tracking",
 }
 """A run in the prepared folder of each audit that has one."""
 SOME_IDS = {
@@ -50,6 +51,7 @@ SOME_IDS = {
     "precision_recall": {"density", "expected_coverage", "texts.outside", "few-texts", "other-lengths", "hubs"},
     "speaker_groups": {"rate", "rate_ratio", "groups.spurious", "too-many-groups", "no-errors", "no-interval"},
     "spectra": {"relative_l2", "mismatch_share", "spectra.verdict", "few-samples", "poor-fit", "unit"},
+    "tracking": {"critical_n", "format_gap", "tracking.shortcut", "not-reached", "few-items"},
 }
 """Some of the names that must be found in the code of an audit, or else nothing was looked at."""
 VENV = "python3 -m venv .venv && .venv/bin/pip install -e"
@@ -282,7 +284,7 @@ def test_every_estimate_warning_and_finding_is_on_the_page_of_its_audit(audit: s
     "audit",
     [
         *("certification", "interference", "membership", "phoneme_errors", "precision_recall", "speaker_groups"),
-        "spectra",
+        *("spectra", "tracking"),
     ],
 )
 def test_every_option_of_an_audit_is_on_its_page(audit: str) -> None:

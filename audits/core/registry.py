@@ -152,6 +152,12 @@ AUDITS: tuple[Entry, ...] = (
         seconds=22,
     ),
     Entry(
+        name="audit-tracking",
+        summary="How many chained changes of state can a model follow, and is it chaining or length that costs?",
+        needs="a causal language model; or items with answers; or nothing, for reference curves and operators",
+        target="audits.tracking:AUDIT",
+    ),
+    Entry(
         name="interference",
         summary="Which languages hurt each other, and which help, when one model learns both?",
         needs="a text file for each language; or losses of models of languages and of pairs",

@@ -92,6 +92,12 @@ def check_causal(folder: ModelFolder, prompts: Sequence[str] = (), new: int = 1)
         speller.spell(prompt, new)
 
 
+def fits_context(folder: ModelFolder, prompts: Sequence[str], new: int) -> list[bool]:
+    """Tell of each prompt whether all of it and `new` more tokens fit into the model's context; loads no weights."""
+    speller = _Speller(folder)
+    return [not speller.context or len(speller.whole(prompt)) + new <= speller.context for prompt in prompts]
+
+
 class _Speller:
     """Conversion of prompts to token ids and back, which needs no weights."""
 
@@ -107,13 +113,22 @@ class _Speller:
         # Some families write -1 for no limit of length.
         self._context = max(0, getattr(text, "max_position_embeddings", None) or 0)
 
-    def spell(self, prompt: str, new: int) -> tuple[list[int], int]:
-        """Return the prompt's token ids, cut so that `new` more fit behind them, and the number cut off."""
-        ids: list[int] = list(self._tokeniser(prompt).input_ids)
+    @property
+    def context(self) -> int:
+        """Tokens that the model can see; 0 for no limit."""
+        return self._context
+
+    def whole(self, text: str) -> list[int]:
+        """Return the token ids of a text that is to be continued, however many."""
+        ids: list[int] = list(self._tokeniser(text).input_ids)
         # Some tokenizers close every text; a text to be continued is still open.
         while ids and ids[-1] in self.ends:
             ids.pop()
-        ids = ids or self._start
+        return ids or self._start
+
+    def spell(self, prompt: str, new: int) -> tuple[list[int], int]:
+        """Return the prompt's token ids, cut so that `new` more fit behind them, and the number cut off."""
+        ids = self.whole(prompt)
         if not ids:
             what = "The prompt is empty, and the model has no token to start a text with."
             raise _wrong(self.folder, what, "Give prompts.")
@@ -198,14 +213,11 @@ class CausalLM:
         self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]
     ) -> list[list[int]]:
         """Return the new token ids of every prompt, up to its end token, which is the last one where there is one."""
-        longest = max(len(ids) for ids in prompts)
         ends = self.speller.ends
-        pad = ends[0] if ends else 0
-        tokens = torch.tensor([[pad] * (longest - len(ids)) + list(ids) for ids in prompts], device=self._device)
-        lengths = torch.tensor([len(ids) for ids in prompts], device=self._device)
-        mask = (torch.arange(longest, device=self._device) >= longest - lengths[:, None]).long()
+        tokens, mask = self.padded(prompts)
+        longest = tokens.shape[1]
         draw = _Draw(sampling, seeds, mask, self.speller.folder)
-        stop = {"max_new_tokens": sampling.max_new_tokens, "eos_token_id": ends or None, "pad_token_id": pad}
+        stop = {"max_new_tokens": sampling.max_new_tokens, "eos_token_id": ends or None, "pad_token_id": self._pad}
         settings = transformers().GenerationConfig(do_sample=False, num_beams=1, **stop)
         call = {"attention_mask": mask, "generation_config": settings, "logits_processor": [draw]}
         try:
@@ -217,6 +229,22 @@ class CausalLM:
                 hint="Lower --batch, or allow fewer new tokens.",
             ) from error
         return [_to_end(row, ends) for row in output[:, longest:].tolist()]
+
+    @property
+    def network(self) -> Any:
+        """The model itself."""
+        return self._model
+
+    @property
+    def _pad(self) -> int:
+        return self.speller.ends[0] if self.speller.ends else 0
+
+    def padded(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Return prompts padded to the left, and the mask of what is no padding, both (prompts, tokens)."""
+        longest = max(len(ids) for ids in prompts)
+        tokens = torch.tensor([[self._pad] * (longest - len(ids)) + list(ids) for ids in prompts], device=self._device)
+        lengths = torch.tensor([len(ids) for ids in prompts], device=self._device)
+        return tokens, (torch.arange(longest, device=self._device) >= longest - lengths[:, None]).long()
 
 
 class _Draw:

@@ -64,17 +64,39 @@ SHORT = [
     *("--seeds", "2", "--workers", "1", "--out", "runs/short"),
 ]
 """As on the page of interference."""
+TRACKING = [
+    *("audit-tracking", "--items", "variables.csv", "--predictions", "ours=answers.csv", "--scoring", "choice"),
+    *("--out", "runs/tracking"),
+]
+"""As on the page of audit-tracking."""
 BY_GENDER = [
     *("audit-fairness", "encoder", "--manifest", "clips.csv", "--by", "gender", "--tasks", "sid", "--layers", "0,4"),
     *("--bootstrap", "200", "--permutations", "100", "--out", "runs/second"),
 ]
 """A smaller run than the first, to be compared with it."""
-RUNS = (*(FAIRNESS, BY_GENDER, CERTIFY, SLOPES, SPECTRA, GROUPS, PHONES, TEXT_SETS, SUITE, CANARIES, LANGUAGES, SHORT),)
+RUNS = (
+    *(
+        FAIRNESS,
+        BY_GENDER,
+        CERTIFY,
+        SLOPES,
+        SPECTRA,
+        GROUPS,
+        PHONES,
+        TEXT_SETS,
+        SUITE,
+        CANARIES,
+        LANGUAGES,
+        SHORT,
+        TRACKING,
+    ),
+)
 """Every run of the small world; the last words are `--out` and its folder."""
 ONE_EACH = {
     "audit-fairness": FAIRNESS,
     "audit-groups": GROUPS,
     "audit-phonemes": PHONES,
+    "audit-tracking": TRACKING,
     "certify": CERTIFY,
     "interference": SHORT,
     "lipschitz": SLOPES,
@@ -388,13 +410,27 @@ def _languages(folder: Path) -> None:
     (folder / "tagging.csv").write_text("code,tagging\n" + scores, encoding="utf-8")
 
 
+def _variables(folder: Path) -> None:
+    """Write items of two variables, one of which may be copied, and answers that are all right but a few."""
+    with (folder / "variables.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(("id", "task", "prompt", "options", "target", "depth"))
+        for at in range(200):
+            a, b, depth = at % 7, at % 7 + 3, at % 2
+            text = f"x = {a}. y = {b}. {'x = y. ' * depth}What is x?"
+            rows.writerow((at, "variables", text, f"{a}|{b}", (a, b)[depth], depth))
+    answers = [at % 7 + 3 * (at % 2 and at % 40 > 1) for at in range(200)]
+    lines = [f"{at},{answer}" for at, answer in enumerate(answers)]
+    (folder / "answers.csv").write_text("\n".join(["id,prediction", *lines]) + "\n", encoding="utf-8")
+
+
 def make_inputs(work: Path) -> None:
     """Write the inputs of all runs into a new folder."""
     work.mkdir(parents=True)
     _encoder(work / "encoder")
     for write in (
         *(_clips, _classifier, _operator, _transcripts, _counts, _tokens, _alignments, _texts_of_models),
-        *(_memberships, _languages),
+        *(_memberships, _languages, _variables),
     ):
         write(work)
 
@@ -414,7 +450,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     counts.csv; tokens.csv and after.csv, and the run phones; alignments for clips.csv; human.jsonl, fresh.jsonl,
     cold.jsonl and hot.jsonl, model, prompts.txt, and the run texts; members.npy, nonmembers.npy, reference.npy,
     suite.toml and what it names, scores.csv, canaries.npz, and the runs suite and canaries; corpora, langs.csv,
-    losses.csv, distances.csv and tagging.csv, and the runs matrix and short.
+    losses.csv, distances.csv and tagging.csv, and the runs matrix and short; variables.csv and answers.csv, and the run
+    tracking.
     """
     base = tmp_path_factory.getbasetemp()
     place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "small-world"

@@ -1,0 +1,189 @@
+"""The charts of the audit; each answers the question in its title."""
+
+from collections.abc import Iterator, Mapping
+
+from audits.core.context import Draft
+from audits.core.numbers import percent
+from audits.core.records import Coordinate, Estimate, Figure
+from audits.report.charts import Axis, bars, forest, heat_map, lines
+from audits.tracking.estimates import OVERWRITE
+from audits.tracking.measure import Counts
+
+_GROUP = 4
+"""Systems that one panel can show."""
+
+
+def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
+    """Yield the figures that the estimates allow."""
+    if draft.select("accuracy"):
+        yield _curves(draft)
+    if draft.select("critical_n"):
+        yield _depths(draft)
+    if draft.select("layer_critical_n"):
+        yield _readings(draft)
+    if draft.select("heuristic_agreement"):
+        yield _rules(draft)
+    if draft.select("block_share"):
+        yield _blocks(draft)
+    if draft.select("operator_difference"):
+        yield _operators(draft)
+
+
+def _curves(draft: Draft) -> Figure:
+    rows = []
+    for row in draft.select("accuracy"):
+        changes = row.where.get("n_changes", row.where["depth"])
+        system = f"{row.where['system']}, {row.where['scoring']}"
+        rows.append({**_ends(row), "n": changes, "task": row.where["task"], "system": system})
+    floors = {row.where["task"]: row.value for row in draft.select("chance")}
+    note = f" Guessing is right in {_floors(floors)}." if floors else ""
+    spec = lines(
+        rows,
+        x=Axis("n", "Chained changes (overwrite: changes)", format="d"),
+        y=Axis("share", "Right answers", format=".0%", ends=(0.0, 1.0)),
+        low="low",
+        high="high",
+        series="system",
+        series_title="System and scoring",
+        facet="task" if len({row["task"] for row in rows}) > 1 else None,
+    )
+    return Figure(
+        id="accuracy",
+        title="How many chained changes are followed?",
+        caption=f"Share of right answers by depth, with {percent(draft.level)} intervals (Clopper-Pearson). Texts of "
+        f"one task are equally long at every depth; {OVERWRITE} has as many changes that do not chain.{note}",
+        file="accuracy",
+        spec=spec,
+    )
+
+
+def _floors(floors: Mapping[Coordinate, float]) -> str:
+    if len({round(value, 3) for value in floors.values()}) == 1:
+        return f"{next(iter(floors.values())):.3g}"
+    return ", ".join(f"{value:.3g} ({task})" for task, value in floors.items())
+
+
+def _ends(row: Estimate) -> dict[str, float | None]:
+    return {"share": row.value, "low": row.low, "high": row.high}
+
+
+def _depths(draft: Draft) -> Figure:
+    rows = [
+        {
+            "depth": row.value,
+            "low": row.low,
+            "high": row.high,
+            "name": f"{row.where['system']}, {row.where['task']}, {row.where['scoring']}",
+        }
+        for row in draft.select("critical_n")
+    ]
+    spec = forest(
+        rows,
+        label="name",
+        value=Axis("depth", "Largest depth followed", format="d"),
+        low="low",
+        high="high",
+        reference=0.0,
+    )
+    return Figure(
+        id="depths",
+        title="How deep does each system follow?",
+        caption="The last depth before accuracy first falls below the level, and its interval, which at the greatest "
+        "depth that was asked means at least.",
+        file="depths",
+        spec=spec,
+    )
+
+
+def _readings(draft: Draft) -> Figure:
+    rows = [
+        {"layer": str(row.where["layer"]), "system": row.where["system"], "depth": row.value}
+        for row in draft.select("layer_critical_n")
+    ]
+    spec = heat_map(
+        rows,
+        x=Axis("layer", "Layers passed", kind="ordinal"),
+        y=Axis("system", "Network"),
+        value=Axis("depth", "Largest depth read", format="d"),
+        diverging=False,
+    )
+    return Figure(
+        id="layers",
+        title="What can be read after each layer?",
+        caption="A linear reading of the residual stream after each layer, the network unchanged. If every layer "
+        "doubles what is followed, it is 0, 1, 3, 7.",
+        file="layers",
+        spec=spec,
+    )
+
+
+def _rules(draft: Draft) -> Figure:
+    rows = []
+    for row in draft.select("heuristic_agreement"):
+        gold = draft.row("heuristic_gold", heuristic=row.where["heuristic"], task=row.where["task"])
+        rule = str(row.where["heuristic"]).replace("_", " ")
+        name = f"{row.where['task']}: {rule} (right in {gold.value:.2f})"
+        rows.append({**_ends(row), "rule": name, "system": row.where["system"]})
+    spec = forest(
+        rows,
+        label="rule",
+        value=Axis("share", "Share of answers that the rule gives too", format=".0%"),
+        low="low",
+        high="high",
+        reference=0.0,
+        facet="system" if len({row["system"] for row in rows}) > 1 else None,
+    )
+    return Figure(
+        id="rules",
+        title="Do answers go with a cheap rule?",
+        caption="Rules that follow no chain, with the share of items on which each is right. A rule whose share of "
+        "answers lies above that and above the system's own accuracy explains them better than the story does.",
+        file="rules",
+        spec=spec,
+    )
+
+
+def _blocks(draft: Draft) -> Figure:
+    rows = [
+        {
+            **_ends(row),
+            "head": f"layer {row.where['layer']}, head {row.where['head']}, block {row.where['block']}",
+            "kind": row.where["kind"],
+        }
+        for row in draft.select("block_share")
+        if row.where["kind"] in ("measured", "phase")
+    ]
+    spec = forest(
+        rows,
+        label="head",
+        value=Axis("share", "Attention within blocks", format=".0%", ends=(0.0, 1.0)),
+        low="low",
+        high="high",
+        reference=0.0,
+        facet="kind",
+    )
+    return Figure(
+        id="blocks",
+        title="Does attention stay within blocks?",
+        caption="Share of each head's attention within blocks, and with the grid of blocks shifted (phase).",
+        file="blocks",
+        spec=spec,
+    )
+
+
+def _operators(draft: Draft) -> Figure:
+    import math
+
+    rows = [
+        {"form": f"{row.where['form']}, gamma {row.where['gamma']}", "orders": math.log10(max(row.value, 1e-17))}
+        for row in draft.select("operator_difference")
+        if row.where["form"] != "triangular"
+    ]
+    spec = bars(rows, label="form", value=Axis("orders", "Relative difference, powers of ten", format=".1f"))
+    return Figure(
+        id="operators",
+        title="How far is each form from the solution?",
+        caption="Largest difference from the triangular solution in float64, relative to its largest number.",
+        file="operators",
+        spec=spec,
+    )

@@ -1,0 +1,418 @@
+"""The findings: how deep each system follows, what it loses by chaining and by length, and whether it takes a shortcut.
+
+High: more depth than its layers allow, or a form of the operator that should be exact and is not. Medium: answers below
+chance, a cheap rule that explains more answers than the truth does, and a loss of more than half by chaining. Low:
+smaller losses, and answers at chance. What a system follows is information.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from audits.core.context import Draft
+from audits.core.numbers import bounded, point
+from audits.core.records import Estimate, Severity
+from audits.core.wording import fitting, listed, span
+from audits.statistics import clopper_pearson
+from audits.tracking.conclusion import conclude
+from audits.tracking.critical_depth import Hits, limits_of
+from audits.tracking.estimates import OVERWRITE, agrees, chance_of, leading_scoring, system_of
+from audits.tracking.inputs import MODEL
+from audits.tracking.items import CHAINED
+from audits.tracking.measure import Counts, Graded
+from probes.language_models.tracking_networks import expected_loss, expected_share
+
+LOSS, LARGE = 0.1, 0.5
+"""Loss of accuracy from which on it is told, and from which on it is medium."""
+NAMED = 0.9
+"""Least share of answers that name an option, for accuracy to be compared with guessing."""
+EXACT = 1e-10
+"""Most relative difference in float64 of a form that is exact."""
+_SIMULTANEOUS = "Clopper-Pearson intervals hold together over all depths; no shape of the curve is assumed."
+
+
+def findings(draft: Draft, counts: Counts) -> None:
+    """Add the findings and set the answer."""
+    for graded in counts.graded:
+        if graded.scoring == leading_scoring(counts, graded.system):
+            for task in counts.tasks:
+                _find_shortcuts(draft, counts, graded, task)
+                _find_chance(draft, counts, graded, task)
+    for system in dict.fromkeys(graded.system for graded in counts.graded):
+        _find_cost(draft, system)
+        _find_format(draft, system)
+    for row in draft.select("critical_n"):
+        _find_depth(draft, counts, row)
+    _find_heads(draft, counts)
+    _find_structure(draft, counts)
+    _find_operators(draft, counts)
+    conclude(draft, counts)
+
+
+def followed(row: Estimate) -> str:
+    """Return how deep is followed, as a whole number with its interval; -1 is not even what needs no change."""
+    ends = f"{row.low:.0f} to {row.high:.0f}" if row.low is not None and row.high is not None else ""
+    return f"{row.value:.0f} ({ends})"
+
+
+def task_words(task: str) -> str:
+    """Return a task as people say it.
+
+    >>> task_words("pointer"), task_words("tracking_shuffled_objects_three_objects")
+    ('copied values', 'tracking shuffled objects three objects')
+    """
+    words = {
+        "pointer": "copied values",
+        "contents": "moved contents",
+        "swap": "swaps",
+        "overwrite": "overwritten values",
+    }
+    return words.get(task, task.replace("_", " "))
+
+
+def _find_depth(draft: Draft, counts: Counts, row: Estimate) -> None:
+    """Say how deep a system follows a task, and how that stands to its layers."""
+    system, task, scoring = (str(row.where[key]) for key in ("system", "task", "scoring"))
+    layers = _layers(counts, system)
+    deepest = _deepest(draft, row)
+    verdict = depth_verdict(row, layers, task, deepest)
+    changes = "changes" if task == OVERWRITE else "chained changes"
+    said = f"{system} follows {followed(row)} {changes} of {task_words(task)}"
+    least = f"{100 * counts.level_accuracy:.3g} %"
+    none = f"{system} is right in fewer than {least} of {task_words(task)} even without a change."
+    text = f"The accuracy is first below {counts.level_accuracy:g} after that depth, scored by {scoring}."
+    if row.high == deepest:
+        text = f"No failure was shown up to {deepest}, the greatest depth that was asked: the upper end means at least."
+    bound = None
+    if layers is not None and task in CHAINED:
+        bound = draft.get("depth_bound", layers=layers)
+        text += f" {_bound_words(verdict, layers, deepest)}{_loss_words(counts, system)}"
+    severity: Severity = "high" if verdict == "above-bound" else "info"
+    ending = "; its layers allow fewer." if verdict == "above-bound" else "."
+    headline = none if row.high is not None and row.high < 0 else f"{said}{ending}"
+    draft.find(
+        "tracking.depth_pattern",
+        severity,
+        text,
+        [row, bound],
+        headline=fitting(headline, f"{system} follows {followed(row)} {changes}{ending}"),
+        how_sure=_SIMULTANEOUS,
+        system=system,
+        task=task,
+        scoring=scoring,
+        verdict=verdict,
+    )
+
+
+def depth_verdict(row: Estimate, layers: int | None, task: str, deepest: int) -> str:
+    """Return how a critical depth stands to 2^L - 1; only tasks whose changes chain say anything about it."""
+    assert row.low is not None and row.high is not None
+    if layers is None or task not in CHAINED:
+        return "undetermined"
+    bound = 2**layers - 1
+    if bound >= deepest:
+        return "bound-not-binding"
+    if row.low > bound:
+        return "above-bound"
+    if row.low == row.high == bound:
+        return "at-bound"
+    return "within-bound" if row.high <= bound else "undetermined"
+
+
+def _bound_words(verdict: str, layers: int, deepest: int) -> str:
+    whole = f"{layers} {'layer allows' if layers == 1 else 'layers allow'} {2**layers - 1}"
+    return {
+        "above-bound": f"{whole} along a chain: either the items have a shortcut, or the claim does not hold.",
+        "at-bound": f"{whole}: this is consistent with that bound, and proves nothing.",
+        "within-bound": f"{whole}: less than the bound says nothing about the bound.",
+        "bound-not-binding": f"{whole}, more than the {deepest} that were asked: this limit is the model's own.",
+        "undetermined": f"{whole}: the interval reaches to both sides of that.",
+    }[verdict]
+
+
+def _layers(counts: Counts, system: str) -> int | None:
+    if system == MODEL:
+        return counts.layers
+    return next(
+        (one.training.layers for one in counts.curves if system_of(one) == system and not one.training.resolvent), None
+    )
+
+
+def _deepest(draft: Draft, row: Estimate) -> int:
+    cells = draft.select("accuracy", **{key: row.where[key] for key in ("system", "task", "scoring")})
+    return max(int(cell.where.get("n_changes", cell.where["depth"])) for cell in cells)
+
+
+def _hits(counts: Counts, graded: Graded, task: str) -> Hits:
+    return graded.hits(counts.items, task, by_changes=task == OVERWRITE)
+
+
+def _find_chance(draft: Draft, counts: Counts, graded: Graded, task: str) -> None:
+    """Say where answers are no better than guesses, or worse."""
+    hits, chances = _hits(counts, graded, task), chance_of(counts.items, task, by_changes=task == OVERWRITE)
+    asked = {depth: hit for depth, hit in hits.items() if depth > 0 and depth in chances}
+    # Who does not name an option does not guess among them.
+    named = [one.said in counts.items[at].options for at, one in graded.scores.items() if counts.items[at].task == task]
+    if sum(named) < NAMED * len(named):
+        return
+    if not asked:
+        return
+    limits = limits_of(asked, draft.level)
+    where = {"system": graded.system, "task": task, "scoring": graded.scoring}
+    below = [depth for depth, (_, high) in limits.items() if high < chances[depth]]
+    if below:
+        rows = [_cell(draft, graded, task, depth) for depth in below]
+        draft.find(
+            "tracking.below_chance",
+            "medium",
+            f"Guessing among the options is right in {chances[below[0]]:.3g}. Answers below that follow a rule that "
+            "avoids the right one.",
+            rows,
+            headline=fitting(
+                f"{graded.system} is below chance at {below[0]} changes of {task_words(task)}: {span(rows[0])} right.",
+                f"{graded.system} is below chance after {below[0]} changes: right in {span(rows[0])}.",
+            ),
+            how_sure=_SIMULTANEOUS,
+            **where,
+        )
+    elif all(low <= chances[depth] for depth, (low, _) in limits.items()):
+        first = min(asked)
+        row = _cell(draft, graded, task, first)
+        draft.find(
+            "tracking.at_chance",
+            "low",
+            f"At no depth from {first} on is accuracy shown to be above chance, {chances[first]:.3g} at {first}.",
+            [row, draft.get("chance", task=task, depth=first)],
+            headline=fitting(
+                f"{graded.system} is not shown to be above chance on {task_words(task)}: right in {span(row)}.",
+                f"{graded.system} is not shown to be above chance: right in {span(row)}.",
+            ),
+            how_sure=_SIMULTANEOUS,
+            **where,
+        )
+
+
+def _cell(draft: Draft, graded: Graded, task: str, depth: int) -> Estimate:
+    where = {"system": graded.system, "task": task, "scoring": graded.scoring}
+    if task == OVERWRITE:
+        return draft.row("accuracy", **where, depth=min(depth, 1), n_changes=depth)
+    return draft.row("accuracy", **where, depth=depth)
+
+
+def _find_shortcuts(draft: Draft, counts: Counts, graded: Graded, task: str) -> None:
+    """Say which cheap rule gives more of the answers than the truth does, and than the rule is right."""
+    asked = len(draft.select("heuristic_agreement", system=graded.system))
+    level = 1 - (1 - draft.level) / max(asked, 1)
+    for row in draft.select("heuristic_agreement", system=graded.system, task=task):
+        rule = str(row.where["heuristic"])
+        gold, own = draft.row("heuristic_gold", heuristic=rule, task=task), _against(counts, graded, task, rule)
+        # Items on which rule and truth differ: which of them does the answer go with?
+        sided = own.with_rule + own.with_truth
+        least, _ = clopper_pearson(own.with_rule, sided, level=level) if sided else (0.0, 1.0)
+        lowest, _ = clopper_pearson(round(row.value * row.n), row.n, level=level)
+        if least > 0.5 and lowest > gold.value:
+            words = rule.replace("_", " ")
+            draft.find(
+                "tracking.shortcut",
+                "medium",
+                f"That rule is right on {point(gold)} of these items, and the system on {own.right:.3g}: where the two "
+                "differ, answers go with the rule more often than with the story.",
+                [row, gold],
+                headline=fitting(
+                    f"{graded.system} answers as the rule '{words}' does in {span(row)} of {task_words(task)}.",
+                    f"{graded.system} answers as the rule '{words}' does in {span(row)}.",
+                ),
+                how_sure="Sign test of the items on which rule and truth differ, corrected for all rules and tasks.",
+                system=graded.system,
+                task=task,
+                heuristic=rule,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Answers that go with a rule and not with the truth, with the truth and not with the rule, and the share right."""
+
+    with_rule: int
+    with_truth: int
+    right: float
+
+
+def _against(counts: Counts, graded: Graded, task: str, rule: str) -> _Sides:
+    asked = [
+        (agrees(counts.items[at], rule, one.said), one.correct)
+        for at, one in graded.scores.items()
+        if counts.items[at].task == task and rule in counts.items[at].guesses
+    ]
+    alone = sum(same and not right for same, right in asked)
+    truth = sum(right and not same for same, right in asked)
+    return _Sides(alone, truth, sum(right for _, right in asked) / len(asked))
+
+
+def _find_cost(draft: Draft, system: str) -> None:
+    """Say whether chained changes cost more than as many changes that do not chain, or as much."""
+    rows = draft.select("chained_minus_overwrite", system=system)
+    losses = [row for row in rows if row.high is not None and row.high < -LOSS]
+    if losses:
+        worst = min(losses, key=lambda row: row.value)
+        depth = worst.where["depth"]
+        draft.find(
+            "tracking.chaining_cost",
+            "medium" if worst.below(-LARGE) else "low",
+            f"Both texts have as many operations, names and options; in one each change takes its value from another "
+            f"entity, in the other it names it. A loss of more than {LOSS} shows at "
+            f"{_depths([int(row.where['depth']) for row in losses])}.",
+            losses,
+            headline=f"Chaining costs {system} {_loss(worst)} of accuracy at {depth} changes, length held equal.",
+            how_sure="Pairs of items of the same seed; intervals are those of one depth each.",
+            system=system,
+        )
+        return
+    length = _length_loss(draft, system)
+    if length is not None:
+        first, last = length
+        draft.find(
+            "tracking.length_cost",
+            "low",
+            f"Without chaining, accuracy falls from {span(first)} to {span(last)}: what is lost goes with the number "
+            "of changes, not with their chaining.",
+            [last, first],
+            headline=f"{system} loses by length, not by chaining: right in {span(last)} after many plain changes.",
+            how_sure="Intervals of the two ends do not overlap.",
+            system=system,
+        )
+
+
+def _depths(depths: Sequence[int]) -> str:
+    return f"depth {depths[0]}" if len(depths) == 1 else f"depths {listed([str(depth) for depth in depths])}"
+
+
+def _loss(row: Estimate) -> str:
+    assert row.low is not None and row.high is not None
+    return f"{-row.value:.2f} ({-row.high:.2f} to {-row.low:.2f})"
+
+
+def _length_loss(draft: Draft, system: str) -> tuple[Estimate, Estimate] | None:
+    cells = draft.select("accuracy", system=system, task=OVERWRITE)
+    if len(cells) < 2:
+        return None
+    scoring = cells[0].where["scoring"]
+    cells = sorted(
+        (cell for cell in cells if cell.where["scoring"] == scoring), key=lambda cell: int(cell.where["n_changes"])
+    )
+    first, last = cells[0], cells[-1]
+    overlap = first.low is None or last.high is None or last.high >= first.low
+    return None if overlap or first.value - last.value <= LOSS else (first, last)
+
+
+def _find_format(draft: Draft, system: str) -> None:
+    """Say where a system knows what it does not say."""
+    rows = [row for row in draft.select("format_gap", system=system) if row.low is not None and row.low > LOSS]
+    if rows:
+        worst = max(rows, key=lambda row: row.value)
+        draft.find(
+            "tracking.format",
+            "low",
+            f"The right option is the likeliest more often than it is what the model writes, by more than {LOSS} at "
+            f"{len(rows)} depths of tasks. The state is known; the form of the answer is not.",
+            rows,
+            headline=f"{system} knows more than it says: {span(worst)} of answers are right only when chosen.",
+            how_sure="Pairs of the same items; intervals are those of one depth each.",
+            system=system,
+        )
+
+
+def _find_heads(draft: Draft, counts: Counts) -> None:
+    """Say whether fewer heads than properties fail, where the twin with a head for each does not."""
+    curves = [one for one in counts.curves if one.training.properties > 1]
+    for seed in sorted({one.training.seed for one in curves}):
+        pair = sorted((one for one in curves if one.training.seed == seed), key=lambda one: one.training.heads)
+        few, enough = pair[0], pair[-1]
+        rows = [
+            draft.row(
+                "exact_match", system=system_of(one), properties=one.training.properties, heads=one.training.heads
+            )
+            for one in (few, enough)
+        ]
+        share = float(few.curve.shares[1:].mean())
+        expected = expected_share(few.training.heads, few.training.properties, few.design.chains)
+        passed = rows[1].low is not None and rows[1].low >= counts.level_accuracy
+        text = (
+            f"Of single properties {share:.3f} are right; following {few.training.heads} of "
+            f"{few.training.properties} and guessing the rest gives {expected:.3f}."
+            if passed
+            else "The network with a head for each property was not learnt either, so that nothing follows about heads."
+        )
+        headline = (
+            f"{few.training.heads} heads for {few.training.properties} properties: all right in {span(rows[0])}."
+            if passed
+            else f"Heads are undetermined: with enough of them, all is right in {span(rows[1])} only."
+        )
+        draft.find(
+            "tracking.heads",
+            "info",
+            text,
+            rows,
+            headline=headline,
+            how_sure="One training each; Clopper-Pearson over sequences.",
+            system=system_of(few),
+            verdict="told" if passed else "undetermined",
+        )
+
+
+def _find_structure(draft: Draft, counts: Counts) -> None:
+    """Say which head looks more within blocks than any shift of the blocks explains."""
+    best: tuple[float, Estimate, Estimate] | None = None
+    for row in draft.select("block_share", kind="measured"):
+        phase = draft.get("block_share", **{**row.where, "kind": "phase"})
+        if phase is not None and row.low is not None and phase.high is not None and row.low > phase.high:
+            excess = row.value - phase.value
+            best = max(best, (excess, row, phase), key=lambda each: each[0]) if best else (excess, row, phase)
+    if best is None:
+        return
+    _, row, phase = best
+    draft.find(
+        "tracking.block_structure",
+        "info",
+        f"With the blocks shifted it is {span(phase)}. A share above that is of these blocks, which the text's layout "
+        "can bring about by itself.",
+        [row, phase],
+        headline=f"Layer {row.where['layer']}, head {row.where['head']} attends within blocks by {span(row)}.",
+        how_sure="The largest excess of all heads was picked: another text may show another head.",
+        layer=row.where["layer"],
+        head=row.where["head"],
+    )
+
+
+def _find_operators(draft: Draft, counts: Counts) -> None:
+    """Say whether the exact forms are, and how far the others are off and may be."""
+    if not counts.compared:
+        return
+    wrong = [row for row in counts.compared if row.exact and row.difference > EXACT]
+    held = all(row.bound is None or row.error <= row.bound * (1 + 1e-9) + 1e-12 for row in counts.compared)
+    worst = max(wrong or [row for row in counts.compared if not row.exact], key=lambda row: row.difference)
+    evidence = draft.row("operator_difference", form=worst.form, gamma=worst.gamma, length=worst.length)
+    many = [row for row in counts.compared if row.exact and row.form != "triangular"]
+    largest = max(row.difference for row in many)
+    draft.find(
+        "tracking.operator_mismatch",
+        "high" if wrong or not held else "info",
+        f"Exact forms differ from the triangular solution by at most {bounded(largest, 2, up=True)}, relative to its "
+        f"largest number. {'Every' if held else 'Not every'} error is within its proved bound.",
+        [evidence],
+        headline=f"{'Exact' if wrong else 'Approximate'} form {worst.form} is off by "
+        f"{bounded(worst.difference, 2, up=True)} at gamma {worst.gamma:g}.",
+        how_sure=f"One random causal softmax matrix of {worst.length} tokens in float64; nothing is sampled.",
+        form=worst.form,
+    )
+
+
+def _loss_words(counts: Counts, system: str) -> str:
+    """Return the loss of a network beside that of following 2^L - 1 steps and guessing beyond."""
+    one = next((one for one in counts.curves if system_of(one) == system and not one.training.resolvent), None)
+    if one is None:
+        return ""
+    expected = expected_loss(one.training.layers, one.design.depth, one.design.chains)
+    return (
+        f" Its loss is {one.curve.loss:.3f} nats a token; following {2**one.training.layers - 1} and guessing beyond"
+        f" gives {expected:.3f}."
+    )

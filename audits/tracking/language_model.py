@@ -1,0 +1,179 @@
+"""What a causal language model answers to items: by the likelihood of their options, and in its own words."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from audits.core.context import Context
+from audits.tracking import Options
+from audits.tracking.items import Item
+from probes.core.hashing import sha256_json
+from probes.models.checkpoints import ModelFolder
+
+CHOICES, REPLIES = "tracking-choices", "generated-texts"
+VERSION = 1
+ANSWER = "Answer:"
+COT = "Let's think step by step, and end with 'the answer is'.\n"
+MOST_STRUCTURED = 64
+"""Items of each task whose attention is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The option of the highest likelihood, and how far above the next one it is, in nats.
+
+    `tied` says that another is as likely, `several` that options have more than one token: then their likelihood
+    behind "Answer:" alone is taken off (Holtzman et al. 2021).
+    """
+
+    option: int
+    gap: float
+    tied: bool
+    several: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the model wrote, up to the end of the line or sentence."""
+
+    text: str
+
+
+def asked(item: Item) -> tuple[str, tuple[str, ...]]:
+    """Return the text that a model continues, and its options as they would go on."""
+    if item.labels:
+        return f"{item.prompt.rstrip()}\n{ANSWER}", tuple(f" {label}" for label in item.labels)
+    return item.prompt.rstrip(), tuple(f" {option}" for option in item.options)
+
+
+def choose(folder: ModelFolder, items: Sequence[Item], options: Options, context: Context) -> dict[int, Choice]:
+    """Return the choice among the options of every item that has some and fits into the model's context."""
+    import torch
+
+    from probes.texts.option_scores import score_options, spell_options
+    from probes.texts.text_generation import CausalLM
+
+    model = cache(lambda: CausalLM(folder, device=context.device, dtype=context.dtype))
+    packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
+    common = [VERSION, folder.sha256, context.dtype, context.device.partition(":")[0], packages]
+    optional = [at for at, item in enumerate(items) if item.options]
+    # Those of like length together: there is little padding then.
+    optional.sort(key=lambda at: len(items[at].prompt))
+    found: dict[int, Choice] = {}
+    with context.progress.phase("Choosing among options", len(optional), "items") as advance:
+        for part in _batches(optional, options.batch):
+            texts = [asked(items[at]) for at in part]
+
+            def compute(texts: Sequence[tuple[str, tuple[str, ...]]] = texts) -> dict[str, torch.Tensor]:
+                spelled = [spell_options(model(), *text) for text in texts]
+                bare = [spell_options(model(), ANSWER, choices) for _, choices in texts]
+                limit = model().speller.context
+                fits = torch.tensor([not limit or one.longest <= limit for one in spelled])
+                scores = torch.full((len(texts), max(len(choices) for _, choices in texts)), -torch.inf)
+                whole = [at for at, fit in enumerate(fits.tolist()) if fit]
+                several = torch.tensor([not one.single for one in spelled])
+                if whole:
+                    part = score_options(model(), [spelled[at] for at in whole])
+                    scores[whole, : part.shape[1]] = part
+                for at in whole:
+                    if several[at]:
+                        alone = score_options(model(), [bare[at]])[0]
+                        scores[at, : len(alone)] -= alone
+                return {"scores": scores, "fits": fits, "several": several}
+
+            key = [*common, sha256_json(texts)]
+            kept = context.cache.memo(CHOICES, key, compute)
+            for row, at in enumerate(part):
+                if kept["fits"][row]:
+                    found[at] = _choice(
+                        kept["scores"][row, : len(items[at].options)].tolist(), bool(kept["several"][row])
+                    )
+            advance(len(part))
+    return dict(sorted(found.items()))
+
+
+def _choice(scores: Sequence[float], several: bool) -> Choice:
+    order = sorted(range(len(scores)), key=lambda at: (-scores[at], at))
+    gap = scores[order[0]] - scores[order[1]]
+    return Choice(order[0], gap, gap == 0, several)
+
+
+def _batches(rows: Sequence[int], size: int) -> Iterator[list[int]]:
+    return (list(rows[start : start + size]) for start in range(0, len(rows), size))
+
+
+def reply(
+    folder: ModelFolder, items: Sequence[Item], tokens: int, options: Options, context: Context
+) -> dict[int, Reply]:
+    """Let the model go on greedily, up to the end of the line or sentence, or with --cot for all tokens."""
+    from probes.texts.text_generation import Sampling, fits_context, generate_all
+
+    texts = [asked(item)[0] + (f"\n{COT}" if options.cot else "") for item in items]
+    fitting = [at for at, fits in enumerate(fits_context(folder, texts, tokens)) if fits]
+    written = generate_all(
+        folder,
+        [texts[at] for at in fitting],
+        Sampling(temperature=0.0, max_new_tokens=tokens),
+        seed=0,
+        batch=options.batch,
+        device=context.device,
+        dtype=context.dtype,
+        cache=context.cache,
+        progress=context.progress,
+        label="Writing answers",
+    )
+    return {at: Reply(_said(one.continuation, options.cot)) for at, one in zip(fitting, written, strict=True)}
+
+
+def _said(text: str, whole: bool) -> str:
+    if whole:
+        return text
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return lines[0].split(".")[0].strip() if lines else ""
+
+
+def attention_shares(
+    folder: ModelFolder, items: Sequence[Item], sizes: Sequence[int], options: Options, context: Context
+) -> dict[tuple[int, int, int, str], list[float]]:
+    """Return the share of attention within blocks by layer, head, block and kind, a number an item.
+
+    Maps are read one item at a time: those of one hold layers x heads x tokens x tokens numbers. Of each task the first
+    items are taken.
+    """
+    import torch
+
+    from probes.language_models.chain_attention import automatic_block, block_shares
+    from probes.texts.text_generation import CausalLM
+
+    model = CausalLM(folder, device=context.device, dtype=context.dtype)
+    network: Any = model.network
+    # Only this implementation returns its attention.
+    network.set_attn_implementation("eager")
+    found: dict[tuple[int, int, int, str], list[float]] = {}
+    taken = _first_of_each(items, MOST_STRUCTURED)
+    with torch.inference_mode(), context.progress.phase("Reading attention", len(taken), "items") as advance:
+        for at in taken:
+            ids = model.speller.whole(asked(items[at])[0])
+            limit = model.speller.context
+            if not limit or len(ids) <= limit:
+                tokens, mask = model.padded([ids])
+                maps = network(input_ids=tokens, attention_mask=mask, output_attentions=True).attentions
+                for layer, whole in enumerate(maps):
+                    for head, one in enumerate(whole[0].float().cpu()):
+                        for size in sizes:
+                            for kind, share in block_shares(one, size or automatic_block(len(ids))).items():
+                                found.setdefault((layer, head, size, kind), []).append(share)
+            advance(1)
+    return found
+
+
+def _first_of_each(items: Sequence[Item], most: int) -> list[int]:
+    counts: dict[str, int] = {}
+    taken = []
+    for at, item in enumerate(items):
+        counts[item.task] = counts.get(item.task, 0) + 1
+        if counts[item.task] <= most:
+            taken.append(at)
+    return taken

@@ -1,0 +1,130 @@
+"""The counts of the audit: scores of every answer, curves of trained networks, shares of attention, and operators."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from audits.core.context import Context
+from audits.tracking import Options
+from audits.tracking.inputs import MODEL, REASONED, TOKENS, Inputs, layers_of
+from audits.tracking.items import Item
+from audits.tracking.language_model import Choice, Reply, attention_shares, choose, reply
+from audits.tracking.operators import Compared, compare_operators
+from audits.tracking.predictions import Answer, Answers
+from audits.tracking.scoring import Score, Scoring, score
+from audits.tracking.trained_curves import TrainedCurve, train_all
+
+NO_ANSWER, TOO_LONG, NOT_GIVEN = "no answer", "longer than the model's context", "no prediction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graded:
+    """The scores of one system under one scoring, by the position of the item."""
+
+    system: str
+    scoring: Scoring
+    scores: Mapping[int, Score]
+    gaps: Mapping[int, float] = field(default_factory=dict)
+
+    def hits(self, items: Sequence[Item], task: str, *, by_changes: bool = False) -> dict[int, tuple[int, int]]:
+        """Return right answers and all, by depth, or by the number of changes."""
+        found: dict[int, list[int]] = {}
+        for at, one in self.scores.items():
+            item = items[at]
+            if item.task == task:
+                cell = found.setdefault(item.n_changes if by_changes else item.depth, [0, 0])
+                cell[0] += one.correct
+                cell[1] += 1
+        return {depth: (right, count) for depth, (right, count) in sorted(found.items())}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What was measured.
+
+    Parameters
+    ----------
+    layers
+        Of the MODEL.
+    shares
+        Of attention within blocks: a row an item, by layer, head, block and kind.
+    skipped
+        Items that were left out, by reason; items whose answer says nothing count as wrong, and here too.
+    """
+
+    items: tuple[Item, ...]
+    graded: tuple[Graded, ...] = ()
+    curves: tuple[TrainedCurve, ...] = ()
+    compared: tuple[Compared, ...] = ()
+    shares: Mapping[tuple[int, int, int, str], Sequence[float]] = field(default_factory=dict)
+    layers: int | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    silent: Mapping[str, int] = field(default_factory=dict)
+    ties: int = 0
+    several_tokens: int = 0
+    level_accuracy: float = 0.9
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks of the items, in their order."""
+        return tuple(dict.fromkeys(item.task for item in self.items))
+
+
+def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
+    """Score all answers, train the networks, and compare the operators that are asked for."""
+    graded = [
+        _graded(system, scoring, inputs.items, answers)
+        for system, answers in inputs.answers.items()
+        for scoring in inputs.scorings
+    ]
+    skipped = Counter(inputs.skipped)
+    for answers in inputs.answers.values():
+        skipped[NOT_GIVEN] += len(inputs.items) - len(answers)
+    chosen: dict[int, Choice] = {}
+    replies: dict[int, Reply] = {}
+    shares: dict[tuple[int, int, int, str], list[float]] = {}
+    if inputs.folder is not None:
+        if "choice" in inputs.scorings:
+            chosen = choose(inputs.folder, inputs.items, options, context)
+            graded.append(_of_choices(inputs.items, chosen))
+        if {"exact", "contains"} & set(inputs.scorings):
+            tokens = options.max_new_tokens or (REASONED if options.cot else TOKENS)
+            replies = reply(inputs.folder, inputs.items, tokens, options, context)
+            answers = {at: Answer(said.text) for at, said in replies.items()}
+            graded += [_graded(MODEL, one, inputs.items, answers) for one in inputs.scorings if one != "choice"]
+        used = {*chosen, *replies}
+        skipped[TOO_LONG] += len(inputs.items) - len(used)
+        if options.structure:
+            shares = attention_shares(inputs.folder, inputs.items, inputs.sizes, options, context)
+    return Counts(
+        items=inputs.items,
+        graded=tuple(one for one in graded if one.scores),
+        curves=train_all(options, inputs, context),
+        compared=compare_operators(options, inputs, context) if options.operator else (),
+        shares=shares,
+        layers=layers_of(inputs.folder),
+        skipped=+skipped,
+        silent=_silent(graded),
+        ties=sum(choice.tied for choice in chosen.values()),
+        several_tokens=sum(choice.several for choice in chosen.values()),
+        level_accuracy=options.level_accuracy,
+    )
+
+
+def _graded(system: str, scoring: Scoring, items: Sequence[Item], answers: Answers) -> Graded:
+    scored = {at: score(items[at], answer, scoring) for at, answer in answers.items() if _takes(items[at], scoring)}
+    return Graded(system=system, scoring=scoring, scores=scored)
+
+
+def _takes(item: Item, scoring: Scoring) -> bool:
+    return scoring != "choice" or bool(item.options)
+
+
+def _of_choices(items: Sequence[Item], chosen: Mapping[int, Choice]) -> Graded:
+    scores = {at: score(items[at], Answer(choice=choice.option), "choice") for at, choice in chosen.items()}
+    return Graded(system=MODEL, scoring="choice", scores=scores, gaps={at: choice.gap for at, choice in chosen.items()})
+
+
+def _silent(graded: Sequence[Graded]) -> dict[str, int]:
+    counts = {f"{one.system}, {one.scoring}": sum(not score.said for score in one.scores.values()) for one in graded}
+    return {name: count for name, count in counts.items() if count}

@@ -1,0 +1,150 @@
+"""Answers that were made elsewhere: tables of them, and samples of lm-evaluation-harness, matched to items."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from audits.tracking.items import Item
+from probes.core.errors import InputError
+from probes.files.json_values import parse_json
+from probes.files.tables import Row, Table, read_table
+
+SPLITS = ("system", "mode", "filter")
+"""Columns that part the answers of several systems, or of one in several ways, in one file."""
+_TEXTS = ("prediction", "answer", "output", "response")
+_HINT = "Give rows of id (or index, or in the order of the items) and prediction."
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a system answered: its text, or the option to which it gave the highest likelihood."""
+
+    text: str = ""
+    choice: int | None = None
+
+
+Answers = dict[int, Answer]
+"""By the position of the item."""
+
+
+def read_predictions(name: str, path: Path, items: Sequence[Item]) -> dict[str, Answers]:
+    """Read the answers of a file, by the name of the system, and what parts several in it.
+
+    Raises
+    ------
+    InputError
+        Where a row has no answer, belongs to no item, or an item has two answers.
+    """
+    table = read_table(path)
+    # Published answers begin with the mark by which benchmarks are found in training texts.
+    rows = [row for row in table.rows if {key for key, value in row.values.items() if value} != {"canary"}]
+    match = _Matcher(items, table, len(rows))
+    splits = [column for column in SPLITS if column in table.columns]
+    several = [column for column in splits if len({row.values.get(column) for row in rows}) > 1]
+    found: dict[str, Answers] = {}
+    counts: dict[str, int] = {}
+    for row in rows:
+        where = f"{row.source or path}:{row.line}"
+        system = ".".join([name, *(row.values.get(column) or "" for column in several)])
+        answers = found.setdefault(system, {})
+        at = match(row, counts.get(system, 0), where)
+        counts[system] = counts.get(system, 0) + 1
+        if at in answers:
+            hint = "Give one answer for each item, or part several systems by a column `system`."
+            raise InputError(f"There are two answers to item {items[at].id!r}.", where=where, hint=hint)
+        answers[at] = _answer(row, items[at], where, table)
+    return found
+
+
+class _Matcher:
+    """Find the item of a row: by its name, by what lm-evaluation-harness keeps of it, by its number, or by order."""
+
+    def __init__(self, items: Sequence[Item], table: Table, rows: int) -> None:
+        self._count, self._path, self._rows = len(items), table.path, rows
+        self._by_id = {item.id: at for at, item in enumerate(items)}
+        self._by_prompt = {item.prompt.strip(): at for at, item in enumerate(items)}
+        self._by_index: dict[tuple[str, int], int] = {}
+        for at, item in enumerate(items):
+            self._by_index[item.task, item.index] = at
+        self._tasks = {item.task for item in items}
+        self._key = next((key for key in ("id", "doc", "index", "doc_id") if key in table.columns), "")
+
+    def __call__(self, row: Row, order: int, where: str) -> int:
+        """Return the position of the row's item."""
+        if self._key == "id":
+            return self._known(self._by_id.get((row.values.get("id") or "").strip()), row, where)
+        if self._key == "doc":
+            at = self._of_document(row, where)
+            return self._known(self._numbered(row, "doc_id") if at is None else at, row, where)
+        if self._key:
+            return self._known(self._numbered(row, self._key), row, where)
+        if order >= self._count:
+            message = f"There are more rows than the {self._count} items, and no column tells whose they are."
+            raise InputError(message, where=where, hint=_HINT)
+        return order
+
+    def _of_document(self, row: Row, where: str) -> int | None:
+        document = parse_json(row.values.get("doc") or "{}", where)
+        if not isinstance(document, dict):
+            return None
+        for key in ("input", "prompt", "question", "sentence_masked"):
+            text = document.get(key)
+            if isinstance(text, str) and text.strip() in self._by_prompt:
+                return self._by_prompt[text.strip()]
+        return self._by_id.get(str(document.get("id")))
+
+    def _numbered(self, row: Row, key: str) -> int | None:
+        text = (row.values.get(key) or "").strip()
+        task = (row.values.get("task") or "").strip() or (next(iter(self._tasks)) if len(self._tasks) == 1 else "")
+        return self._by_index.get((task, int(text))) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+    def _known(self, at: int | None, row: Row, where: str) -> int:
+        if at is None:
+            named = {key: row.values.get(key) for key in ("task", self._key) if key != "doc" and row.values.get(key)}
+            words = ", ".join(f"{key} {value}"[:80] for key, value in named.items()) or "this row"
+            hint = "Check that --items holds the items of these answers, under the same names and tasks."
+            raise InputError(f"No item has {words}.", where=where, hint=hint)
+        return at
+
+
+def _answer(row: Row, item: Item, where: str, table: Table) -> Answer:
+    column = next((name for name in _TEXTS if name in table.columns), None)
+    if column is not None:
+        return Answer(row.values.get(column) or "")
+    raw = row.values.get("filtered_resps") or row.values.get("resps")
+    if raw is None:
+        raise InputError("There is no column `prediction`.", where=str(table.path), hint=_HINT)
+    leaves = list(_leaves(parse_json(raw, where)))
+    if leaves and not isinstance(leaves[0], str):
+        return Answer(choice=_best(leaves, item, where))
+    return Answer(str(leaves[0]) if leaves else "")
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield texts, or pairs of log-likelihood and whether greedy decoding gives it, however deep they lie."""
+    if isinstance(value, list) and not (len(value) == 2 and _is_number(value[0]) and isinstance(value[1], bool | str)):
+        for part in value:
+            yield from _leaves(part)
+    else:
+        yield value
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and float(value) == float(value)
+    except (TypeError, ValueError):
+        return False
+
+
+def _best(leaves: Sequence[Any], item: Item, where: str) -> int:
+    scores = [float(leaf[0]) if isinstance(leaf, list) else float("-inf") for leaf in leaves]
+    if len(scores) != len(item.options):
+        message = f"The sample has {len(scores)} log-likelihoods, and its item {len(item.options)} options."
+        raise InputError(message, where=where, hint="Give the samples of the task that the items are of.")
+    return max(range(len(scores)), key=lambda at: (scores[at], -at))
+
+
+def own_predictions(items: Sequence[Item]) -> Mapping[int, Answer]:
+    """Return the answers that stand beside the items themselves."""
+    return {at: Answer(item.prediction) for at, item in enumerate(items) if item.prediction is not None}

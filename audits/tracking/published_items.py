@@ -1,0 +1,224 @@
+"""Items of published benchmarks, with their texts replayed where they can be: what changes, and what depends on what.
+
+A story is taken from the text and carried out; an item whose outcome is not its own target is left out and counted.
+Formats: BIG-Bench-Hard's shuffled objects (Suzgun et al. 2023), Boxes (Kim and Schuster 2023), bAbI (Weston et al.
+2015), words of groups (Merrill, Petty and Sabharwal 2024).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from audits.tracking.group_words import GROUPS, fold
+from audits.tracking.items import Item, item_id, split_answer
+from audits.tracking.stories import Operation, Story, guesses, simulate
+from probes.core.errors import InputError
+from probes.files.json_values import parse_json
+from probes.files.tables import Table
+from probes.files.text import read_text
+
+DISAGREES, UNREAD = "replay disagrees with the target", "story cannot be read"
+
+_OPTION = re.compile(r"^(\([A-Z]\)) (.+)$", re.MULTILINE)
+_HOLDS = re.compile(r"(?:\s|^)(?:and )?(\w+) (?:gets|has a|is dancing with|is playing|has) ([^,.]+(?:\.[^,. ]+)*)[,.]")
+_SWAPS = re.compile(r"(\w+) and (\w+) (?:swap|switch|trade)")
+_ASKED = re.compile(r"At the end of [^,]+, (\w+) (?:has|is)\b")
+_BOX = re.compile(r"Box (\w+) (?:contains (?:nothing|(.+))|is (empty))")
+_TAKES = re.compile(
+    r"(Move|Put|Remove) (?:the contents of Box (\w+)|(.+?))(?: from Box (\w+))?(?: (?:in)?to Box (\w+))?"
+)
+_BLANK = "<extra_id_0>"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Items of a file, and how many were left out, by reason."""
+
+    form: str
+    items: tuple[Item, ...]
+    skipped: Mapping[str, int]
+
+
+def read_shuffled_objects(path: Path) -> Found:
+    """Read a task of BIG-Bench-Hard: a JSON object whose `examples` have `input` and `target`.
+
+    Raises
+    ------
+    InputError
+        Where the file is no such object.
+    """
+    whole = parse_json(read_text(path), str(path))
+    rows = whole.get("examples") if isinstance(whole, dict) else None
+    if not isinstance(rows, list) or not rows:
+        hint = "Give BIG-Bench-Hard's file as it is, or a table of items."
+        raise InputError("The file has no list `examples`.", where=str(path), hint=hint)
+    found = _Collector("BIG-Bench-Hard")
+    for index, row in enumerate(rows):
+        if not isinstance(row, dict) or not all(isinstance(row.get(key), str) for key in ("input", "target")):
+            where = f"{path}, examples[{index}]"
+            raise InputError("An example has no text `input` or `target`.", where=where, hint="Write both as texts.")
+        options = {label: text.strip() for label, text in _OPTION.findall(row["input"])}
+        target = options.get(row["target"].strip(), row["target"].strip())
+        found.take(_swapped(row["input"]), target, prompt=row["input"], task=path.stem, index=index, options=options)
+    return found.done()
+
+
+def _swapped(text: str) -> Story | None:
+    body = text.split("\nOptions:")[0]
+    first, _, rest = body.partition("\n")
+    initial = {name: (value.strip(),) for name, value in _HOLDS.findall(first.split(": ", 1)[-1])}
+    asked = _ASKED.search(rest)
+    swaps = tuple(Operation("swap", *pair) for pair in _SWAPS.findall(rest))
+    if asked is None or not initial or not {name for step in swaps for name in step.touched} <= initial.keys():
+        return None
+    return Story(initial=initial, operations=swaps, query=asked[1])
+
+
+def read_boxes(table: Table) -> Found:
+    """Read Boxes: a row a query, `sentence_masked` with a blank, and `masked_content` that fills it."""
+    found = _Collector("Boxes")
+    for index, row in enumerate(table.rows):
+        text, filler = (row.values.get(name) or "" for name in ("sentence_masked", "masked_content"))
+        prompt = text.split(_BLANK)[0].strip()
+        target = filler.replace(_BLANK, "").strip(" .")
+        target = "" if target in ("nothing", "empty") else target
+        # Its authors ask that no text of it be copied.
+        found.take(_boxed(prompt), target, prompt=prompt, task="boxes", index=index, private=True)
+    return found.done()
+
+
+def _boxed(prompt: str) -> Story | None:
+    first, *sentences = [part.strip() for part in prompt.split(".") if part.strip()]
+    initial = {}
+    for part in re.split(r", (?:and )?(?=Box )", first):
+        holds = _BOX.fullmatch(part)
+        if holds is None:
+            return None
+        initial[holds[1]] = tuple(sorted(split_answer(holds[2] or "")))
+    if not sentences or (asked := re.match(r"Box (\w+)", sentences[-1])) is None:
+        return None
+    steps = []
+    for sentence in sentences[:-1]:
+        takes = _TAKES.fullmatch(sentence)
+        if takes is None:
+            return None
+        steps.append(_box_operation(*takes.groups()))
+    return Story(initial=initial, operations=tuple(steps), query=asked[1])
+
+
+def _box_operation(verb: str, whole: str | None, items: str | None, source: str | None, goal: str | None) -> Operation:
+    values = tuple(sorted(split_answer(items or "")))
+    if whole is not None:
+        return Operation("move", goal or "", whole)
+    if verb == "Put":
+        return Operation("add", goal or "", values=values)
+    if verb == "Remove":
+        return Operation("remove", source or "", values=values)
+    return Operation("carry", goal or "", source or "", values)
+
+
+def read_babi(path: Path) -> Found:
+    """Read bAbI: numbered lines; a question has its answer and the numbers of the facts it needs behind tabs."""
+    items: list[Item] = []
+    facts: list[str] = []
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        if not line.strip():
+            continue
+        at, _, rest = line.strip().partition(" ")
+        if not at.isdigit():
+            hint = "Give bAbI's own lines: a number, a sentence, and behind a question its answer and facts."
+            raise InputError("The line does not begin with a number.", where=f"{path}:{number}", hint=hint)
+        if at == "1":
+            facts = []
+        question, *behind = rest.split("\t")
+        if not behind:
+            facts.append(question)
+            continue
+        support = behind[1].split() if len(behind) > 1 else []
+        prompt = "\n".join([*facts, question.strip()])
+        item = Item(
+            id=item_id(f"{prompt}#{len(items)}"),
+            task=path.stem,
+            prompt=prompt,
+            target=behind[0].strip(),
+            n_ops=len(facts),
+            n_changes=len(support),
+            depth=len(support),
+            index=len(items),
+        )
+        items.append(item)
+    return Found("bAbI", tuple(items), {})
+
+
+def read_words(table: Table, path: Path) -> Found:
+    """Read words of a group: `input`, numbers of elements, and `target`, the running products; the last is asked."""
+    group = re.split(r"[=_.\-]", path.stem)[0]
+    found = _Collector("words of a group")
+    for index, row in enumerate(table.rows):
+        word, target = ((row.values.get(name) or "").split() for name in ("input", "target"))
+        if not target or not all(text.isascii() and text.isdigit() for text in (*word, *target)):
+            hint = "Write the numbers of elements, with spaces between them."
+            raise InputError("A word or its products are no whole numbers.", where=f"{path}:{row.line}", hint=hint)
+        if group in GROUPS and not _folds(group, word, target):
+            found.skipped[DISAGREES] = found.skipped.get(DISAGREES, 0) + 1
+            continue
+        moved = sum(letter != "0" for letter in word)
+        prompt = " ".join(word)
+        found.items.append(
+            Item(
+                id=item_id(f"{prompt}#{index}"),
+                task=f"word:{group}",
+                prompt=prompt,
+                target=target[-1],
+                n_ops=len(word),
+                n_changes=moved,
+                depth=moved,
+                guesses={"last_mentioned_value": frozenset(word[-1:])},
+                index=index,
+            )
+        )
+    return found.done()
+
+
+def _folds(group: str, word: Sequence[str], target: Sequence[str]) -> bool:
+    try:
+        return fold(group, [int(letter) for letter in word]) == [int(letter) for letter in target]
+    except IndexError:
+        return False
+
+
+class _Collector:
+    """Items of a file as they are read, and what was left out."""
+
+    def __init__(self, form: str) -> None:
+        self.form, self.items, self.skipped = form, list[Item](), dict[str, int]()
+
+    def take(self, story: Story | None, target: str, *, options: Mapping[str, str] | None = None, **item: Any) -> None:
+        """Add an item if its story can be read and leads to its target."""
+        outcome = None if story is None else simulate(story)
+        wanted = split_answer(target)
+        if story is None or outcome is None or frozenset().union(*map(split_answer, outcome.answer)) != wanted:
+            reason = UNREAD if story is None else DISAGREES
+            self.skipped[reason] = self.skipped.get(reason, 0) + 1
+            return
+        choices = tuple((options or {}).values())
+        self.items.append(
+            Item(
+                id=item_id(f"{item['task']}#{item['index']}#{item['prompt']}"),
+                target=target,
+                options=choices,
+                labels=tuple(options or {}),
+                n_ops=len(story.operations),
+                n_changes=outcome.changes,
+                depth=outcome.depth,
+                entities=len(story.initial),
+                guesses=guesses(story, choices),
+                **item,
+            )
+        )
+
+    def done(self) -> Found:
+        """Return what was collected."""
+        return Found(self.form, tuple(self.items), self.skipped)

@@ -1,0 +1,94 @@
+"""Reference curves: networks trained on chains of pointers, each in a worker process, kept by what they depend on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from audits.core.context import Cache, Context
+from audits.tracking import Options
+from audits.tracking.inputs import Inputs, Training
+from probes.core.executor import check_complete, run_jobs
+from probes.language_models.tracking_networks import Curve, Design, train
+
+CACHE = "tracking-curves"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedCurve:
+    """A training and what the network got right."""
+
+    training: Training
+    curve: Curve
+    design: Design
+
+
+def design_of(training: Training, options: Options, depth: int, seed: int, *, read: bool) -> Design:
+    """Return the network and task of a training; its seed goes with that of the run."""
+    return Design(
+        layers=training.layers,
+        resolvent=training.resolvent,
+        depth=depth,
+        chains=options.entities,
+        properties=training.properties,
+        heads=training.heads,
+        width=options.width,
+        steps=options.steps,
+        seed=seed * 1000 + training.seed,
+        read=read,
+    )
+
+
+def train_all(options: Options, inputs: Inputs, context: Context) -> tuple[TrainedCurve, ...]:
+    """Train all networks that are not in the cache, several at once, and return the curves in order.
+
+    Raises
+    ------
+    IncompleteError
+        Where a worker was lost for good.
+    """
+    deepest = max((one.layers for one in inputs.trainings if not one.resolvent), default=0)
+    designs = [
+        design_of(
+            one,
+            options,
+            max(inputs.depths),
+            context.seed,
+            read=options.layerwise and not one.resolvent and one.layers == deepest,
+        )
+        for one in inputs.trainings
+    ]
+    missing = [design for design in designs if context.cache.read(CACHE, _key(design)) is None]
+    if missing:
+        with context.progress.phase("Training reference curves", len(missing), "networks") as advance:
+            done: Callable[[int, bool], None] = lambda index, result: advance(1)  # noqa: E731
+            lost = run_jobs(partial(_train_into, context.cache), missing, inputs.workers, done=done)
+        check_complete(lost, len(missing), "networks")
+    return tuple(
+        TrainedCurve(training, _read(context.cache, design), design)
+        for training, design in zip(inputs.trainings, designs, strict=True)
+    )
+
+
+def _key(design: Design) -> list[object]:
+    import torch
+
+    return [VERSION, torch.__version__, design.key]
+
+
+def _train_into(cache: Cache, design: Design) -> bool:
+    """Train a network and write its curve into the cache, which all workers share."""
+    import torch
+
+    curve = train(design)
+    numbers = torch.tensor([curve.loss, curve.sequences, curve.exact], dtype=torch.float64)
+    tensors = {"hits": curve.hits, "shares": curve.shares, "numbers": numbers, "read": curve.read}
+    cache.write(CACHE, _key(design), tensors)
+    return True
+
+
+def _read(cache: Cache, design: Design) -> Curve:
+    kept = cache.read(CACHE, _key(design))
+    assert kept is not None, "the curve was written by its worker"
+    loss, sequences, exact = kept["numbers"].tolist()
+    return Curve(kept["hits"], kept["shares"], int(sequences), loss, int(exact), kept["read"])

@@ -1,0 +1,96 @@
+"""Are likelihoods of options those of whole texts, one by one, without a cache or a batch?"""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from audits.core.context import Cache, Context
+from audits.core.testing import drafted
+from audits.tracking import AUDIT, Options
+from audits.tracking.generators import VALUES, Recipe, make_items
+from probes.core.guarded_imports import transformers
+from probes.models.checkpoints import find_model
+from probes.texts.causal_lm import train_tokeniser
+from probes.texts.option_scores import score_options, spell_options
+from probes.texts.text_generation import CausalLM
+
+PROMPTS = [item.prompt for item in make_items(Recipe(task="pointer", depths=(0, 1), per_depth=4, shots=0))]
+
+
+def made(folder: Path, *, context: int = 512, words: tuple[str, ...] = VALUES) -> Path:
+    tokeniser = train_tokeniser([*PROMPTS, " ".join(words)])
+    tokeniser.model_max_length = context
+    config = transformers().GPT2Config(vocab_size=len(tokeniser), n_positions=context, n_embd=32, n_layer=3, n_head=2)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        transformers().GPT2LMHeadModel(config).save_pretrained(folder)
+    tokeniser.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> CausalLM:
+    return CausalLM(find_model(str(made(tmp_path_factory.mktemp("lm")))), device="cpu", dtype="float32")
+
+
+def alone(model: CausalLM, prompt: str, option: str, options: tuple[str, ...]) -> float:
+    """Return the log-likelihood of an option from one pass over the whole text, behind what all options share."""
+    texts = [model.speller.whole(prompt), *(model.speller.whole(prompt + each) for each in options)]
+    shared = min(len(ids) for ids in texts)
+    while len({tuple(ids[:shared]) for ids in texts}) > 1:
+        shared -= 1
+    ids = model.speller.whole(prompt + option)
+    with torch.inference_mode():
+        logits = model.network(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1)
+    return sum(float(logits[at - 1, ids[at]]) for at in range(shared, len(ids)))
+
+
+@pytest.mark.parametrize(
+    "options", [(" apple", " chair", " dress"), (" apple chair", " zzq", " a dress in red"), ("s", ".", " x")]
+)
+def test_scores_are_those_of_whole_texts(model: CausalLM, options: tuple[str, ...]) -> None:
+    prompts = [PROMPTS[0], PROMPTS[1][:80], PROMPTS[2]]
+    found = score_options(model, [spell_options(model, prompt, options) for prompt in prompts])
+    expected = torch.tensor([[alone(model, prompt, option, options) for option in options] for prompt in prompts])
+    assert torch.allclose(found, expected, atol=1e-4)
+
+
+def test_a_prompt_with_fewer_options_has_none_in_their_place(model: CausalLM) -> None:
+    spelled = [
+        spell_options(model, "A1 has the", options)
+        for options in ((" apple", " chair"), (" apple", " bread", " chair"))
+    ]
+    found = score_options(model, spelled)
+    assert found[0, 2] == -torch.inf
+    assert torch.isfinite(found[1]).all()
+
+
+def test_a_model_is_scored_the_same_twice_and_structure_has_its_controls(tmp_path: Path) -> None:
+    folder = made(tmp_path / "lm", context=1024)
+    options = Options(
+        model=str(folder), task=("pointer",), n=("0", "1"), per_n=42, shots=0, structure=True, block=("8",)
+    )
+    one, other = (drafted(AUDIT, options, Context(cache=Cache(tmp_path / name))) for name in ("a", "b"))
+    assert one.estimates == other.estimates
+    assert one.findings == other.findings
+    assert {row.where["scoring"] for row in one.select("accuracy")} == {"choice", "exact"}
+    shares = one.select("block_share")
+    assert {row.where["kind"] for row in shares} == {"measured", "uniform", "phase"}
+    assert len(shares) == 3 * 3 * 2
+    # A random model attends to all earlier tokens nearly alike.
+    for layer in range(3):
+        flat = one.row("block_share", layer=layer, head=0, block=8, kind="uniform").value
+        assert one.row("block_share", layer=layer, head=0, block=8, kind="measured").value == pytest.approx(
+            flat, abs=0.05
+        )
+
+
+def test_prompts_beyond_the_context_are_counted(tmp_path: Path) -> None:
+    folder = made(tmp_path / "lm", context=150)
+    options = Options(model=str(folder), task=("pointer",), n=("0", "1", "8"), per_n=50, shots=0, scoring=("choice",))
+    # Every text has 32 operations: none fits.
+    draft = drafted(AUDIT, options, Context(cache=Cache(tmp_path / "cache")))
+    assert draft.coverage is not None
+    assert {(one.reason, one.count) for one in draft.coverage.skipped} == {("longer than the model's context", 150)}
+    assert not draft.select("accuracy")
