@@ -32,6 +32,7 @@ FIGURES = {
     "audit-fairness": "asr-layers",
     "audit-groups": "pairs",
     "audit-phonemes": "errors",
+    "audit-tracking": "accuracy",
     "certify": "certified-accuracy",
     "interference": "matrix",
     "lipschitz": "radii",

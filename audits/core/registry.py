@@ -156,6 +156,8 @@ AUDITS: tuple[Entry, ...] = (
         summary="How many chained changes of state can a model follow, and is it chaining or length that costs?",
         needs="a causal language model; or items with answers; or nothing, for reference curves and operators",
         target="audits.tracking:AUDIT",
+        demo="networks that follow chains as far as their layers allow",
+        seconds=25,
     ),
     Entry(
         name="interference",

@@ -176,5 +176,6 @@ AUDIT = AuditSpec(
     measures=MEASURES,
     limitations=LIMITATIONS,
     summaries=(Summary(measure="critical_n", title="Largest depth followed", row="task", column="system"),),
+    headed=("task", "n", "per_n", "entities", "level_accuracy", "scoring"),
     model=("model",),
 )
