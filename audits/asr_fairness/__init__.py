@@ -142,6 +142,22 @@ LIMITATIONS = (
     "The definitions of error, gap and layer pattern are those of miles; published studies may define them otherwise.",
 )
 
+STEPS = {
+    "fairness.gap": (
+        "Listen to clips of the group that fares worse. Then add training speech of it, run this again, and "
+        "compare the two runs: miles compare."
+    ),
+    "fairness.no-gap-shown": (
+        "Before you say that there is no gap, add speakers of the smallest groups until the gap that may have "
+        "been missed is one you could live with."
+    ),
+    "fairness.too-few-speakers": (
+        "Add speakers until two groups of an attribute have enough, or lower --min-speakers and read the "
+        "wider intervals."
+    ),
+}
+"""What can be done about a finding, by its id."""
+
 AUDIT = AuditSpec(
     name="audit-fairness",
     title="Fairness of a speech encoder, layer by layer",
@@ -154,6 +170,7 @@ AUDIT = AuditSpec(
     package="audits.asr_fairness",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    steps=STEPS,
     headed=("tasks", "folds", "repeats", "normalise", "min_speakers"),
     summaries=tuple(
         Summary(

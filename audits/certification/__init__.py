@@ -159,6 +159,25 @@ LIMITATIONS = (
     "probability alpha of each certificate.",
 )
 
+STEPS = {
+    "certify.noise-defeats": "Train the classifier under noise of this sigma, or certify with a smaller one.",
+    "certify.noise-costs": (
+        "Train the classifier under noise of this sigma, or certify with a smaller one and accept smaller radii."
+    ),
+    "certify.uneven": (
+        "Report the weakest class with the whole, and look at its images that are abstained from or wrong."
+    ),
+    "certify.unreachable-radii": (
+        "Ask who made the log for its sigma, n and alpha, and cite no certificate before they fit its radii."
+    ),
+    "certify.accuracy": (
+        "Compare the radius with the perturbation that you must withstand. For larger radii, draw more "
+        "samples (--n) or train under more noise."
+    ),
+    "certify.nothing": "Draw more samples (--n), or train the classifier under noise of this sigma.",
+}
+"""What can be done about a finding, by its id."""
+
 AUDIT = AuditSpec(
     name="certify",
     title="Certified robustness of a smoothed classifier",
@@ -172,6 +191,7 @@ AUDIT = AuditSpec(
     files=("certify.tsv", "counts.safetensors"),
     measures=MEASURES,
     limitations=LIMITATIONS,
+    steps=STEPS,
     headed=("sigma", "n", "n0", "alpha", "norm", "mode", "interval"),
     summaries=tuple(
         Summary(

@@ -5,7 +5,7 @@ a report once the gates have been judged.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -325,6 +325,12 @@ class Draft:
                 for row, shown, words in verdicts
             ),
         )
+
+    def advise(self, steps: Mapping[str, str]) -> None:
+        """Add to the answer what can be done about the worst finding for which there is a step, by its id."""
+        step = next((steps[claim.id] for claim in self.by_severity() if claim.id in steps), "")
+        if self.answer is not None and step:
+            self.answer = replace(self.answer, next_step=step)
 
     def by_severity(self) -> list[Claim]:
         """Return the findings, worst first; within one severity the audit's own order stays."""

@@ -159,6 +159,8 @@ class Answer:
         What may be reported of this run, and what may not, a sentence each.
     verdicts
         What each estimate of a matrix is held to show, where its own interval does not decide that.
+    next_step
+        What can be done about the worst finding; empty where nothing is said.
     """
 
     title: str
@@ -166,6 +168,7 @@ class Answer:
     may: tuple[str, ...] = ()
     may_not: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
+    next_step: str = ""
 
     @classmethod
     def from_json(cls, data: Json) -> "Answer":
@@ -178,6 +181,7 @@ class Answer:
             may_not=tuple(data["may_not"]),
             # Absent in reports of earlier versions.
             verdicts=tuple(Verdict(**verdict) for verdict in data.get("verdicts", ())),
+            next_step=data.get("next_step", ""),
         )
 
 

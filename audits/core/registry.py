@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -62,6 +62,8 @@ class AuditSpec:
         What it cannot say, whatever the inputs.
     summaries
         Matrices for the top of its pages; the first of which a report has estimates is shown.
+    steps
+        What a user can do about a finding, by its id: that of the worst finding stands on top of its pages.
     headed
         Options that make the result, shown on top of its pages where they are given.
     files
@@ -85,6 +87,7 @@ class AuditSpec:
     measures: tuple[Measure, ...] = ()
     limitations: tuple[str, ...] = ()
     summaries: tuple[Summary, ...] = ()
+    steps: Mapping[str, str] = field(default_factory=dict)
     headed: tuple[str, ...] = ()
     model: bool | tuple[str, ...] = True
     files: tuple[str, ...] = ()

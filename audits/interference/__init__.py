@@ -273,6 +273,24 @@ LIMITATIONS = (
     "has a third of the letters.",
 )
 
+STEPS = {
+    "interference.interference": (
+        "Leave out the language that hurts, weigh it less, or give the model more room, and train that "
+        "mixture once to see whether it holds."
+    ),
+    "interference.not-converged": (
+        "Train longer (--steps): a model that is still learning says nothing about its languages."
+    ),
+    "interference.synergy": (
+        "Add the language that helps to the training of the other, and train that mixture once to see whether it holds."
+    ),
+    "interference.none": (
+        "Before you mix all languages, add seeds or data until the interference that may have been missed is "
+        "one you could live with."
+    ),
+}
+"""What can be done about a finding, by its id."""
+
 AUDIT = AuditSpec(
     name="interference",
     title="Interference of languages",
@@ -282,6 +300,7 @@ AUDIT = AuditSpec(
     package="audits.interference",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    steps=STEPS,
     headed=("budget", "layers", "hidden", "steps", "seeds", "tokenizer", "correction"),
     summaries=(
         Summary(

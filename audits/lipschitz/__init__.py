@@ -76,6 +76,19 @@ LIMITATIONS = (
     "norm of the layer itself lies between its two bounds.",
 )
 
+STEPS = {
+    "lipschitz.vacuous": (
+        "For radii that are of use, certify by noise (miles certify), or train with bounded norms, beginning "
+        "with the layer of the largest factor."
+    ),
+    "lipschitz.radius": (
+        "Compare the radius with the change that you must withstand; for larger ones train down the layer of "
+        "the largest factor."
+    ),
+    "lipschitz.product": "Give images (--data) for radii, and train down the layer of the largest factor.",
+}
+"""What can be done about a finding, by its id."""
+
 AUDIT = AuditSpec(
     name="lipschitz",
     title="Lipschitz bound of a classifier, layer by layer",
@@ -88,6 +101,7 @@ AUDIT = AuditSpec(
     package="audits.lipschitz",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    steps=STEPS,
     summaries=(
         Summary(
             measure="margin_radius",

@@ -177,6 +177,28 @@ LIMITATIONS = (
     "do not hold another training run.",
 )
 
+STEPS = {
+    "membership.leak": (
+        "Do not give out what this attack uses. Train with privacy, fewer passes or more data, and run this "
+        "again on the new model."
+    ),
+    "membership.copies": (
+        "Take the copies out of what you give out, remove duplicates from the training data, and train again."
+    ),
+    "membership.verdict": (
+        "Withdraw the claimed epsilon if it is contradicted; else test it with more points and canaries."
+    ),
+    "membership.flipped": "Check which scores are higher for members (--higher-is).",
+    "membership.shifted": (
+        "Compare members with non-members of the same source and time: a difference of the data passes for leakage."
+    ),
+    "membership.no-leak": (
+        "Before you say that nothing leaks, add points and attacks that know more: a stronger one may find "
+        "what these do not."
+    ),
+}
+"""What can be done about a finding, by its id."""
+
 AUDIT = AuditSpec(
     name="membership",
     title="Membership inference and claims of privacy",
@@ -189,6 +211,7 @@ AUDIT = AuditSpec(
     package="audits.membership",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    steps=STEPS,
     headed=("selection", "epsilon", "delta", "noise_multiplier", "sample_rate", "steps", "coin_flip"),
     summaries=(
         Summary(

@@ -225,6 +225,25 @@ LIMITATIONS = (
     "short.",
 )
 
+STEPS = {
+    "phonemes.systematic": (
+        "Train or adapt on recordings of this group: its own data can fix a systematic error. Then run this "
+        "again with --against."
+    ),
+    "phonemes.both": (
+        "Train or adapt on recordings of this group: that can fix the systematic part. Look for noise or "
+        "short recordings for the rest."
+    ),
+    "phonemes.random": (
+        "Look at how this group was recorded and aligned: more data of it alone will not take this scatter away."
+    ),
+    "phonemes.neither": "Before you say that there is no error, add speakers of the smallest groups.",
+    "phonemes.nothing-compared": (
+        "Add speakers until two groups of an attribute have enough, or name other columns with --by."
+    ),
+}
+"""What can be done about a finding, by its id."""
+
 AUDIT = AuditSpec(
     name="audit-phonemes",
     title="Random and systematic error of phones in embeddings",
@@ -237,6 +256,7 @@ AUDIT = AuditSpec(
     package="audits.phoneme_errors",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    steps=STEPS,
     headed=("probe", "folds", "repeats", "weights", "min_speakers", "min_tokens"),
     summaries=(
         Summary(

@@ -212,6 +212,35 @@ LIMITATIONS = (
     "MAUVE, Self-BLEU and distinct-n depend on the number of texts: compare them within this report only.",
 )
 
+STEPS = {
+    "texts.copied": "Take copied texts out of the samples and the reference, and run this again.",
+    "texts.mode-collapse": (
+        "Read the texts that repeat each other, and sample at a higher temperature or with less repetition."
+    ),
+    "texts.below-ceiling": (
+        "Read texts of the reference that no candidate reaches, and try a higher temperature, or a model "
+        "trained on more of them."
+    ),
+    "texts.below-reference": (
+        "Read texts of the reference that no candidate reaches, and try a higher temperature, or a model "
+        "trained on more of them."
+    ),
+    "texts.below-relabelled": (
+        "Read texts of the reference that no candidate reaches, and try a higher temperature, or a model "
+        "trained on more of them."
+    ),
+    "texts.not-above-floor": (
+        "Read the candidate's texts: they look no better than shuffled words to this encoder. Try another "
+        "encoder as well."
+    ),
+    "texts.more-alike": "Read the texts that repeat each other, and sample at a higher temperature.",
+    "texts.no-shortfall": (
+        "Before you say that the texts are as good, add samples until the shortfall that may have been missed "
+        "is one you could live with."
+    ),
+}
+"""What can be done about a finding, by its id."""
+
 AUDIT = AuditSpec(
     name="precision-recall",
     title="Quality and diversity of generated text",
@@ -224,6 +253,7 @@ AUDIT = AuditSpec(
     package="audits.precision_recall",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    steps=STEPS,
     headed=("encoder", "k", "samples", "repeats"),
     summaries=tuple(
         Summary(

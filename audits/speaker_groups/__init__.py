@@ -158,6 +158,28 @@ LIMITATIONS = (
     "hold less often than they say: of fewer than 200 speakers in 0.6 to 0.9 of simulations.",
 )
 
+STEPS = {
+    "groups.gap": (
+        "Look at the words that are confused most and listen to their clips. Then test the next version on "
+        "the same clips and compare the two runs: miles compare."
+    ),
+    "groups.spurious": (
+        "Hold what the gap goes with in your data: record more of the groups where it is rare, or report the "
+        "gap with it held fixed."
+    ),
+    "groups.no-gap-shown": (
+        "Before you say that there is no gap, add speakers until the gap that may have been missed is one you "
+        "could live with."
+    ),
+    "groups.confirmed": (
+        "Record more speakers of the groups that the search found, and test them as a declared hypothesis with --by."
+    ),
+    "groups.nothing-compared": (
+        "Add speakers until two groups of an attribute have enough, or name other columns with --by."
+    ),
+}
+"""What can be done about a finding, by its id."""
+
 AUDIT = AuditSpec(
     name="audit-groups",
     title="Error rates of groups of speakers and their intersections",
@@ -170,6 +192,7 @@ AUDIT = AuditSpec(
     package="audits.speaker_groups",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    steps=STEPS,
     headed=("hypothesis", "reference", "metric", "normalise", "control", "min_speakers"),
     summaries=(
         Summary(

@@ -160,6 +160,18 @@ LIMITATIONS = (
     "error of the solver that made them is in all of them.",
 )
 
+STEPS = {
+    "spectra.poor-fit": "Check scales, channels and padding against those of the training before anything else.",
+    "spectra.verdict": (
+        "Run the operator the way that errs less on each grid, as the answer says; where neither is shown to, "
+        "take the cheaper one."
+    ),
+    "spectra.no-targets": (
+        "Give targets (--target) to know which way errs less: a difference of predictions does not tell."
+    ),
+}
+"""What can be done about a finding, by its id."""
+
 AUDIT = AuditSpec(
     name="spectra",
     title="A Fourier neural operator across resolutions",
@@ -172,6 +184,7 @@ AUDIT = AuditSpec(
     package="audits.spectra",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    steps=STEPS,
     headed=("train_resolution", "test_resolutions", "upsample", "padding", "norm"),
     summaries=(
         Summary(

@@ -163,6 +163,33 @@ LIMITATIONS = (
     "Attention is no measure of importance: a share within blocks is a property of the text's layout as well.",
 )
 
+STEPS = {
+    "tracking.shortcut": (
+        "Test on items where the rule fails: those that are made here (--task), or published ones without the "
+        "rule's answer."
+    ),
+    "tracking.below_chance": "Read the wrong answers: below chance means that a rule avoids the right one.",
+    "tracking.chaining_cost": (
+        "Let the model write down its steps (--cot), or keep chains in its inputs shorter than the depth that "
+        "it follows."
+    ),
+    "tracking.length_cost": (
+        "Shorten the inputs, or train on longer ones: the number of changes costs, not their chaining."
+    ),
+    "tracking.format": (
+        "Ask for an option instead of free text, or show more examples of the answer's form (--shots)."
+    ),
+    "tracking.at_chance": (
+        "Ask for shallower chains (--n) and check the form of the answers before you conclude anything."
+    ),
+    "tracking.depth_pattern": (
+        "Compare the depth with the chains of your own inputs, and ask for deeper ones (--n) where no failure "
+        "was shown."
+    ),
+    "tracking.operator_mismatch": "Use a form that is exact, or one whose bound you can live with.",
+}
+"""What can be done about a finding, by its id."""
+
 AUDIT = AuditSpec(
     name="audit-tracking",
     title="Changes of state that a model follows",
@@ -175,6 +202,7 @@ AUDIT = AuditSpec(
     package="audits.tracking",
     measures=MEASURES,
     limitations=LIMITATIONS,
+    steps=STEPS,
     summaries=(Summary(measure="critical_n", title="Largest depth followed", row="task", column="system"),),
     headed=("task", "n", "per_n", "entities", "level_accuracy", "scoring"),
     model=("model",),

@@ -2,10 +2,12 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from audits.core import registry
+from audits.core.context import Draft
 from audits.core.measures import SHARE, Measure
 from audits.core.records import Answer, Estimate, Finding, KeyNumber, Report, Verdict
 from audits.core.summary import Summary
@@ -150,3 +152,26 @@ def test_an_axis_has_the_ends_of_its_measure_or_begins_at_none_where_nothing_is_
     assert span([below]) == Span(-0.1, 0.6) and span([gap(0.3, "age", "a")]) == Span(0.25, 0.35)
     labels = [re.findall(r">([\d.]+)</text>", svg_glyph(row, None)) for row in (of_share, of_size)]
     assert labels == [["0.40", "0.60", "0", "1"], ["0.40", "0.60", "0"]]
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in registry.AUDITS])
+def test_every_audit_says_what_to_do_about_findings_that_it_has(name: str) -> None:
+    spec = registry.find(name)
+    folder = Path(__file__).resolve().parents[2] / spec.package.replace(".", "/")
+    code = "".join(file.read_text(encoding="utf-8") for file in folder.glob("*.py") if file.name != "__init__.py")
+    assert spec.steps and all(f'"{id}"' in code for id in spec.steps)
+    assert all(len(step.split()) <= 40 and step.endswith(".") for step in spec.steps.values())
+
+
+def test_the_step_of_the_worst_finding_stands_on_top(sample_report: Report) -> None:
+    draft = Draft()
+    draft.find("a.small", "low", "It is small.", headline="It is small.")
+    draft.find("a.large", "high", "It is large.", headline="It is large.")
+    draft.conclude("It is large.")
+    draft.advise({"a.small": "Wait & see.", "a.other": "Go."})
+    assert draft.answer is not None and draft.answer.next_step == "Wait & see."
+    draft.advise({"a.small": "Wait & see.", "a.large": "Stop <now>."})
+    assert draft.answer.next_step == "Stop <now>."
+    report = replace(sample_report, answer=draft.answer)
+    assert "Stop &lt;now&gt;." in to_html(report, {}) and "**What now?** Stop" in to_markdown(report)
+    assert "What now?" not in to_html(sample_report, {})

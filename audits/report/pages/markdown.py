@@ -82,6 +82,8 @@ def _head(report: Report) -> Iterable[str]:
         yield "\n".join(
             f"- **{escaped(point(row))}** {escaped(words)}: {escaped(described(row))}" for row, words in keys
         )
+    if answer.next_step:
+        yield f"**What now?** {escaped(answer.next_step)}"
     for title, said in (("You may report", answer.may), (content.cautions(report), answer.may_not)):
         if said:
             yield f"**{title}**\n\n" + "\n".join(f"- {escaped(line)}" for line in said)

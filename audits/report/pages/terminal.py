@@ -50,7 +50,8 @@ def summarise(report: Report, *, folder: Path, width: int = 80) -> "Group":
     if answer.numbers:
         parts += [Text(), _numbers(report, answer, width)]
     parts += [Text(), *(_finding(finding.severity, finding.title) for finding in content.findings(report))]
-    for title, lines in (("You may report", answer.may), ("Do not report", answer.may_not)):
+    advice = (answer.next_step,) if answer.next_step else ()
+    for title, lines in (("What now?", advice), ("You may report", answer.may), ("Do not report", answer.may_not)):
         if report.answer is not None and lines:
             parts += [Text(), Text(title, style="bold"), *(_bullet(line) for line in lines)]
     parts.append(Text())
