@@ -46,7 +46,9 @@ def _may(draft: Draft, counts: Counts, rows: list[Estimate]) -> Iterator[str]:
     if clean and noisy:
         yield f"The network alone is right on {span(clean)} of the images, on {span(noisy)} of their noisy copies."
     for claim in draft.findings:
-        if claim.id in ("certify.uneven", "certify.unreachable-radii", "certify.implied-alpha"):
+        if claim.id in ("certify.unreachable-radii", "certify.implied-alpha") or (
+            claim.id == "certify.uneven" and _known(counts)
+        ):
             yield claim.headline
 
 

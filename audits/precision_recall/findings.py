@@ -219,7 +219,9 @@ def _find_uninformative(draft: Draft, counts: Counts) -> None:
     )
     headline = "The encoder is not shown to see word order"
     first = rows[blind[0]]
-    if first is not None:
+    if first is not None and first.high is not None and first.high < 0:
+        headline = f"To the encoder shuffled words look better: {blind[0]} of real texts differs by {span(first)}"
+    elif first is not None:
         headline += f": {blind[0]} over shuffled words differs by {span(first)}"
     evidence = [rows[metric] for metric in blind]
     draft.find("texts.order-unseen", "info", text, evidence, headline=f"{headline}.", how_sure=FAMILY)

@@ -1,6 +1,6 @@
 """The answer: what was tested and rejected, what may be reported of it, and what may not."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from audits.core.context import Draft
 from audits.core.numbers import decimals as digits
@@ -8,7 +8,7 @@ from audits.core.numbers import percent, written
 from audits.core.records import Estimate
 from audits.core.wording import first_of, listed
 from audits.group_rates import METRIC_WORDS
-from audits.group_rates.wording import compared
+from audits.group_rates.wording import compared, levels_of
 from audits.speaker_groups.columns import PROFILES
 from audits.speaker_groups.gap_findings import gap_headline
 from audits.speaker_groups.hypotheses import Verdict
@@ -54,7 +54,23 @@ def conclude(draft: Draft, counts: Counts) -> None:
         numbers=[(verdict.row(draft), _number_words(counts, verdict, verdict.row(draft))) for verdict in largest],
         may=_may(draft, counts, shown, order),
         may_not=_may_not(draft, counts, spurious),
+        verdicts=list(_verdicts(draft, counts)),
     )
+
+
+def _verdicts(draft: Draft, counts: Counts) -> Iterator[tuple[Estimate, bool, str]]:
+    """Yield what the declared test of each attribute shows, for the gap between its worst and its best group.
+
+    Where it is another pair that differs, the cell names that; what goes with other columns speaks by its finding.
+    """
+    for verdict in counts.verdicts:
+        where = counts.where(verdict.system, by=verdict.by, kind="absolute", adjusted="no")
+        gap = draft.get("gap", **where)
+        if gap is None or (verdict.found and _goes_with_others(draft, counts, verdict)):
+            continue
+        pair = f"{levels_of(verdict.group)} against {levels_of(verdict.against)}"
+        words = f"shown for {pair}" if verdict.found else "not shown which groups" if verdict.rejected else ""
+        yield gap, verdict.found, "" if verdict.row(draft) is gap else words
 
 
 def _goes_with_others(draft: Draft, counts: Counts, verdict: Verdict) -> bool:

@@ -90,6 +90,7 @@ def _write(found: list[Comparison], out: Path | None, html: Path | None) -> None
     page = to_html(found)
     if html is not None:
         write(html, page)
+        typer.echo(f"Page     {html}", err=True)
     if out is not None:
         out.mkdir(exist_ok=True)
         for name, text in zip(FILES, (page, to_markdown(found), f"{_json(found)}\n"), strict=True):

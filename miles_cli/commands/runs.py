@@ -46,6 +46,7 @@ def command(
         from audits.report.run_index.page import to_html
 
         write(html, to_html(found, Path(os.path.realpath(html)).parent))
+        typer.echo(f"Page     {html}", err=True)
     if as_json:
         typer.echo(json.dumps(_plain(found), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False))
         return

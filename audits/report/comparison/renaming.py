@@ -59,8 +59,12 @@ def parse_matches(texts: Sequence[str], before: Report, later: Sequence[Report])
         if len(fitting) > 1:
             raise InputError(f"{text!r} can be read in two ways.", where=OPTION, hint="Rename one of them in a run.")
         ((before_name, after_name),) = fitting
-        if after_name in found or before_name in found.values():
-            raise InputError(f"{text!r} names a value that is matched already.", where=OPTION, hint="Match each once.")
+        # Runs may name one thing each in their own way, but none may hold two things that become one.
+        twins = {after_name, *(name for name, old_name in found.items() if old_name == before_name)}
+        if after_name in found or any(len(twins & _names([run])) > 1 for run in later):
+            raise InputError(
+                f"{text!r} names a value that is matched already.", where=OPTION, hint="Match each once in a run."
+            )
         found[after_name] = before_name
     return found
 
