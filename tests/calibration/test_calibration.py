@@ -29,7 +29,7 @@ def findings_of(stem: str) -> set[str]:
     page = (ROOT / "docs" / "audits" / f"{stem}.md").read_text(encoding="utf-8")
     table = page.partition("\n## Findings\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| ([^|]+) \|", table, flags=re.MULTILINE)
-    return {name for cell in cells for name in re.findall(r"`([a-z]+\.[a-z-]+)`", cell)}
+    return {name for cell in cells for name in re.findall(r"`([a-z]+\.[a-z_-]+)`", cell)}
 
 
 @pytest.mark.parametrize("stem", list(audits()))
