@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from audits.core.numbers import percent
-from audits.core.records import Figure, Json
+from audits.core.records import Estimate, Figure, Json
+from audits.core.wording import span
 from audits.group_rates.wording import spoken
 from audits.report.charts import Axis, bars, with_table
 from audits.speaker_groups.confusions import Confusion, Excess, excesses
@@ -58,10 +59,27 @@ def _row(counts: Counts, one: Confusion, more: Sequence[Excess]) -> list[str | i
     people = f"{one.speakers(data.speakers):,} {data.unit}"
     chances = int(one.chances.counts.sum())
     where = [
-        f"{spoken(group.group, data.unit)}: by {group.value:.3f} ({group.low:.3f} to {group.high:.3f}), "
-        f"{group.speakers} {data.unit}"
+        f"{spoken(group.group, data.unit)}: by {difference_words(group, data.unit)}, {group.speakers} {data.unit}"
         for group in more[:1]
     ]
     if len(more) > 1:
         where.append(f"and {len(more) - 1} more")
     return [one.said or NOTHING, one.written or NOTHING, one.times, chances, people, "; ".join(where)]
+
+
+def difference_words(group: Excess, unit: str) -> str:
+    """Return a difference with the digits of its interval: of all words, one put in is so rare that three are zeros.
+
+    >>> difference_words(Excess(group="a=x", value=0.0021, low=0.0004, high=0.0038, speakers=9), "speakers")
+    '0.0021 (0.0004 to 0.0038)'
+    """
+    row = Estimate(
+        name="excess",
+        value=group.value,
+        low=group.low,
+        high=group.high,
+        method="difference",
+        n=group.speakers,
+        unit=unit,
+    )
+    return span(row)

@@ -232,7 +232,12 @@ def _add_arrow(path: Path, column: str, found: _Collector) -> None:
     columns, rows = read_arrow(path, most_rows=MOST_ROWS, most_cells=MOST_CELLS)
     index = _column_index(column, columns, str(path))
     for number, row in enumerate(rows, start=1):
-        found.add(number, row[index] or "")
+        text = row[index] or ""
+        if len(text) > LONGEST_LINE:
+            # As of a line: counting its words takes many times its size.
+            message = f"The text has {len(text):,} letters; at most {LONGEST_LINE:,} are read."
+            raise InputError(message, where=f"{path}, row {number}", hint="Split it, or leave it out.")
+        found.add(number, text)
 
 
 def _column_index(column: str, columns: Sequence[str], where: str) -> int:

@@ -139,7 +139,7 @@ def test_the_table_says_what_how_often_by_whom_and_on_which_group(tmp_path: Path
     assert table is not None and table.titles == ("said", "written", "times", "of", "by", "more often on")
     first, second = table.rows
     assert first[:5] == ("two", "too", "48", "96", "12 speakers")
-    assert first[5].startswith("south speakers (accent): by 1.000 (") and first[5].endswith("), 12 speakers")
+    assert first[5].startswith("south speakers (accent): by 1.00 (") and first[5].endswith("), 12 speakers")
     assert second == ("again", "(nothing)", "24", "96", "24 speakers", "")
 
 

@@ -9,11 +9,11 @@ import pytest
 from audits.core import registry
 from audits.core.context import Draft
 from audits.core.measures import SHARE, Measure
-from audits.core.records import Answer, Estimate, Finding, KeyNumber, Report, Verdict
+from audits.core.records import Answer, Estimate, Finding, GroupCounts, KeyNumber, Report, Verdict
 from audits.core.summary import Summary
 from audits.report.pages import overview
-from audits.report.pages.glyphs import Span, span, svg_glyph
-from audits.report.pages.html import to_html
+from audits.report.pages.glyphs import Span, rounded, span, svg_glyph
+from audits.report.pages.html import MOST_GROUPS, to_html
 from audits.report.pages.markdown import to_markdown
 
 GAP = Measure("gap", ("by", "system", "kind"), "gap in errors", neutral=0.0)
@@ -175,3 +175,37 @@ def test_the_step_of_the_worst_finding_stands_on_top(sample_report: Report) -> N
     report = replace(sample_report, answer=draft.answer)
     assert "Stop &lt;now&gt;." in to_html(report, {}) and "**What now?** Stop" in to_markdown(report)
     assert "What now?" not in to_html(sample_report, {})
+
+
+@pytest.mark.parametrize(
+    "axis",
+    [Span(-1.7e308, 1.7e308), Span(0.0, 5e-324), Span(1e16, 1e16 + 2), Span(0.1, 0.1 + 2e-17), Span(-1.0, 1.79e308)],
+)
+def test_an_axis_beyond_rounding_stays_one_that_numbers_can_be_drawn_on(axis: Span) -> None:
+    found = rounded(axis)
+    assert found.low <= axis.low and axis.high <= found.high
+    assert found.low < found.high < float("inf") or axis.low == axis.high
+
+
+def test_groups_that_read_alike_have_a_row_each(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = registry.find("audit-groups")
+    monkeypatch.setattr(
+        registry, "find", lambda name: replace(spec, summaries=(replace(SUMMARY, row="group", crossed=True),))
+    )
+    rows = tuple(gap(0.3, "age", "a", group=group) for group in ("age=old x&sex=y", "age=old&sex=x y"))
+    found = overview.matrix(replace(report, estimates=rows, findings=()))
+    assert found is not None and found.rows == ("old x y (age, sex)",) * 2
+    assert [cell.index for (cell,) in found.cells if cell is not None] == [0, 1]
+
+
+def test_groups_without_counts_or_very_many_of_them_leave_a_page_that_opens(report: Report) -> None:
+    none = (GroupCounts(group="age=old", counts={}),)
+    assert to_html(replace(report, coverage=replace(report.coverage, groups=none)), {})
+    many = tuple(GroupCounts(group=f"age={at}", counts={"speakers": 1}) for at in range(MOST_GROUPS + 2))
+    page = to_html(replace(report, coverage=replace(report.coverage, groups=many)), {})
+    assert f"age={MOST_GROUPS - 1}<" in page and f"age={MOST_GROUPS}<" not in page and "and 2 more in <code>" in page
+
+
+def test_what_steers_a_terminal_does_not_reach_markdown(report: Report) -> None:
+    text = to_markdown(replace(report, answer=Answer(title="\x1b[31mred\x9b2J")))
+    assert "\x1b" not in text and "\x9b" not in text and "red" in text

@@ -1,6 +1,7 @@
 """The overview of runs: what is read of a report, trends of gated estimates, and the page."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from audits.core.records import Answer, GateResult, Report
 from audits.report.report_file import NAME, dumps
 from audits.report.run_index.listing import Listing, list_runs, read_run
-from audits.report.run_index.page import to_html
+from audits.report.run_index.page import MOST_POINTS, to_html
 from audits.report.run_index.trends import trends_of
 
 EVIL = "</script><img src=x onerror=alert(1)>{{ 7*7 }}"
@@ -144,3 +145,32 @@ def test_the_page_shows_every_run_and_runs_nothing_of_it(sample_report: Report, 
     assert page.count('class="state-fail"') == 2 and "2 with a failed gate" in page
     bare = to_html(Listing(tmp_path, (), {"x": "ValueError: <b>"}))
     assert "0 runs" in bare and "x: ValueError: &lt;b&gt;" in bare and 'id="trends"' not in bare
+
+
+@pytest.mark.parametrize("what", ["row", "value", "answer"])
+def test_a_report_with_numbers_or_letters_that_nothing_holds_is_told_and_the_others_are_listed(
+    sample_report: Report, tmp_path: Path, what: str
+) -> None:
+    data = sample_report.to_json()
+    if what == "answer":
+        data["answer"] = {"title": "\ud800", "numbers": [], "may": [], "may_not": []}
+    else:
+        data["gates"] = [{"expression": "gap > 1", "outcome": "fail", "rows": [10**30 if what == "row" else 0]}]
+        data["estimates"][0]["value"] = 10**400 if what == "value" else 0.5
+    put(tmp_path / "bad", sample_report, text=json.dumps(data, sort_keys=True, indent=1))
+    put(tmp_path / "good", sample_report)
+    found = list_runs(tmp_path)
+    assert [run.folder for run in found.runs] == ["good"] and set(found.unreadable) == {"bad"}
+
+
+def test_a_folder_whose_name_is_no_text_is_on_the_page(sample_report: Report, tmp_path: Path) -> None:
+    put(tmp_path / os.fsdecode(b"a\xff"), sample_report)
+    to_html(list_runs(tmp_path), tmp_path).encode()
+
+
+def test_of_a_long_course_the_newest_runs_are_drawn(sample_report: Report, tmp_path: Path) -> None:
+    run = read_run(put(tmp_path / "a", sample_report), "a")
+    days = (replace(run, created=f"2026-{day:05d}") for day in range(MOST_POINTS + 3))
+    page = to_html(Listing(tmp_path, tuple(days)))
+    assert f"{MOST_POINTS + 3} runs" in page and f"drawn are the newest {MOST_POINTS}" in page
+    assert page.count("<circle") == MOST_POINTS * page.count('class="course"')

@@ -17,6 +17,7 @@ from promised_arrays import promise
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 from probes.files import arrays as arrays_of_files
+from probes.texts import text_files
 from probes.texts.text_files import EMPTY, TextSet, read_texts
 from probes.texts.text_vectors import open_vectors, texts_beside, vectors_of
 from probes.texts.text_words import count_words, words_of
@@ -522,3 +523,14 @@ def with_text(folder: Path, descr: str, data: bytes) -> Path:
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("text.npy", header((1,), descr) + data)
     return path
+
+
+def test_a_text_of_a_table_is_no_longer_than_a_line_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    monkeypatch.setattr(text_files, "LONGEST_LINE", 5)
+    parquet.write_table(pa.table({"text": ["short", "longer"]}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="6 letters; at most 5") as refused:
+        read_texts(tmp_path / "a.parquet")
+    assert refused.value.where.endswith("a.parquet, row 2")

@@ -310,7 +310,7 @@ def _cut(text: str) -> str:
 
 def people(report: Report) -> tuple[tuple[str, ...], list[tuple[str, tuple[int, ...]]]]:
     """Return what was counted, such as speakers and words, and the counts by group, for groups of one attribute."""
-    counted = [row for row in report.coverage.groups if "&" not in row.group]
+    counted = [row for row in report.coverage.groups if "&" not in row.group and row.counts]
     if counted:
         # The fewest first, as speakers are of clips: JSON does not keep the order.
         units = tuple(sorted(counted[0].counts, key=lambda unit: (counted[0].counts[unit], unit)))

@@ -18,6 +18,8 @@ from audits.core.records import Coordinate, Estimate, Report
 NEUTRAL = {0.0: "none", 0.5: "chance", 1.0: "equal"}
 """Names of neutral values: of a difference, of a probability by chance, of a ratio."""
 WIDTH, HEIGHT, MARGIN = 300, 46, 14
+LEAST_STEP = 1e-300
+"""Steps of an axis below which there is no power of ten to round to."""
 LIMIT = re.compile(r"(?:<=|>=|==|!=|<|>)\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*$")
 
 
@@ -112,11 +114,15 @@ def rounded(axis: Span) -> Span:
     (Span(low=-0.05, high=0.2), Span(low=0.0, high=1.0))
     """
     size = (axis.high - axis.low) / 8
+    if not LEAST_STEP < size < math.inf:
+        return axis
     power = 10.0 ** math.floor(math.log10(size))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= size)
     # A millionth of a step: ends that are round but for the last bit stay.
-    low, high = math.floor(axis.low / step + 1e-6), math.ceil(axis.high / step - 1e-6)
-    return Span(*(float(f"{end * step:.12g}") for end in (low, high)))
+    ends_in_steps = math.floor(axis.low / step + 1e-6), math.ceil(axis.high / step - 1e-6)
+    low, high = (float(f"{end * step:.12g}") for end in ends_in_steps)
+    # Of an axis that is a speck of its values, or reaches beyond all numbers, no ends are round.
+    return Span(low, high) if low < high < math.inf and low > -math.inf else axis
 
 
 def text_glyph(estimate: Estimate, axis: Span, *, against: Reference | None = None, width: int = 18) -> str:

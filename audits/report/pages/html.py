@@ -33,7 +33,8 @@ LISTS = 100_000
 """Most bytes of all tables under figures; those that do not fit are in report.md only."""
 
 MOST_EVIDENCE = 4
-OPEN_GROUPS = 24
+OPEN_GROUPS, MOST_GROUPS = 24, 1000
+"""Groups up to which their table stands open, and groups that it lists."""
 MOST_NULLS = 12
 """Rows of the table of nulls that are shown unfolded."""
 
@@ -90,6 +91,7 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
         "cited": [(report.estimates[index], content.label(report.estimates[index])) for index in content.cited(report)],
         "groups": content.people(report),
         "open_groups": OPEN_GROUPS,
+        "most_groups": MOST_GROUPS,
         "small": {str(w.where.get("group")) for w in report.warnings if w.id == content.SMALL},
         "notices": content.notices(report),
         "command": shlex.join(report.provenance.command),

@@ -36,6 +36,9 @@ def to_markdown(report: Report) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
 def escaped(text: object) -> str:
     r"""Escape foreign text, so that Markdown shows it as it is.
 
@@ -46,7 +49,8 @@ def escaped(text: object) -> str:
     >>> print(escaped("see http://x.example or www.x.example"))
     see http\://x.example or www\.x.example
     """
-    line = " ".join(str(text).split())
+    # Who prints the file must not have their terminal steered by it.
+    line = _CONTROLS.sub("\ufffd", " ".join(str(text).split()))
     # Escape & only where it would start an entity: names of crossed groups are full of it.
     line = re.sub(r"&(?=#?\w+;)", "&amp;", line).replace("<", "&lt;").replace(">", "&gt;")
     line = re.sub(r"([\\`*\[\]|~!])", r"\\\1", line)

@@ -109,10 +109,7 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
     there: dict[tuple[str, str], int] = {}
     for index, row in enumerate(report.estimates):
         if summary.takes(row.name, row.where, report.settings):
-            row_of, column_of = (
-                summary.said(key, _spoken(key, coordinate(row.where.get(key, ""))))
-                for key in (summary.row, summary.column)
-            )
+            row_of, column_of = (coordinate(row.where.get(key, "")) for key in (summary.row, summary.column))
             there.setdefault((row_of, column_of), index)
     rows, columns = (tuple(dict.fromkeys(key[side] for key in there)) for side in (0, 1))
     if not 0 < len(rows) * len(columns) <= MOST_CELLS:
@@ -125,8 +122,9 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
     return Matrix(
         title=summary.title,
         label=estimates[0].measure.label or summary.measure,
-        rows=rows,
-        columns=columns,
+        # Only now in words: two groups may read alike, and would be one.
+        rows=tuple(summary.said(summary.row, _spoken(summary.row, row)) for row in rows),
+        columns=tuple(summary.said(summary.column, _spoken(summary.column, column)) for column in columns),
         cells=tuple(tuple(_detailed(report, summary, cell) for cell in row) for row in cells),
         axis=rounded(span(estimates, [equality(row) for row in estimates])),
         neutral=equality(estimates[0]),

@@ -127,7 +127,7 @@ def list_runs(root: Path) -> Listing:
         folder = os.path.relpath(path.parent, root)
         try:
             runs.append(read_run(path, folder))
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError, OSError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError, OSError) as error:
             unreadable[folder] = f"{type(error).__name__}: {error}"[:200]
     runs.sort(key=lambda run: (run.created, run.folder), reverse=True)
     return Listing(root, tuple(runs), unreadable, cut)
@@ -164,7 +164,7 @@ def read_run(path: Path, folder: str) -> Run:
     head, blocks = _without_blocks(text)
     if len(head) > MOST_PARSED:
         raise ValueError(f"more than {MOST_PARSED:,} bytes of it are no estimates or charts")
-    data = json.loads(head, parse_constant=_refuse, parse_float=_finite)
+    data = _parsed(head)
     if data["schema"] != "miles.report/1":
         raise ValueError("this is no report of miles")
     gates = data["gates"]
@@ -220,7 +220,15 @@ class _Estimates:
         if len(self._rows[index]) > MOST_ROW:
             raise ValueError(f"an estimate takes more than {MOST_ROW:,} bytes")
         text = self._rows[index].decode("utf-8").removesuffix("\n  }")
-        return json.loads(f"{text}\n  }}", parse_constant=_refuse, parse_float=_finite)
+        return _parsed(f"{text}\n  }}")
+
+
+def _parsed(text: str) -> Any:
+    data = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    if "\\u" in text:
+        # An escape may be a lone surrogate, which can be written into no page.
+        json.dumps(data, ensure_ascii=False).encode("utf-8")
+    return data
 
 
 def _refuse(text: str) -> float:

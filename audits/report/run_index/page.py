@@ -12,6 +12,8 @@ from audits.report.run_index.listing import Listing
 from audits.report.run_index.trends import Trend, trends_of
 
 HERE = "audits.report.run_index"
+MOST_POINTS = 500
+"""Most runs of a course that are drawn, the newest: it is 320 pixels wide, and a page has many courses."""
 
 
 def to_html(listing: Listing, folder: Path | None = None) -> str:
@@ -27,13 +29,15 @@ def to_html(listing: Listing, folder: Path | None = None) -> str:
         listing=listing,
         links=["" if folder is None else _link(listing.root / run.folder, folder) for run in listing.runs],
         marks=MARKS,
+        most_points=MOST_POINTS,
         trends=[(trend, drawn(trend)) for trend in trends_of(listing.runs)],
         failed=sum(run.failed > 0 for run in listing.runs),
         policy=offline.policy(script),
         style=Markup(offline.style() + offline.beside("audits.report.pages", "courses.css")),
         script=Markup(script),
     )
-    return page
+    # Names of folders need not be UTF-8.
+    return page.encode(errors="replace").decode()
 
 
 def _link(run: Path, folder: Path) -> str:
@@ -55,7 +59,7 @@ def drawn(trend: Trend) -> Markup:
             f"{point.run.created[:10]} {point.run.folder}: {point.row.value:.4g}",
             "" if point.passed else "fail",
         )
-        for point in trend.points
+        for point in trend.points[-MOST_POINTS:]
     ]
     words = f"{trend.title}: from {stops[0].value:.4g} to {stops[-1].value:.4g}"
     return courses.drawn(stops, words, line=trend.limit)
