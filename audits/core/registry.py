@@ -184,7 +184,7 @@ AUDITS: tuple[Entry, ...] = (
         needs="scores with membership; or members and non-members with generated samples or a generative model",
         target="audits.membership:AUDIT",
         demo="generative models that keep what they were trained on",
-        seconds=75,
+        seconds=60,
     ),
     Entry(
         name="precision-recall",
