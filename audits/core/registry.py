@@ -159,7 +159,7 @@ AUDITS: tuple[Entry, ...] = (
         summary="How many chained changes of state can a model follow, and is it chaining or length that costs?",
         needs="a causal language model; or items with answers; or nothing, for reference curves and operators",
         target="audits.tracking:AUDIT",
-        demo="networks that follow chains as far as their layers allow",
+        demo="networks that follow chains as far as layers allow",
         seconds=25,
     ),
     Entry(
