@@ -19,7 +19,7 @@ VERSION = 1
 """Raised whenever the languages change, so that no old demo is taken for a new one."""
 SIZE, HELD = 150_000, 20_000
 """Bytes of a language before what is there twice is left out, and of its held-out sentences."""
-STEPS, BATCH, WINDOW, SEEDS = 80, 24, 64, 2
+STEPS, BATCH, WINDOW, SEEDS = 100, 24, 64, 2
 PART = STEPS * BATCH * WINDOW + 2 * HELD
 """Bytes of a part of the one language: no window is read twice, or two parts would be better than one."""
 FAMILIES = ("Astric", "Borean")
