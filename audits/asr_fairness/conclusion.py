@@ -72,7 +72,8 @@ def _may(draft: Draft, counts: Counts, told: Sequence[Contrast]) -> list[str]:
             f"{task.best}: {span(row)}."
         )
         own = draft.get(named("error_rate", HEAD), **task.at(HEAD), group=ALL)
-        lines += [f"The {METRIC_WORDS[task.metric]} of the own CTC head: {span(own)}."] if own is not None else []
+        if own is not None:
+            lines.append(f"The {METRIC_WORDS[task.metric]} of {place_words(task, HEAD)}: {span(own)}.")
     return lines
 
 

@@ -104,7 +104,7 @@ def layer_words(layer: Layer) -> str:
 def place_words(task: TaskCounts, layer: Layer) -> str:
     """Return what errs, for a headline: a task on a layer, or the own head."""
     if layer == HEAD:
-        return "the own CTC head"
+        return "the model's own CTC head"
     return f"{TASK_WORDS[task.task]} {'on' if task.task == 'sid' else 'from'} layer {layer}"
 
 

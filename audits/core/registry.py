@@ -159,7 +159,7 @@ AUDITS: tuple[Entry, ...] = (
         summary="How many chained changes of state can a model follow, and is it chaining or length that costs?",
         needs="a causal language model; or items with answers; or nothing, for reference curves and operators",
         target="audits.tracking:AUDIT",
-        demo="networks that follow chains as far as their layers allow",
+        demo="networks that follow chains as far as layers allow",
         seconds=25,
     ),
     Entry(
@@ -184,7 +184,7 @@ AUDITS: tuple[Entry, ...] = (
         needs="scores with membership; or members and non-members with generated samples or a generative model",
         target="audits.membership:AUDIT",
         demo="generative models that keep what they were trained on",
-        seconds=75,
+        seconds=60,
     ),
     Entry(
         name="precision-recall",

@@ -21,9 +21,9 @@ from probes.core.hashing import sha256_json
 
 VERSION = 1
 """Raised whenever the training changes, so that no old demo is taken for a new one."""
-POOL, SAMPLES = 440, 1000
+POOL, SAMPLES = 300, 1000
 EPSILON, DELTA = 10.0, 1e-5
-STEPS, BATCH = 3000, 64
+STEPS, BATCH = 2000, 64
 GAN_RATE = 1e-3
 """Higher than usual: in so few steps the generator would otherwise learn next to nothing."""
 

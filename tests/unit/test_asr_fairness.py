@@ -18,10 +18,10 @@ from audits.asr_fairness.findings import find_crossings, findings, pattern_words
 from audits.asr_fairness.inputs import check
 from audits.asr_fairness.measure import Counts
 from audits.core.context import Cache, Context, Draft
-from audits.core.groups import GroupSet, group_sets
+from audits.core.groups import ALL, GroupSet, group_sets
 from audits.core.numbers import ends, point
 from audits.core.records import Estimate
-from audits.core.wording import span
+from audits.core.wording import HEADLINE_WORDS, span
 
 SPEAKERS, CLIPS = 40, 3
 OPTIONS = Options(
@@ -492,6 +492,19 @@ def test_the_answer_is_the_largest_gap_and_says_what_the_rest_leaves_open(scene)
     where = "in transcription from layer 4"
     assert f"That groups by gender fare alike {where}: a gap of {far} still fits the data." in draft.answer.may_not
     assert not any(line.startswith("The gap by") for line in draft.answer.may)
+
+
+def test_a_gap_of_the_head_is_told_as_one_of_the_models_own(scene) -> None:
+    sets, _ = scene
+    draft, comparison = _judged(_counts(), sets)
+    shown = Contrast(comparison=comparison, layer=HEAD, gap=_gap(draft, comparison, HEAD), p=0.001)
+    headline = gap_headline(shown)
+    assert headline == f"The model's own CTC head errs more on y than on x speakers (accent): by {span(shown.gap)}."
+    assert headline in [finding.headline for finding in draft.findings] and len(headline.split()) <= HEADLINE_WORDS
+    assert draft.answer is not None
+    assert f"The gap by accent with the model's own CTC head: {span(shown.gap)}." in draft.answer.may
+    rate = draft.row(named("error_rate", HEAD), **comparison.task.at(HEAD), group=ALL)
+    assert f"The word error rate of the model's own CTC head: {span(rate)}." in draft.answer.may
 
 
 def test_long_names_of_groups_leave_a_headline_short(scene) -> None:
