@@ -103,7 +103,9 @@ def _of_several(model: CausalLM, spelling: Spelling, width: int) -> Tensor:
     takes = inspect.signature(model.network.forward).parameters
     # transformers renamed it in 5.24.
     name = "cache" if "cache" in takes else "past_key_values"
-    first = model.network(input_ids=prompt, attention_mask=mask, use_cache=True)
+    # Those of all tokens of long prompts would take gigabytes.
+    last = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
+    first = model.network(input_ids=prompt, attention_mask=mask, use_cache=True, **last)
     count, longest = len(spelling.options), max(map(len, spelling.options))
     rows = torch.tensor(
         [[*option, *[0] * (longest - len(option))] for option in spelling.options], device=prompt.device

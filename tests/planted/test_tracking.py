@@ -88,6 +88,17 @@ def test_a_loss_by_length_is_not_called_chaining(tmp_path: Path) -> None:
     assert "tracking.chaining_cost" not in ids(draft)
 
 
+def test_what_was_not_compared_is_not_called_length(tmp_path: Path) -> None:
+    assert "tracking.length_cost" not in ids(audited(tmp_path, counts(3), ("overwrite",)))
+
+
+def test_a_loss_without_a_change_is_no_cost_of_chaining(tmp_path: Path) -> None:
+    def misreads(item: Item, rng: np.random.Generator) -> str:
+        return guess(item, rng) if (item.task, item.depth) == ("pointer", 0) else item.target
+
+    assert "tracking.chaining_cost" not in ids(audited(tmp_path, misreads))
+
+
 def test_guessing_is_at_chance_and_nothing_else(tmp_path: Path) -> None:
     for seed in range(4):
         draft = audited(tmp_path, guess, ("pointer", "swap"), seed)
