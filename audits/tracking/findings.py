@@ -310,7 +310,12 @@ def _length_loss(draft: Draft, system: str) -> tuple[Estimate, Estimate] | None:
 
 def _find_format(draft: Draft, system: str) -> None:
     """Say where a system knows what it does not say."""
-    rows = [row for row in draft.select("format_gap", system=system) if row.low is not None and row.low > LOSS]
+    rows = [
+        row
+        for row in draft.select("format_gap", system=system)
+        # Who guesses among options is right by chance, and knows nothing that it does not say.
+        if row.low is not None and row.low > LOSS and _chosen_above_chance(draft, row)
+    ]
     if rows:
         worst = max(rows, key=lambda row: row.value)
         draft.find(
@@ -326,6 +331,13 @@ def _find_format(draft: Draft, system: str) -> None:
             how_sure="Pairs of the same items; intervals are those of one depth each.",
             system=system,
         )
+
+
+def _chosen_above_chance(draft: Draft, gap: Estimate) -> bool:
+    where = {key: gap.where[key] for key in ("task", "depth")}
+    chance = draft.get("chance", **where)
+    chosen = draft.select("accuracy", system=gap.where["system"], scoring="choice", **where)
+    return chance is not None and all(row.low is not None and row.low > chance.value for row in chosen)
 
 
 def _find_heads(draft: Draft, counts: Counts) -> None:

@@ -166,7 +166,11 @@ def attention_shares(
             limit = model.speller.context
             if not limit or len(ids) <= limit:
                 tokens, mask = model.padded([ids])
-                maps = network(input_ids=tokens, attention_mask=mask, output_attentions=True).attentions
+                output = network(input_ids=tokens, attention_mask=mask, output_attentions=True)
+                maps = getattr(output, "attentions", None)
+                if not maps:
+                    hint = "Leave out --structure."
+                    raise InputError("The model gives no maps of attention.", where="--structure", hint=hint)
                 for layer, whole in enumerate(maps):
                     for head, one in enumerate(whole[0].float().cpu()):
                         for size in sizes:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from audits.core.intervals import Undefined
 from audits.tracking.critical_depth import half_depth
 from audits.tracking.estimates import agrees, chance_of
 from audits.tracking.inputs import _gammas, _named
@@ -14,7 +15,6 @@ from audits.tracking.predictions import Answer, read_predictions
 from audits.tracking.published_items import _boxed
 from audits.tracking.scoring import Scoring, extract, score
 from probes.core.errors import InputError
-from audits.core.intervals import Undefined
 
 
 def item(**values: object) -> Item:
