@@ -183,7 +183,7 @@ def _add_rules(draft: Draft, counts: Counts) -> None:
         positions = [at for at, item in enumerate(counts.items) if item.task == task]
         for rule in sorted({rule for at in positions for rule in counts.items[at].guesses}):
             asked = [at for at in positions if rule in counts.items[at].guesses]
-            right = sum(_is_gold(counts.items[at], rule) for at in asked)
+            right = sum(is_gold(counts.items[at], rule) for at in asked)
             # Of all items: a rule that has no answer is not right.
             gold = exact(right / len(positions), n=len(positions), unit="items")
             draft.add("heuristic_gold", gold, heuristic=rule, task=task)
@@ -200,7 +200,8 @@ def leading_scoring(counts: Counts, system: str) -> str:
     return next(graded.scoring for graded in counts.graded if graded.system == system)
 
 
-def _is_gold(item: Item, rule: str) -> bool:
+def is_gold(item: Item, rule: str) -> bool:
+    """Tell whether a cheap rule gives the target."""
     return frozenset(part.casefold() for part in item.guesses[rule]) in ({item.target.casefold()}, item.answers)
 
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from audits.core.context import Draft
-from audits.core.numbers import bounded, point
+from audits.core.numbers import bounded
 from audits.core.records import Estimate, Severity
 from audits.core.wording import fitting, listed, span
 from audits.statistics import clopper_pearson
 from audits.tracking.conclusion import conclude
 from audits.tracking.critical_depth import Hits, limits_of
-from audits.tracking.estimates import OVERWRITE, agrees, chance_of, leading_scoring, system_of
+from audits.tracking.estimates import OVERWRITE, agrees, chance_of, is_gold, leading_scoring, system_of
 from audits.tracking.inputs import MODEL
 from audits.tracking.items import CHAINED, task_words
 from audits.tracking.measure import Counts, Graded
@@ -206,13 +206,13 @@ def _find_shortcuts(draft: Draft, counts: Counts, graded: Graded, task: str) -> 
         sided = own.with_rule + own.with_truth
         least, _ = clopper_pearson(own.with_rule, sided, level=level) if sided else (0.0, 1.0)
         lowest, _ = clopper_pearson(round(row.value * row.n), row.n, level=level)
-        if least > 0.5 and lowest > gold.value:
+        if least > 0.5 and lowest > own.gold:
             words = rule.replace("_", " ")
             draft.find(
                 "tracking.shortcut",
                 "medium",
-                f"That rule is right on {point(gold)} of these items, and the system on {own.right:.3g}: where the two "
-                "differ, answers go with the rule more often than with the story.",
+                f"Of the items to which it has an answer, that rule is right on {own.gold:.3g}, and the system on "
+                f"{own.right:.3g}: where rule and truth differ, answers go with the rule more often.",
                 [row, gold],
                 headline=fitting(
                     f"{graded.system} answers as the rule '{words}' does in {span(row)} of {task_words(task)}.",
@@ -227,22 +227,31 @@ def _find_shortcuts(draft: Draft, counts: Counts, graded: Graded, task: str) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Answers that go with a rule and not with the truth, with the truth and not with the rule, and the share right."""
+    """Answers with a rule and not the truth, with the truth and not the rule, and shares of both that are right.
+
+    All of the items that were answered and to which the rule has an answer.
+    """
 
     with_rule: int
     with_truth: int
     right: float
+    gold: float
 
 
 def _against(counts: Counts, graded: Graded, task: str, rule: str) -> _Sides:
     asked = [
-        (agrees(counts.items[at], rule, one.said), one.correct)
+        (agrees(counts.items[at], rule, one.said), one.correct, is_gold(counts.items[at], rule))
         for at, one in graded.scores.items()
         if counts.items[at].task == task and rule in counts.items[at].guesses
     ]
-    alone = sum(same and not right for same, right in asked)
-    truth = sum(right and not same for same, right in asked)
-    return _Sides(alone, truth, sum(right for _, right in asked) / len(asked))
+    alone = sum(same and not right for same, right, _ in asked)
+    truth = sum(right and not same for same, right, _ in asked)
+    return _Sides(
+        alone,
+        truth,
+        sum(right for _, right, _ in asked) / len(asked),
+        sum(gold for *_, gold in asked) / len(asked),
+    )
 
 
 def _find_cost(draft: Draft, system: str) -> None:

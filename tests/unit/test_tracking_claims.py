@@ -4,16 +4,20 @@ from pathlib import Path
 
 import pytest
 
+from audits.core.context import Draft
 from audits.core.intervals import Undefined
+from audits.tracking import AUDIT
 from audits.tracking.critical_depth import half_depth
-from audits.tracking.estimates import agrees, chance_of
+from audits.tracking.estimates import agrees, chance_of, estimates
+from audits.tracking.figures import figures
 from audits.tracking.inputs import _gammas, _named
 from audits.tracking.item_files import read_items
 from audits.tracking.items import Item
 from audits.tracking.language_model import _said
+from audits.tracking.measure import Counts, Graded
 from audits.tracking.predictions import Answer, read_predictions
 from audits.tracking.published_items import _boxed
-from audits.tracking.scoring import Scoring, extract, score
+from audits.tracking.scoring import Score, Scoring, extract, score
 from probes.core.errors import InputError
 
 
@@ -93,3 +97,15 @@ def test_a_system_whose_name_fills_a_headline_is_refused(tmp_path: Path) -> None
     (tmp_path / "said.csv").write_text("id,mode,prediction\n1,a\u202eb,cup\n1,c,cup\n")
     with pytest.raises(InputError, match="no name of a system"):
         read_predictions("s", tmp_path / "said.csv", [item()])
+
+
+def test_a_figure_of_many_tasks_shows_the_first_and_says_so() -> None:
+    items = tuple(item(id=str(at), task=f"task {at}") for at in range(70))
+    scores = {at: Score(correct=True, said="cup") for at in range(70)}
+    counts = Counts(items=items, graded=(Graded(system="s", scoring="exact", scores=scores),))
+    draft = Draft(level=0.95, seed=0, measures={measure.name: measure for measure in AUDIT.measures})
+    estimates(draft, counts)
+    accuracy, depths = list(figures(draft, counts))[:2]
+    assert "first 12 of 70 tasks" in accuracy.caption
+    assert "first 60 of 70 rows" in depths.caption
+    assert "task 12" not in str(accuracy.spec)
