@@ -126,7 +126,7 @@ MEASURES = (
     Measure(
         "chained_minus_overwrite",
         ("system", "depth"),
-        "accuracy lost to chaining",
+        "accuracy of chained changes less that of plain ones",
         unit="pairs",
         worse="down",
         neutral=0.0,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from audits.core.context import Draft
 from audits.core.records import Estimate
+from audits.tracking.items import task_words
 from audits.tracking.measure import Counts
 
 
@@ -37,7 +38,7 @@ def _may(draft: Draft) -> Iterator[str]:
 def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
     for row in draft.select("critical_n"):
         if any(warning.id == "not-reached" and dict(warning.where) == dict(row.where) for warning in draft.warnings):
-            system, task = row.where["system"], row.where["task"]
+            system, task = row.where["system"], task_words(str(row.where["task"]))
             yield f"That {system} follows no more than {row.high:.0f} of {task}: nothing deeper was asked."
             break
     if any(claim.where.get("verdict") in ("within-bound", "at-bound") for claim in draft.findings):

@@ -40,7 +40,7 @@ def least_items(level_accuracy: float, depths: int, level: float) -> int:
 
 
 def critical_depth(hits: Hits, level_accuracy: float, level: float) -> Interval:
-    """Return the largest depth before the first at which accuracy is below a level.
+    """Return the largest depth before the first at which accuracy is below a level; -1 if that is the least asked.
 
     Examples
     --------
@@ -66,7 +66,8 @@ def _followed(hits: Hits, passes: Callable[[float, int], bool], level: float) ->
     depths, limits = sorted(hits), limits_of(hits, level)
 
     def last(share: Callable[[int], float]) -> float:
-        before = -1 if depths[0] == 0 else depths[0] - 1
+        # Nothing is known of depths below the least that was asked: to fail there is to follow none.
+        before = -1
         for depth in depths:
             if not passes(share(depth), depth):
                 break
@@ -110,6 +111,8 @@ def half_depth(hits: Hits, chance: float, level: float) -> Interval | Undefined:
         return Interval(value=(low + high) / 2, low=low, high=high, method=BRACKET, n=n, unit="items", level=level)
     best, _, least = fitted
     ends = _profile(depths, right, count, chance, (best, least), level)
+    if not depths[0] <= best <= depths[-1] or ends is None:
+        return Undefined("Accuracy does not fall clearly enough to tell where it is half-way to chance.", "no-half")
     return Interval(value=best, low=ends[0], high=ends[1], method=HALF_METHOD, n=n, unit="items", level=level)
 
 
@@ -140,8 +143,11 @@ def _fit(depths: Numbers, right: Numbers, count: Numbers, chance: float) -> tupl
 
 def _profile(
     depths: Numbers, right: Numbers, count: Numbers, chance: float, best: tuple[float, float], level: float
-) -> tuple[float, float]:
-    """Return where twice the loss, least over slopes, lies a quantile of chi-square above its least value."""
+) -> tuple[float, float] | None:
+    """Return where twice the loss, least over slopes, lies a quantile of chi-square above its least value.
+
+    None where it does not within the range of the depths to both sides: the interval has no end that was asked.
+    """
     half, least = best
     limit = least + float(chi2.ppf(level, 1)) / 2
     slopes = np.geomspace(0.05, 4 * max(float(depths[-1] - depths[0]), 1.0), 80)
@@ -150,11 +156,7 @@ def _profile(
         return min(_loss(at, float(slope), depths, right, count, chance) for slope in slopes) - limit
 
     spread = float(depths[-1] - depths[0])
-    return _end(excess, half, -spread), _end(excess, half, spread)
-
-
-def _end(excess: Callable[[float], float], half: float, step: float) -> float:
-    far = half + step
-    if excess(half) > 0:
-        return half
-    return far if excess(far) <= 0 else float(brentq(excess, half, far, xtol=1e-3))
+    if excess(half) > 0 or excess(half - spread) <= 0 or excess(half + spread) <= 0:
+        return None
+    low, high = (float(brentq(excess, half, half + step, xtol=1e-3)) for step in (-spread, spread))
+    return low, high

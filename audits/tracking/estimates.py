@@ -1,6 +1,7 @@
 """The estimates: accuracy by depth, how deep each system follows, what chaining costs, and the operators."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from audits.statistics import clopper_pearson
 from audits.statistics.mean_intervals import mean_interval
 from audits.tracking.critical_depth import critical_depth, depth_above_chance, half_depth
 from audits.tracking.inputs import MODEL
-from audits.tracking.items import Item
+from audits.tracking.items import Item, split_answer
 from audits.tracking.measure import Counts, Graded
 from audits.tracking.operators import middle
 from audits.tracking.trained_curves import TrainedCurve
@@ -57,18 +58,19 @@ def share(right: int, count: int, level: float, unit: str = "items") -> Interval
 
 def chance_of(items: Sequence[Item], task: str, *, by_changes: bool = False) -> dict[int, float]:
     """Return the accuracy of guessing by depth, of the depths at which all items have options."""
-    found: dict[int, list[float]] = {}
+    found: dict[int, list[float | None]] = {}
     for item in items:
-        if item.task == task and item.chance is not None:
+        if item.task == task:
             found.setdefault(item.n_changes if by_changes else item.depth, []).append(item.chance)
-    return {depth: math.fsum(each) / len(each) for depth, each in sorted(found.items())}
+    known = {depth: [one for one in each if one is not None] for depth, each in sorted(found.items())}
+    return {depth: math.fsum(each) / len(each) for depth, each in known.items() if len(each) == len(found[depth])}
 
 
 def _add_chance(draft: Draft, counts: Counts) -> None:
+    there = Counter((item.task, item.depth) for item in counts.items)
     for task in counts.tasks:
         for depth, chance in chance_of(counts.items, task).items():
-            count = sum(item.task == task and item.depth == depth for item in counts.items)
-            draft.add("chance", exact(chance, n=count, unit="items"), task=task, depth=depth)
+            draft.add("chance", exact(chance, n=there[task, depth], unit="items"), task=task, depth=depth)
 
 
 def _add_curve(draft: Draft, counts: Counts, graded: Graded, task: str) -> None:
@@ -181,7 +183,7 @@ def _add_rules(draft: Draft, counts: Counts) -> None:
         positions = [at for at, item in enumerate(counts.items) if item.task == task]
         for rule in sorted({rule for at in positions for rule in counts.items[at].guesses}):
             asked = [at for at in positions if rule in counts.items[at].guesses]
-            right = sum(_is_gold(counts.items[at], rule) for at in asked)
+            right = sum(is_gold(counts.items[at], rule) for at in asked)
             # Of all items: a rule that has no answer is not right.
             gold = exact(right / len(positions), n=len(positions), unit="items")
             draft.add("heuristic_gold", gold, heuristic=rule, task=task)
@@ -198,13 +200,18 @@ def leading_scoring(counts: Counts, system: str) -> str:
     return next(graded.scoring for graded in counts.graded if graded.system == system)
 
 
-def _is_gold(item: Item, rule: str) -> bool:
+def is_gold(item: Item, rule: str) -> bool:
+    """Tell whether a cheap rule gives the target."""
     return frozenset(part.casefold() for part in item.guesses[rule]) in ({item.target.casefold()}, item.answers)
 
 
 def agrees(item: Item, rule: str, said: str) -> bool:
-    """Tell whether an answer is that of a cheap rule."""
-    return {part.casefold() for part in item.guesses[rule]} == {said.casefold()}
+    """Tell whether an answer is that of a cheap rule: as it is written, or as a list."""
+    guess = item.guesses[rule]
+    return {part.casefold() for part in guess} == {said.casefold()} or (
+        # An option is what was understood, and is meant as a whole.
+        said not in item.options and split_answer(" , ".join(sorted(guess))) == split_answer(said)
+    )
 
 
 def _add_trained(draft: Draft, trained: TrainedCurve, accuracy: float) -> None:

@@ -9,8 +9,8 @@ from audits.report.charts import Axis, bars, forest, heat_map, lines
 from audits.tracking.estimates import OVERWRITE
 from audits.tracking.measure import Counts
 
-_GROUP = 4
-"""Systems that one panel can show."""
+MOST_PANELS, MOST_ROWS = 12, 60
+"""Tasks, and rows, that one figure can show."""
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
@@ -35,7 +35,11 @@ def _curves(draft: Draft) -> Figure:
         changes = row.where.get("n_changes", row.where["depth"])
         system = f"{row.where['system']}, {row.where['scoring']}"
         rows.append({**_ends(row), "n": changes, "task": row.where["task"], "system": system})
-    floors = {row.where["task"]: row.value for row in draft.select("chance")}
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    rows = [row for row in rows if row["task"] in tasks[:MOST_PANELS]]
+    floors = {
+        row.where["task"]: row.value for row in draft.select("chance") if row.where["task"] in tasks[:MOST_PANELS]
+    }
     note = f" Guessing is right in {_floors(floors)}." if floors else ""
     spec = lines(
         rows,
@@ -51,10 +55,16 @@ def _curves(draft: Draft) -> Figure:
         id="accuracy",
         title="How many chained changes are followed?",
         caption=f"Share of right answers by depth, with {percent(draft.level)} intervals (Clopper-Pearson). Texts of "
-        f"one task are equally long at every depth; {OVERWRITE} has as many changes that do not chain.{note}",
+        f"one task are equally long at every depth; {OVERWRITE} has as many changes that do not chain.{note}"
+        f"{_first(MOST_PANELS, len(tasks), 'tasks')}",
         file="accuracy",
         spec=spec,
     )
+
+
+def _first(shown: int, there: int, what: str) -> str:
+    """Return what a caption says where a figure does not show all."""
+    return f" The first {shown} of {there} {what} are shown; report.json has all." if there > shown else ""
 
 
 def _floors(floors: Mapping[Coordinate, float]) -> str:
@@ -78,7 +88,7 @@ def _depths(draft: Draft) -> Figure:
         for row in draft.select("critical_n")
     ]
     spec = forest(
-        rows,
+        rows[:MOST_ROWS],
         label="name",
         value=Axis("depth", "Largest depth followed", format="d"),
         low="low",
@@ -89,7 +99,8 @@ def _depths(draft: Draft) -> Figure:
         id="depths",
         title="How deep does each system follow?",
         caption="The last depth before accuracy first falls below the level, and its interval, which at the greatest "
-        "depth that was asked means at least.",
+        "depth that was asked means at least."
+        f"{_first(MOST_ROWS, len(rows), 'rows')}",
         file="depths",
         spec=spec,
     )
@@ -125,7 +136,7 @@ def _rules(draft: Draft) -> Figure:
         name = f"{row.where['task']}: {rule} (right in {gold.value:.2f})"
         rows.append({**_ends(row), "rule": name, "system": row.where["system"]})
     spec = forest(
-        rows,
+        rows[:MOST_ROWS],
         label="rule",
         value=Axis("share", "Share of answers that the rule gives too", format=".0%"),
         low="low",
@@ -137,7 +148,8 @@ def _rules(draft: Draft) -> Figure:
         id="rules",
         title="Do answers go with a cheap rule?",
         caption="Rules that follow no chain, with the share of items on which each is right. A rule whose share of "
-        "answers lies above that and above the system's own accuracy explains them better than the story does.",
+        "answers lies above that and above the system's own accuracy explains them better than the story does."
+        f"{_first(MOST_ROWS, len(rows), 'rows')}",
         file="rules",
         spec=spec,
     )
@@ -154,7 +166,7 @@ def _blocks(draft: Draft) -> Figure:
         if row.where["kind"] in ("measured", "phase")
     ]
     spec = forest(
-        rows,
+        rows[:MOST_ROWS],
         label="head",
         value=Axis("share", "Attention within blocks", format=".0%", ends=(0.0, 1.0)),
         low="low",
@@ -165,7 +177,8 @@ def _blocks(draft: Draft) -> Figure:
     return Figure(
         id="blocks",
         title="Does attention stay within blocks?",
-        caption="Share of each head's attention within blocks, and with the grid of blocks shifted (phase).",
+        caption="Share of each head's attention within blocks, and with the grid of blocks shifted (phase)."
+        f"{_first(MOST_ROWS, len(rows), 'rows')}",
         file="blocks",
         spec=spec,
     )

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from audits.core.context import Draft
-from audits.core.numbers import bounded, point
+from audits.core.numbers import bounded
 from audits.core.records import Estimate, Severity
 from audits.core.wording import fitting, listed, span
 from audits.statistics import clopper_pearson
 from audits.tracking.conclusion import conclude
 from audits.tracking.critical_depth import Hits, limits_of
-from audits.tracking.estimates import OVERWRITE, agrees, chance_of, leading_scoring, system_of
+from audits.tracking.estimates import OVERWRITE, agrees, chance_of, is_gold, leading_scoring, system_of
 from audits.tracking.inputs import MODEL
-from audits.tracking.items import CHAINED
+from audits.tracking.items import CHAINED, task_words
 from audits.tracking.measure import Counts, Graded
 from probes.language_models.tracking_networks import expected_loss, expected_share
 
@@ -54,21 +54,6 @@ def followed(row: Estimate) -> str:
     return f"{row.value:.0f} ({ends})"
 
 
-def task_words(task: str) -> str:
-    """Return a task as people say it.
-
-    >>> task_words("pointer"), task_words("tracking_shuffled_objects_three_objects")
-    ('copied values', 'tracking shuffled objects three objects')
-    """
-    words = {
-        "pointer": "copied values",
-        "contents": "moved contents",
-        "swap": "swaps",
-        "overwrite": "overwritten values",
-    }
-    return words.get(task, task.replace("_", " "))
-
-
 def _find_depth(draft: Draft, counts: Counts, row: Estimate) -> None:
     """Say how deep a system follows a task, and how that stands to its layers."""
     system, task, scoring = (str(row.where[key]) for key in ("system", "task", "scoring"))
@@ -78,8 +63,13 @@ def _find_depth(draft: Draft, counts: Counts, row: Estimate) -> None:
     changes = "changes" if task == OVERWRITE else "chained changes"
     said = f"{system} follows {followed(row)} {changes} of {task_words(task)}"
     least = f"{100 * counts.level_accuracy:.3g} %"
-    none = f"{system} is right in fewer than {least} of {task_words(task)} even without a change."
+    shallowest = _shallowest(draft, row)
+    easiest = f"at {shallowest} {changes}, the least asked" if shallowest else "without a change"
+    none = f"{system} is right in fewer than {least} of {task_words(task)} even {easiest}."
     text = f"The accuracy is first below {counts.level_accuracy:g} after that depth, scored by {scoring}."
+    if row.value < 0:
+        text = f"Accuracy is below {counts.level_accuracy:g} at {shallowest} already, the least depth that was asked, "
+        text += f"scored by {scoring}: −1 stands for none."
     if row.high == deepest:
         text = f"No failure was shown up to {deepest}, the greatest depth that was asked: the upper end means at least."
     bound = None
@@ -88,13 +78,15 @@ def _find_depth(draft: Draft, counts: Counts, row: Estimate) -> None:
         text += f" {_bound_words(verdict, layers, deepest)}{_loss_words(counts, system)}"
     severity: Severity = "high" if verdict == "above-bound" else "info"
     ending = "; its layers allow fewer." if verdict == "above-bound" else "."
-    headline = none if row.high is not None and row.high < 0 else f"{said}{ending}"
+    headline, short = f"{said}{ending}", f"{system} follows {followed(row)} {changes}{ending}"
+    if row.high is not None and row.high < 0:
+        headline, short = none, f"{system} is right in fewer than {least} even {easiest}."
     draft.find(
         "tracking.depth_pattern",
         severity,
         text,
         [row, bound],
-        headline=fitting(headline, f"{system} follows {followed(row)} {changes}{ending}"),
+        headline=fitting(headline, short),
         how_sure=_SIMULTANEOUS,
         system=system,
         task=task,
@@ -140,6 +132,11 @@ def _layers(counts: Counts, system: str) -> int | None:
 def _deepest(draft: Draft, row: Estimate) -> int:
     cells = draft.select("accuracy", **{key: row.where[key] for key in ("system", "task", "scoring")})
     return max(int(cell.where.get("n_changes", cell.where["depth"])) for cell in cells)
+
+
+def _shallowest(draft: Draft, row: Estimate) -> int:
+    cells = draft.select("accuracy", **{key: row.where[key] for key in ("system", "task", "scoring")})
+    return min(int(cell.where.get("n_changes", cell.where["depth"])) for cell in cells)
 
 
 def _hits(counts: Counts, graded: Graded, task: str) -> Hits:
@@ -209,13 +206,13 @@ def _find_shortcuts(draft: Draft, counts: Counts, graded: Graded, task: str) -> 
         sided = own.with_rule + own.with_truth
         least, _ = clopper_pearson(own.with_rule, sided, level=level) if sided else (0.0, 1.0)
         lowest, _ = clopper_pearson(round(row.value * row.n), row.n, level=level)
-        if least > 0.5 and lowest > gold.value:
+        if least > 0.5 and lowest > own.gold:
             words = rule.replace("_", " ")
             draft.find(
                 "tracking.shortcut",
                 "medium",
-                f"That rule is right on {point(gold)} of these items, and the system on {own.right:.3g}: where the two "
-                "differ, answers go with the rule more often than with the story.",
+                f"Of the items to which it has an answer, that rule is right on {own.gold:.3g}, and the system on "
+                f"{own.right:.3g}: where rule and truth differ, answers go with the rule more often.",
                 [row, gold],
                 headline=fitting(
                     f"{graded.system} answers as the rule '{words}' does in {span(row)} of {task_words(task)}.",
@@ -230,28 +227,38 @@ def _find_shortcuts(draft: Draft, counts: Counts, graded: Graded, task: str) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Answers that go with a rule and not with the truth, with the truth and not with the rule, and the share right."""
+    """Answers with a rule and not the truth, with the truth and not the rule, and shares of both that are right.
+
+    All of the items that were answered and to which the rule has an answer.
+    """
 
     with_rule: int
     with_truth: int
     right: float
+    gold: float
 
 
 def _against(counts: Counts, graded: Graded, task: str, rule: str) -> _Sides:
     asked = [
-        (agrees(counts.items[at], rule, one.said), one.correct)
+        (agrees(counts.items[at], rule, one.said), one.correct, is_gold(counts.items[at], rule))
         for at, one in graded.scores.items()
         if counts.items[at].task == task and rule in counts.items[at].guesses
     ]
-    alone = sum(same and not right for same, right in asked)
-    truth = sum(right and not same for same, right in asked)
-    return _Sides(alone, truth, sum(right for _, right in asked) / len(asked))
+    alone = sum(same and not right for same, right, _ in asked)
+    truth = sum(right and not same for same, right, _ in asked)
+    return _Sides(
+        alone,
+        truth,
+        sum(right for _, right, _ in asked) / len(asked),
+        sum(gold for *_, gold in asked) / len(asked),
+    )
 
 
 def _find_cost(draft: Draft, system: str) -> None:
     """Say whether chained changes cost more than as many changes that do not chain, or as much."""
     rows = draft.select("chained_minus_overwrite", system=system)
-    losses = [row for row in rows if row.high is not None and row.high < -LOSS]
+    # Without a change nothing chains: what is lost there is lost in reading.
+    losses = [row for row in rows if row.where["depth"] != 0 and row.high is not None and row.high < -LOSS]
     if losses:
         worst = min(losses, key=lambda row: row.value)
         depth = worst.where["depth"]
@@ -262,21 +269,27 @@ def _find_cost(draft: Draft, system: str) -> None:
             f"entity, in the other it names it. A loss of more than {LOSS} shows at "
             f"{_depths([int(row.where['depth']) for row in losses])}.",
             losses,
-            headline=f"Chaining costs {system} {_loss(worst)} of accuracy at {depth} changes, length held equal.",
+            headline=fitting(
+                f"Chaining costs {system} {_loss(worst)} of accuracy at {depth} changes, length held equal.",
+                f"Chaining costs {system} {_loss(worst)} of accuracy.",
+            ),
             how_sure="Pairs of items of the same seed; intervals are those of one depth each.",
             system=system,
         )
         return
-    length = _length_loss(draft, system)
+    length = _length_loss(draft, system) if rows else None
     if length is not None:
         first, last = length
         draft.find(
             "tracking.length_cost",
             "low",
-            f"Without chaining, accuracy falls from {span(first)} to {span(last)}: what is lost goes with the number "
-            "of changes, not with their chaining.",
+            f"Without chaining, accuracy falls from {span(first)} to {span(last)}. That as many chained changes cost "
+            f"more than {LOSS} beyond that is not shown.",
             [last, first],
-            headline=f"{system} loses by length, not by chaining: right in {span(last)} after many plain changes.",
+            headline=fitting(
+                f"{system} loses without chaining too: right in {span(last)} after many plain changes.",
+                f"{system} loses without chaining too.",
+            ),
             how_sure="Intervals of the two ends do not overlap.",
             system=system,
         )
@@ -306,7 +319,12 @@ def _length_loss(draft: Draft, system: str) -> tuple[Estimate, Estimate] | None:
 
 def _find_format(draft: Draft, system: str) -> None:
     """Say where a system knows what it does not say."""
-    rows = [row for row in draft.select("format_gap", system=system) if row.low is not None and row.low > LOSS]
+    rows = [
+        row
+        for row in draft.select("format_gap", system=system)
+        # Who guesses among options is right by chance, and knows nothing that it does not say.
+        if row.low is not None and row.low > LOSS and _chosen_above_chance(draft, row)
+    ]
     if rows:
         worst = max(rows, key=lambda row: row.value)
         draft.find(
@@ -315,10 +333,20 @@ def _find_format(draft: Draft, system: str) -> None:
             f"The right option is the likeliest more often than it is what the model writes, by more than {LOSS} at "
             f"{len(rows)} depths of tasks. The state is known; the form of the answer is not.",
             rows,
-            headline=f"{system} knows more than it says: {span(worst)} of answers are right only when chosen.",
+            headline=fitting(
+                f"{system} knows more than it says: {span(worst)} of answers are right only when chosen.",
+                f"{system} knows more than it says.",
+            ),
             how_sure="Pairs of the same items; intervals are those of one depth each.",
             system=system,
         )
+
+
+def _chosen_above_chance(draft: Draft, gap: Estimate) -> bool:
+    where = {key: gap.where[key] for key in ("task", "depth")}
+    chance = draft.get("chance", **where)
+    chosen = draft.select("accuracy", system=gap.where["system"], scoring="choice", **where)
+    return chance is not None and all(row.low is not None and row.low > chance.value for row in chosen)
 
 
 def _find_heads(draft: Draft, counts: Counts) -> None:

@@ -14,8 +14,8 @@ from audits.tracking import Options
 from audits.tracking.critical_depth import least_items
 from audits.tracking.generators import TASKS, Recipe, biased_rules, make_items
 from audits.tracking.item_files import read_items
-from audits.tracking.items import Item
-from audits.tracking.predictions import Answers, own_predictions, read_predictions
+from audits.tracking.items import Item, check_items
+from audits.tracking.predictions import Answers, check_system, own_predictions, read_predictions
 from audits.tracking.scoring import SCORINGS, Scoring
 from probes.core.errors import InputError
 from probes.core.executor import Workers
@@ -27,6 +27,8 @@ MODEL = "model"
 OWN = "items"
 """Name of the system whose answers stand beside the items."""
 DEEPEST = 64
+NEAREST = 1e-6
+"""How near to 0 and to 1 a discount may be."""
 TOKENS, REASONED = 16, 256
 _SECONDS_PER_STEP = {1: 0.027, 2: 0.050, 3: 0.071, 4: 0.092}
 """Of one core, for sequences of 68 tokens."""
@@ -86,6 +88,9 @@ def check(options: Options, context: Context) -> Plan:
     files = [(Path(file), read_items(Path(file))) for file in options.items]
     items = [item for _, found in files for item in found.items]
     _check_tasks(files)
+    if len(files) > 1:
+        # Answers find their items by name, whichever file these are of.
+        check_items(items, "--items")
     folder = _model(options)
     if folder is not None and not items:
         items = _made(options, depths, context.seed)
@@ -131,6 +136,7 @@ def _named(entries: Sequence[str]) -> list[tuple[str, Path]]:
         if not separator or not name or not path or not name.isprintable() or len(name) > 60:
             hint = "Such as --predictions small=answers.csv."
             raise InputError(f"{entry[:80]!r} is not NAME=FILE.", where="--predictions", hint=hint)
+        check_system(name, "--predictions")
         if name in found or name in (MODEL, OWN):
             hint = "Give each system a name of its own."
             raise InputError(f"The name {name!r} is taken.", where="--predictions", hint=hint)
@@ -153,9 +159,10 @@ def _gammas(texts: Sequence[str]) -> tuple[float, ...]:
             gamma = float(text)
         except ValueError:
             gamma = math.nan
-        if not 0 < gamma < 1:
+        if not NEAREST <= gamma <= 1 - NEAREST:
             hint = (
-                "Give numbers above 0 and below 1: at 1 the system is singular, since the first token sees only itself."
+                f"Give numbers from {NEAREST:g} to 1 - {NEAREST:g}: at 1 the system is singular, since the first token "
+                "sees only itself, and nearer to it float32, in which forms are timed, cannot tell it from 1."
             )
             raise InputError(f"{text[:40]!r} is no discount.", where="--gamma", hint=hint)
         found.append(gamma)
@@ -228,14 +235,15 @@ def _scorings(options: Options, folder: ModelFolder | None, items: Sequence[Item
 
 def _trainings(options: Options) -> tuple[Training, ...]:
     layers = _wholes("--layers", options.layers, least=1, most=12)
-    if options.width % options.heads or (options.properties > 1 and options.width % options.properties):
-        hint = "Give a --width that can be divided by the heads and properties."
-        raise InputError(f"A width of {options.width} has no {options.heads} equal heads.", where="--width", hint=hint)
+    # With properties there are twins, with a head for each of them and with half.
+    twins = sorted({options.properties, max(options.properties // 2, 1)}) if options.properties > 1 else []
+    if uneven := next((heads for heads in (options.heads, *twins) if options.width % heads), None):
+        hint = "Give a --width that can be divided by the heads, the properties, and half of them."
+        raise InputError(f"A width of {options.width} has no {uneven} equal heads.", where="--width", hint=hint)
     found = []
     for seed in range(options.seeds):
         if options.properties > 1:
             # The twin with a head for each property must succeed before the one with half says anything.
-            twins = sorted({options.properties, max(options.properties // 2, 1)})
             shared = {"properties": options.properties, "seed": seed}
             found += [Training(layers=1, resolvent=True, heads=heads, **shared) for heads in twins]
             continue

@@ -78,6 +78,21 @@ def item_id(prompt: str) -> str:
     return sha256(prompt.encode()).hexdigest()[:16]
 
 
+def task_words(task: str) -> str:
+    """Return a task as people say it.
+
+    >>> task_words("pointer"), task_words("tracking_shuffled_objects_three_objects")
+    ('copied values', 'tracking shuffled objects three objects')
+    """
+    words = {
+        "pointer": "copied values",
+        "contents": "moved contents",
+        "swap": "swaps",
+        "overwrite": "overwritten values",
+    }
+    return words.get(task, task.replace("_", " "))
+
+
 def check_items(items: Iterable[Item], where: str) -> None:
     """Check what no single row can show.
 

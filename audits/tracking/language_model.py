@@ -1,5 +1,6 @@
 """What a causal language model answers to items: by the likelihood of their options, and in its own words."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -9,6 +10,7 @@ from typing import Any
 from audits.core.context import Context
 from audits.tracking import Options
 from audits.tracking.items import Item
+from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.models.checkpoints import ModelFolder
 
@@ -81,6 +83,10 @@ def choose(folder: ModelFolder, items: Sequence[Item], options: Options, context
                     if several[at]:
                         alone = score_options(model(), [bare[at]])[0]
                         scores[at, : len(alone)] -= alone
+                if bool(scores.isnan().any()):
+                    hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
+                    message = "The model gives logits that are not finite numbers."
+                    raise InputError(message, where=str(folder.reference), hint=hint)
                 return {"scores": scores, "fits": fits, "several": several}
 
             key = [*common, sha256_json(texts)]
@@ -131,7 +137,8 @@ def _said(text: str, whole: bool) -> str:
     if whole:
         return text
     lines = [line for line in text.strip().splitlines() if line.strip()]
-    return lines[0].split(".")[0].strip() if lines else ""
+    # A point within a number or a word ends no sentence.
+    return re.split(r"\.(?!\w)", lines[0])[0].strip() if lines else ""
 
 
 def attention_shares(
@@ -159,7 +166,11 @@ def attention_shares(
             limit = model.speller.context
             if not limit or len(ids) <= limit:
                 tokens, mask = model.padded([ids])
-                maps = network(input_ids=tokens, attention_mask=mask, output_attentions=True).attentions
+                output = network(input_ids=tokens, attention_mask=mask, output_attentions=True)
+                maps = getattr(output, "attentions", None)
+                if not maps:
+                    hint = "Leave out --structure."
+                    raise InputError("The model gives no maps of attention.", where="--structure", hint=hint)
                 for layer, whole in enumerate(maps):
                     for head, one in enumerate(whole[0].float().cpu()):
                         for size in sizes:

@@ -1,9 +1,9 @@
 """Answers that were made elsewhere: tables of them, and samples of lm-evaluation-harness, matched to items."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from audits.tracking.items import Item
 from probes.core.errors import InputError
@@ -12,6 +12,7 @@ from probes.files.tables import Row, Table, read_table
 
 SPLITS = ("system", "mode", "filter")
 """Columns that part the answers of several systems, or of one in several ways, in one file."""
+LONGEST_NAME, NAME_WORDS = 120, 5
 _TEXTS = ("prediction", "answer", "output", "response")
 _HINT = "Give rows of id (or index, or in the order of the items) and prediction."
 
@@ -24,6 +25,7 @@ class Answer:
     choice: int | None = None
 
 
+Key = TypeVar("Key")
 Answers = dict[int, Answer]
 """By the position of the item."""
 
@@ -47,6 +49,8 @@ def read_predictions(name: str, path: Path, items: Sequence[Item]) -> dict[str, 
     for row in rows:
         where = f"{row.source or path}:{row.line}"
         system = ".".join([name, *(row.values.get(column) or "" for column in several)])
+        if system not in found:
+            check_system(system, where)
         answers = found.setdefault(system, {})
         at = match(row, counts.get(system, 0), where)
         counts[system] = counts.get(system, 0) + 1
@@ -57,16 +61,27 @@ def read_predictions(name: str, path: Path, items: Sequence[Item]) -> dict[str, 
     return found
 
 
+def check_system(name: str, where: str) -> None:
+    """Check the name of a system, which stands in headlines.
+
+    Raises
+    ------
+    InputError
+        Where it is long, of many words, or holds characters that cannot be seen.
+    """
+    if len(name) > LONGEST_NAME or len(name.split()) > NAME_WORDS or not name.isprintable():
+        hint = f"Name a system in at most {LONGEST_NAME} characters and {NAME_WORDS} words."
+        raise InputError(f"{name[:40]!r} is no name of a system.", where=where, hint=hint)
+
+
 class _Matcher:
     """Find the item of a row: by its name, by what lm-evaluation-harness keeps of it, by its number, or by order."""
 
     def __init__(self, items: Sequence[Item], table: Table, rows: int) -> None:
         self._count, self._path, self._rows = len(items), table.path, rows
         self._by_id = {item.id: at for at, item in enumerate(items)}
-        self._by_prompt = {item.prompt.strip(): at for at, item in enumerate(items)}
-        self._by_index: dict[tuple[str, int], int] = {}
-        for at, item in enumerate(items):
-            self._by_index[item.task, item.index] = at
+        self._by_prompt = _single((item.prompt.strip(), at) for at, item in enumerate(items))
+        self._by_index = _single(((item.task, item.index), at) for at, item in enumerate(items))
         self._tasks = {item.task for item in items}
         self._key = next((key for key in ("id", "doc", "index", "doc_id") if key in table.columns), "")
 
@@ -104,8 +119,19 @@ class _Matcher:
             named = {key: row.values.get(key) for key in ("task", self._key) if key != "doc" and row.values.get(key)}
             words = ", ".join(f"{key} {value}"[:80] for key, value in named.items()) or "this row"
             hint = "Check that --items holds the items of these answers, under the same names and tasks."
-            raise InputError(f"No item has {words}.", where=where, hint=hint)
+            raise InputError(f"No item has {words}, or several have.", where=where, hint=hint)
         return at
+
+
+def _single(pairs: Iterable[tuple[Key, int]]) -> dict[Key, int]:
+    """Return positions by their keys, without keys that several have: they tell no item."""
+    found: dict[Key, int] = {}
+    several = set[Key]()
+    for key, at in pairs:
+        if key in found:
+            several.add(key)
+        found[key] = at
+    return {key: at for key, at in found.items() if key not in several}
 
 
 def _answer(row: Row, item: Item, where: str, table: Table) -> Answer:

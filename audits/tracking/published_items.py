@@ -90,7 +90,7 @@ def read_boxes(table: Table) -> Found:
 
 
 def _boxed(prompt: str) -> Story | None:
-    first, *sentences = [part.strip() for part in prompt.split(".") if part.strip()]
+    first, *sentences = [part.strip() for part in prompt.split(".") if part.strip()] or [""]
     initial = {}
     for part in re.split(r", (?:and )?(?=Box )", first):
         holds = _BOX.fullmatch(part)
@@ -168,7 +168,7 @@ def read_words(table: Table, path: Path) -> Found:
         prompt = " ".join(word)
         found.items.append(
             Item(
-                id=item_id(f"{prompt}#{index}"),
+                id=item_id(f"{path.stem}#{prompt}#{index}"),
                 task=f"word:{group}",
                 prompt=prompt,
                 target=target[-1],

@@ -3,7 +3,7 @@
 from typing import Any
 
 from audits.core.records import Coverage, Skipped
-from audits.tracking.estimates import system_of
+from audits.tracking.estimates import agrees, system_of
 from audits.tracking.measure import Counts, Graded
 
 
@@ -40,14 +40,10 @@ def _answers(counts: Counts, graded: Graded) -> list[dict[str, Any]]:
                 "correct": int(score.correct),
                 "chance": "" if item.chance is None else item.chance,
                 "score_gap": graded.gaps.get(at, ""),
-                "heuristics": " ".join(_matched(item.guesses, score.said)),
+                "heuristics": " ".join(rule for rule in sorted(item.guesses) if agrees(item, rule, score.said)),
             }
         )
     return rows
-
-
-def _matched(guesses: Any, said: str) -> list[str]:
-    return [rule for rule, guess in sorted(guesses.items()) if {part.casefold() for part in guess} == {said.casefold()}]
 
 
 def _trained(counts: Counts) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ from audits.tracking.predictions import Answer
 Scoring = Literal["choice", "exact", "contains"]
 SCORINGS: tuple[Scoring, ...] = ("choice", "exact", "contains")
 
-_SAYS = re.compile(r"answer is:?\s*(\([A-Za-z]\)|[^\n.]+)", re.IGNORECASE)
+_SAYS = re.compile(r"answer is:?\s*(\([A-Za-z]\)|(?:[^\n.]|\.(?=\d))+)", re.IGNORECASE)
+"""What is said, to the end of its sentence; a point before a digit ends none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,9 @@ def extract(text: str) -> str:
 
 def _option(item: Item, said: str) -> str | None:
     bare = said.strip().rstrip(".").casefold()
+    if not bare:
+        # Who says nothing names no option, though options without labels have empty ones.
+        return None
     for at, option in enumerate(item.options):
         label = item.labels[at].casefold() if item.labels else ""
         if bare in (option.casefold(), label, label.strip("()")) or (label and bare.startswith(label)):
@@ -77,7 +81,11 @@ def _option(item: Item, said: str) -> str | None:
 
 
 def _contained(item: Item, text: str) -> Score:
-    held = [option for option in item.options or (item.target,) if _has(text, option)]
+    # A box that is empty has no words of its own to be held.
+    empty = ("nothing", "empty") if not item.target else (item.target,)
+    held = [option for option in item.options or empty if _has(text, option)]
+    if not item.target and held:
+        return Score(correct=True, said=held[0])
     return Score(held == [item.target], held[0] if len(held) == 1 else "")
 
 

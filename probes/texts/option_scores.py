@@ -103,7 +103,9 @@ def _of_several(model: CausalLM, spelling: Spelling, width: int) -> Tensor:
     takes = inspect.signature(model.network.forward).parameters
     # transformers renamed it in 5.24.
     name = "cache" if "cache" in takes else "past_key_values"
-    first = model.network(input_ids=prompt, attention_mask=mask, use_cache=True)
+    # Those of all tokens of long prompts would take gigabytes.
+    last = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
+    first = model.network(input_ids=prompt, attention_mask=mask, use_cache=True, **last)
     count, longest = len(spelling.options), max(map(len, spelling.options))
     rows = torch.tensor(
         [[*option, *[0] * (longest - len(option))] for option in spelling.options], device=prompt.device
@@ -111,7 +113,9 @@ def _of_several(model: CausalLM, spelling: Spelling, width: int) -> Tensor:
     inside = torch.tensor([[at < len(option) for at in range(longest)] for option in spelling.options])
     logits = first.logits[:, -1:].expand(count, 1, -1)
     if longest > 1:
-        kept = first[name]
+        kept = first.get(name)
+        if not all(hasattr(layer, "batch_repeat_interleave") for layer in getattr(kept, "layers", [None])):
+            return _of_whole_texts(model, spelling, width)
         kept.batch_repeat_interleave(count)
         whole = torch.ones(count, prompt.shape[1] + longest - 1, dtype=torch.long, device=prompt.device)
         behind = model.network(input_ids=rows[:, :-1], attention_mask=whole, **{name: kept}).logits
@@ -119,4 +123,15 @@ def _of_several(model: CausalLM, spelling: Spelling, width: int) -> Tensor:
     likely = logits.float().log_softmax(-1).gather(2, rows[..., None])[..., 0].cpu()
     found = torch.full((width,), -torch.inf)
     found[:count] = torch.where(inside, likely, 0.0).sum(1)
+    return found
+
+
+def _of_whole_texts(model: CausalLM, spelling: Spelling, width: int) -> Tensor:
+    """Score options by one pass over each whole text: what some models keep, such as Mamba, cannot be shared."""
+    found = torch.full((width,), -torch.inf)
+    for at, option in enumerate(spelling.options):
+        tokens, mask = model.padded([(*spelling.shared, *option)])
+        logits = model.network(input_ids=tokens, attention_mask=mask, use_cache=False).logits[0]
+        likely = logits[-len(option) - 1 : -1].float().log_softmax(-1)
+        found[at] = likely.gather(1, tokens[0, -len(option) :, None]).sum().cpu()
     return found

@@ -124,6 +124,9 @@ class _Speller:
         # Some tokenizers close every text; a text to be continued is still open.
         while ids and ids[-1] in self.ends:
             ids.pop()
+        if max(ids, default=0) >= self._vocabulary:
+            what = f"The tokenizer gives token {max(ids)}; the model has only {self._vocabulary}."
+            raise _wrong(self.folder, what, "Take the tokenizer that the model was trained with.")
         return ids or self._start
 
     def spell(self, prompt: str, new: int) -> tuple[list[int], int]:
@@ -132,9 +135,6 @@ class _Speller:
         if not ids:
             what = "The prompt is empty, and the model has no token to start a text with."
             raise _wrong(self.folder, what, "Give prompts.")
-        if max(ids) >= self._vocabulary:
-            what = f"The tokenizer gives token {max(ids)}; the model has only {self._vocabulary}."
-            raise _wrong(self.folder, what, "Take the tokenizer that the model was trained with.")
         return self._fit(ids, new)
 
     def _fit(self, ids: list[int], new: int) -> tuple[list[int], int]:

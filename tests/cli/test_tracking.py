@@ -17,6 +17,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(work)
     rows = [ITEM | {"id": str(at)} for at in range(60)]
     (work / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (work / "again.jsonl").write_bytes((work / "items.jsonl").read_bytes())
     (work / "said.csv").write_text("id,prediction\n" + "".join(f"{at},1\n" for at in range(60)))
     (work / "bare").mkdir()
     (work / "bare" / "config.json").write_text('{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}')
@@ -43,6 +44,8 @@ GIVEN = ["--items", "items.jsonl", "--predictions", "ours=said.csv"]
         (["--train", "--layers", "0"], "is no such list"),
         (["--train", "--n", "1,1"], "is no such list"),
         (["--train", "--width", "10", "--heads", "3"], "has no 3 equal heads"),
+        (["--train", "--properties", "5", "--heads", "5", "--width", "65"], "has no 2 equal heads"),
+        (["--items", "items.jsonl", "--items", "again.jsonl", "--predictions", "a=said.csv"], "Two items are named"),
         (["--resolvent"], "only for --train"),
         (["--structure", "--operator"], "only for MODEL"),
         (["absent"], "absent"),

@@ -9,6 +9,7 @@ from audits.core.context import Cache, Context
 from audits.core.testing import drafted
 from audits.tracking import AUDIT, Options
 from audits.tracking.generators import VALUES, Recipe, make_items
+from probes.core.errors import InputError
 from probes.core.guarded_imports import transformers
 from probes.models.checkpoints import find_model
 from probes.texts.causal_lm import train_tokeniser
@@ -94,3 +95,28 @@ def test_prompts_beyond_the_context_are_counted(tmp_path: Path) -> None:
     assert draft.coverage is not None
     assert {(one.reason, one.count) for one in draft.coverage.skipped} == {("longer than the model's context", 150)}
     assert not draft.select("accuracy")
+
+
+def test_models_whose_state_cannot_be_shared_are_scored_whole(tmp_path: Path) -> None:
+    folder = made(tmp_path / "lm")
+    size = find_model(str(folder)).config["vocab_size"]
+    config = transformers().MambaConfig(hidden_size=16, num_hidden_layers=2, vocab_size=size, state_size=4)
+    transformers().MambaForCausalLM(config).save_pretrained(folder)
+    model = CausalLM(find_model(str(folder)), device="cpu", dtype="float32")
+    options = (" apple bread", " chair")
+    found = score_options(model, [spell_options(model, PROMPTS[0], options)])[0]
+    assert found.tolist() == pytest.approx([alone(model, PROMPTS[0], each, options) for each in options], abs=1e-4)
+
+
+@pytest.mark.parametrize("damage", ["vocabulary", "numbers"])
+def test_a_damaged_model_is_refused_by_its_choices(tmp_path: Path, damage: str) -> None:
+    folder = made(tmp_path / "lm")
+    config = transformers().GPT2Config.from_pretrained(folder)
+    config.vocab_size -= 20 if damage == "vocabulary" else 0
+    network = transformers().GPT2LMHeadModel(config)
+    if damage == "numbers":
+        network.transformer.wpe.weight.data.fill_(torch.nan)
+    network.save_pretrained(folder)
+    options = Options(model=str(folder), task=("pointer",), n=("0",), per_n=40, scoring=("choice",), shots=0)
+    with pytest.raises(InputError, match="has only" if damage == "vocabulary" else "not finite"):
+        drafted(AUDIT, options, Context(cache=Cache(tmp_path / "cache")))

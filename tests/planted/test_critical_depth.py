@@ -54,8 +54,9 @@ def test_accuracy_that_comes_back_after_a_failure_does_not_count() -> None:
 
 def test_who_fails_at_once_follows_nothing() -> None:
     assert critical_depth({0: (1, 64), 1: (64, 64)}, 0.9, LEVEL).value == -1
-    # Items whose least depth is 1 say nothing of depth 0.
-    assert critical_depth({1: (1, 64), 2: (64, 64)}, 0.9, LEVEL).value == 0
+    # Of depths below the least nothing is known: a gate must not take them for followed.
+    found = critical_depth({4: (1, 64), 8: (64, 64)}, 0.9, LEVEL)
+    assert (found.value, found.low, found.high) == (-1, -1, -1)
 
 
 def test_guessing_is_not_above_chance() -> None:

@@ -11,8 +11,13 @@ import pytest
 from audits.core.context import Cache, Context, Draft
 from audits.core.testing import drafted
 from audits.tracking import AUDIT, Options
+from audits.tracking.estimates import estimates
+from audits.tracking.findings import findings
 from audits.tracking.generators import Recipe, make_items
 from audits.tracking.items import Item
+from audits.tracking.measure import Counts, Graded
+from audits.tracking.predictions import Answer
+from audits.tracking.scoring import Score, score
 
 DEPTHS = (0, 1, 2, 3, 4, 6, 8)
 Subject = Callable[[Item, np.random.Generator], str]
@@ -88,6 +93,17 @@ def test_a_loss_by_length_is_not_called_chaining(tmp_path: Path) -> None:
     assert "tracking.chaining_cost" not in ids(draft)
 
 
+def test_what_was_not_compared_is_not_called_length(tmp_path: Path) -> None:
+    assert "tracking.length_cost" not in ids(audited(tmp_path, counts(3), ("overwrite",)))
+
+
+def test_a_loss_without_a_change_is_no_cost_of_chaining(tmp_path: Path) -> None:
+    def misreads(item: Item, rng: np.random.Generator) -> str:
+        return guess(item, rng) if (item.task, item.depth) == ("pointer", 0) else item.target
+
+    assert "tracking.chaining_cost" not in ids(audited(tmp_path, misreads))
+
+
 def test_guessing_is_at_chance_and_nothing_else(tmp_path: Path) -> None:
     for seed in range(4):
         draft = audited(tmp_path, guess, ("pointer", "swap"), seed)
@@ -133,3 +149,24 @@ def test_avoiding_the_right_answer_is_below_chance(tmp_path: Path) -> None:
     found = [claim for claim in audited(tmp_path, avoids, ("swap",)).findings if claim.id == "tracking.below_chance"]
     assert len(found) == 1
     assert found[0].severity == "medium"
+
+
+@pytest.mark.parametrize("knows", [False, True])
+def test_a_guess_among_options_is_no_knowledge(knows: bool) -> None:
+    items = tuple(make_items(Recipe(task="swap", depths=(0, 1), per_depth=64)))
+    rng = np.random.default_rng(0)
+    chosen = {
+        at: score(item, Answer(item.target if knows else guess(item, rng)), "choice") for at, item in enumerate(items)
+    }
+    said = {at: Score(correct=False, said="what") for at in range(len(items))}
+    counts = Counts(
+        items=items,
+        graded=(
+            Graded(system="model", scoring="choice", scores=chosen),
+            Graded(system="model", scoring="exact", scores=said),
+        ),
+    )
+    draft = Draft(level=0.95, seed=0, measures={measure.name: measure for measure in AUDIT.measures})
+    estimates(draft, counts)
+    findings(draft, counts)
+    assert ("tracking.format" in ids(draft)) is knows

@@ -1,0 +1,111 @@
+"""Do answers that say nothing, mixed items and unasked depths lead to no claim?"""
+
+from pathlib import Path
+
+import pytest
+
+from audits.core.context import Draft
+from audits.core.intervals import Undefined
+from audits.tracking import AUDIT
+from audits.tracking.critical_depth import half_depth
+from audits.tracking.estimates import agrees, chance_of, estimates
+from audits.tracking.figures import figures
+from audits.tracking.inputs import _gammas, _named
+from audits.tracking.item_files import read_items
+from audits.tracking.items import Item
+from audits.tracking.language_model import _said
+from audits.tracking.measure import Counts, Graded
+from audits.tracking.predictions import Answer, read_predictions
+from audits.tracking.published_items import _boxed
+from audits.tracking.scoring import Score, Scoring, extract, score
+from probes.core.errors import InputError
+
+
+def item(**values: object) -> Item:
+    given: dict[str, object] = {"id": "1", "task": "t", "prompt": "p", "target": "cup", "options": ("cup", "hat")}
+    return Item(**{**given, "n_ops": 1, "n_changes": 1, "depth": 1, **values})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scoring", ["exact", "choice"])
+@pytest.mark.parametrize("text", ["", " . ", "First.\nThen."])
+def test_who_says_nothing_names_no_option(text: str, scoring: Scoring) -> None:
+    found = score(item(), Answer(text), scoring)
+    assert not found.correct
+    assert found.said not in ("cup", "hat")
+
+
+@pytest.mark.parametrize(("text", "right"), [("It holds the cup.", False), ("", False), ("It is empty.", True)])
+def test_an_empty_box_is_not_held_by_every_text(text: str, right: bool) -> None:
+    assert score(item(target="", options=()), Answer(text), "contains").correct is right
+
+
+def test_a_point_in_a_number_ends_no_answer() -> None:
+    assert extract("The answer is 0.5. Done.") == "0.5"
+    assert _said(" 0.5. And so on", whole=False) == "0.5"
+    assert _said(" cup. And so on", whole=False) == "cup"
+
+
+def test_an_answer_with_an_article_goes_with_a_rule() -> None:
+    guesses = {"initial": frozenset({"cup"}), "last": frozenset({"cup", "red hat"})}
+    free = item(options=(), guesses=guesses)
+    assert agrees(free, "initial", "the cup")
+    assert agrees(free, "last", "the red hat and the cup")
+    assert not agrees(free, "last", "the cup")
+    assert not agrees(free, "initial", "")
+
+
+def test_a_depth_at_which_some_items_have_no_options_has_no_chance() -> None:
+    items = [item(), item(id="2", options=()), item(id="3", depth=2)]
+    assert chance_of(items, "t") == {2: 0.5}
+
+
+def test_a_half_that_was_not_asked_is_not_made_up() -> None:
+    for hits in (
+        {0: (58, 64), 1: (38, 64), 2: (58, 64), 3: (58, 64)},
+        {0: (40, 64), 1: (39, 64), 2: (40, 64), 3: (39, 64)},
+        {0: (8, 10), 1: (7, 10), 2: (6, 10)},
+    ):
+        assert isinstance(half_depth(hits, 0.25, 0.95), Undefined)
+
+
+def test_a_row_of_boxes_without_text_is_not_read() -> None:
+    assert _boxed("") is None
+
+
+def test_numbers_and_prompts_that_two_items_have_tell_none(tmp_path: Path) -> None:
+    (tmp_path / "said.csv").write_text("task,index,prediction\nt,0,cup\n")
+    with pytest.raises(InputError, match="or several have"):
+        read_predictions("s", tmp_path / "said.csv", [item(), item(id="2")])
+
+
+def test_words_of_two_groups_are_two_items(tmp_path: Path) -> None:
+    for group in ("A5", "Z60"):
+        (tmp_path / f"{group}=1.csv").write_text("seed,input,target\n0,3,3\n")
+    first, second = (read_items(tmp_path / f"{group}=1.csv").items[0] for group in ("A5", "Z60"))
+    assert first.id != second.id
+
+
+@pytest.mark.parametrize("text", ["0.999999999999", "1e-18", "1", "nan"])
+def test_a_discount_that_rounds_to_an_end_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="no discount"):
+        _gammas([text])
+
+
+def test_a_system_whose_name_fills_a_headline_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no name of a system"):
+        _named(["a b c d e f=said.csv"])
+    (tmp_path / "said.csv").write_text("id,mode,prediction\n1,a\u202eb,cup\n1,c,cup\n")
+    with pytest.raises(InputError, match="no name of a system"):
+        read_predictions("s", tmp_path / "said.csv", [item()])
+
+
+def test_a_figure_of_many_tasks_shows_the_first_and_says_so() -> None:
+    items = tuple(item(id=str(at), task=f"task {at}") for at in range(70))
+    scores = {at: Score(correct=True, said="cup") for at in range(70)}
+    counts = Counts(items=items, graded=(Graded(system="s", scoring="exact", scores=scores),))
+    draft = Draft(level=0.95, seed=0, measures={measure.name: measure for measure in AUDIT.measures})
+    estimates(draft, counts)
+    accuracy, depths = list(figures(draft, counts))[:2]
+    assert "first 12 of 70 tasks" in accuracy.caption
+    assert "first 60 of 70 rows" in depths.caption
+    assert "task 12" not in str(accuracy.spec)
