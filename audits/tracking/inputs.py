@@ -94,6 +94,8 @@ def check(options: Options, context: Context) -> Plan:
     folder = _model(options)
     if folder is not None and not items:
         items = _made(options, depths, context.seed)
+    if folder is not None:
+        _check_context(folder, items)
     answers: dict[str, Answers] = {}
     for name, path in _named(options.predictions):
         answers |= read_predictions(name, path, items)
@@ -126,6 +128,16 @@ def check(options: Options, context: Context) -> Plan:
         notes=tuple(f"{path.name}: {found.form}, {len(found.items):,} items." for path, found in files),
         warnings=tuple(_warnings(options, inputs, context.level)),
     )
+
+
+def _check_context(folder: ModelFolder, items: Sequence[Item]) -> None:
+    """Refuse items of which none fits into the model's context."""
+    from audits.tracking.language_model import asked
+    from probes.texts.text_generation import fits_context
+
+    if items and not any(fits_context(folder, [asked(item)[0] for item in items], 1)):
+        hint = "Ask for shorter texts: smaller depths (--n), fewer --entities or --shots."
+        raise InputError("No item fits into the model's context.", where=str(folder.path), hint=hint)
 
 
 def _named(entries: Sequence[str]) -> list[tuple[str, Path]]:

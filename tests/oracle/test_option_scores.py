@@ -89,12 +89,22 @@ def test_a_model_is_scored_the_same_twice_and_structure_has_its_controls(tmp_pat
 
 def test_prompts_beyond_the_context_are_counted(tmp_path: Path) -> None:
     folder = made(tmp_path / "lm", context=150)
-    options = Options(model=str(folder), task=("pointer",), n=("0", "1", "8"), per_n=50, shots=0, scoring=("choice",))
-    # Every text has 32 operations: none fits.
+    rows = [(f"{'x = 1. ' * (1 if at % 2 else 200)}Item {at} is", at % 2) for at in range(40)]
+    file = tmp_path / "items.csv"
+    file.write_text("prompt,target,options,depth\n" + "".join(f"{text},1,1|2,{depth}\n" for text, depth in rows))
+    options = Options(model=str(folder), items=(str(file),), scoring=("choice",))
     draft = drafted(AUDIT, options, Context(cache=Cache(tmp_path / "cache")))
     assert draft.coverage is not None
-    assert {(one.reason, one.count) for one in draft.coverage.skipped} == {("longer than the model's context", 150)}
-    assert not draft.select("accuracy")
+    assert {(one.reason, one.count) for one in draft.coverage.skipped} == {("longer than the model's context", 20)}
+    assert [row.where["depth"] for row in draft.select("accuracy")] == [1]
+
+
+def test_items_of_which_none_fits_are_refused(tmp_path: Path) -> None:
+    folder = made(tmp_path / "lm", context=150)
+    # Every text has 32 operations.
+    options = Options(model=str(folder), task=("pointer",), n=("0", "1", "8"), per_n=50, shots=0)
+    with pytest.raises(InputError, match="No item fits"):
+        drafted(AUDIT, options, Context(cache=Cache(tmp_path / "cache")))
 
 
 def test_models_whose_state_cannot_be_shared_are_scored_whole(tmp_path: Path) -> None:
