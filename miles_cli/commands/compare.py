@@ -55,6 +55,8 @@ def command(
         typer.echo(_json(found))
     else:
         _print(found, everything=all_rows or bool(chosen))
+        if html is not None:
+            typer.echo(f"Page     {html}")
     if fail_on_regression and any(row.is_regression for one in found for row in one.rows):
         typer.echo("A number got significantly worse after Holm, or is exact and got worse.", err=as_json)
         raise typer.Exit(1)
@@ -90,7 +92,6 @@ def _write(found: list[Comparison], out: Path | None, html: Path | None) -> None
     page = to_html(found)
     if html is not None:
         write(html, page)
-        typer.echo(f"Page     {html}", err=True)
     if out is not None:
         out.mkdir(exist_ok=True)
         for name, text in zip(FILES, (page, to_markdown(found), f"{_json(found)}\n"), strict=True):

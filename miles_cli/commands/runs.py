@@ -46,11 +46,12 @@ def command(
         from audits.report.run_index.page import to_html
 
         write(html, to_html(found, Path(os.path.realpath(html)).parent))
-        typer.echo(f"Page     {html}", err=True)
     if as_json:
         typer.echo(json.dumps(_plain(found), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False))
         return
     _print(found)
+    if html is not None:
+        typer.echo(f"Page     {html}")
 
 
 def _day(text: str) -> str:

@@ -66,7 +66,7 @@ def test_the_terminal_counts_what_changed_then_says_what_differs_and_why_what_is
     words = " ".join(told.out.split())
     assert words.startswith("2 later runs against runs/certified: ") and "changes are significant: " in words
     for said in (
-        "settings: sigma 0.25 (runs 1, 3), 0.5 (run 2); max not given (runs 1, 2), 25 (run 3); n 1000 (runs 1, 2),",
+        "settings: sigma 0.25 (runs 1, 3), 0.5 (run 2); max not given (runs 1, 2), 25 (run 3); n 1,000 (runs 1, 2),",
         "2 runs/noisier, ",
         "average certified radius",
         "Run 3: Records: 25 in both runs, 5 in the first only, 0 in the second only.",
