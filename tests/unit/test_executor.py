@@ -151,12 +151,16 @@ def test_no_worker_outlives_its_parent(jobs: Any, tmp_path: Path, sent: signal.S
     with subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)], start_new_session=True, stderr=subprocess.DEVNULL
     ) as parent:
-        assert until(lambda: len(list(tmp_path.iterdir())) == 2, 60)
-        working = jobs.workers_of(tmp_path)
-        assert all(jobs.alive(process) for process in working)
-        (os.killpg if sent == signal.SIGINT else os.kill)(parent.pid, sent)
-        assert until(lambda: not any(jobs.alive(process) for process in working), 30)
-        assert parent.wait(60) == (-signal.SIGKILL if sent == signal.SIGKILL else -signal.SIGINT)
+        try:
+            assert until(lambda: len(list(tmp_path.iterdir())) == 2, 60)
+            working = jobs.workers_of(tmp_path)
+            assert all(jobs.alive(process) for process in working)
+            (os.killpg if sent == signal.SIGINT else os.kill)(parent.pid, sent)
+            assert until(lambda: not any(jobs.alive(process) for process in working), 30)
+            assert parent.wait(60) == (-signal.SIGKILL if sent == signal.SIGKILL else -signal.SIGINT)
+        finally:
+            # It trains forever, and would be waited for.
+            parent.kill()
 
 
 def test_a_worker_that_dies_with_nothing_to_do_costs_no_job(jobs: Any) -> None:
