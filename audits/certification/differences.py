@@ -6,7 +6,6 @@ from audits.certification.parts import LEAST
 from audits.certification.rules import Rule
 from audits.certification.wording import accuracy_at
 from audits.core.context import Draft
-from audits.core.numbers import point
 from audits.core.records import Estimate
 from audits.core.wording import fitting, listed, span
 from audits.group_rates.wording import compared, levels_of, spoken
@@ -95,7 +94,7 @@ def _uneven_headline(worst: Estimate, best: Estimate) -> str:
     else:
         on = compared(_name(worst), _name(best), "images")
     return fitting(
-        f"Certified accuracy is lower {on}, where it is {point(best)}: it is {accuracy_at(worst)}.",
+        f"Certified accuracy is lower {on}: it is {accuracy_at(worst)}.",
         f"Certified accuracy is lowest on {_name(worst)}: it is {accuracy_at(worst)}.",
         f"Certified accuracy is uneven: {accuracy_at(worst)} at the lowest.",
     )

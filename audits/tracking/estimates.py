@@ -13,7 +13,7 @@ from audits.statistics import clopper_pearson
 from audits.statistics.mean_intervals import mean_interval
 from audits.tracking.critical_depth import critical_depth, depth_above_chance, half_depth
 from audits.tracking.inputs import MODEL
-from audits.tracking.items import Item, split_answer
+from audits.tracking.items import Item, agrees, is_gold
 from audits.tracking.measure import Counts, Graded
 from audits.tracking.operators import middle
 from audits.tracking.trained_curves import TrainedCurve
@@ -200,34 +200,20 @@ def leading_scoring(counts: Counts, system: str) -> str:
     return next(graded.scoring for graded in counts.graded if graded.system == system)
 
 
-def is_gold(item: Item, rule: str) -> bool:
-    """Tell whether a cheap rule gives the target."""
-    return frozenset(part.casefold() for part in item.guesses[rule]) in ({item.target.casefold()}, item.answers)
-
-
-def agrees(item: Item, rule: str, said: str) -> bool:
-    """Tell whether an answer is that of a cheap rule: as it is written, or as a list."""
-    guess = item.guesses[rule]
-    return {part.casefold() for part in guess} == {said.casefold()} or (
-        # An option is what was understood, and is meant as a whole.
-        said not in item.options and split_answer(" , ".join(sorted(guess))) == split_answer(said)
-    )
-
-
 def _add_trained(draft: Draft, trained: TrainedCurve, accuracy: float) -> None:
     training, curve = trained.training, trained.curve
     if training.properties > 1:
         row = share(curve.exact, curve.sequences, draft.level, "sequences")
         if (
-            draft.get("exact_match", system=system_of(trained), properties=training.properties, heads=training.heads)
+            draft.get("exact_match", system=trained.training.name, properties=training.properties, heads=training.heads)
             is None
         ):
             draft.add(
-                "exact_match", row, system=system_of(trained), properties=training.properties, heads=training.heads
+                "exact_match", row, system=trained.training.name, properties=training.properties, heads=training.heads
             )
         return
     hits = {depth: (int(right), curve.sequences) for depth, right in enumerate(curve.hits.tolist())}
-    where = {"system": system_of(trained), "task": POINTER, "scoring": TRAINED}
+    where = {"system": trained.training.name, "task": POINTER, "scoring": TRAINED}
     for depth, (right, count) in hits.items():
         draft.add("accuracy", share(right, count, draft.level, "sequences"), **where, depth=depth)
     chances = dict.fromkeys(hits, 1 / trained.design.chains)
@@ -235,13 +221,8 @@ def _add_trained(draft: Draft, trained: TrainedCurve, accuracy: float) -> None:
     for layer, row in enumerate(curve.read.tolist()):
         read = {depth: (int(right), curve.sequences) for depth, right in enumerate(row)}
         draft.add(
-            "layer_critical_n", critical_depth(read, accuracy, draft.level), system=system_of(trained), layer=layer
+            "layer_critical_n", critical_depth(read, accuracy, draft.level), system=trained.training.name, layer=layer
         )
-
-
-def system_of(trained: TrainedCurve) -> str:
-    """Return the name of a trained network: kind, layers, and seed."""
-    return f"{trained.training.system} seed {trained.training.seed}"
 
 
 def _add_bounds(draft: Draft, counts: Counts) -> None:

@@ -15,9 +15,9 @@ from audits.core.wording import fitting, listed, span
 from audits.statistics import clopper_pearson
 from audits.tracking.conclusion import conclude
 from audits.tracking.critical_depth import Hits, limits_of
-from audits.tracking.estimates import OVERWRITE, agrees, chance_of, is_gold, leading_scoring, system_of
+from audits.tracking.estimates import OVERWRITE, chance_of, leading_scoring
 from audits.tracking.inputs import MODEL
-from audits.tracking.items import CHAINED, task_words
+from audits.tracking.items import CHAINED, agrees, is_gold, task_words
 from audits.tracking.measure import Counts, Graded
 from probes.language_models.tracking_networks import expected_loss, expected_share
 
@@ -124,9 +124,8 @@ def _bound_words(verdict: str, layers: int, deepest: int) -> str:
 def _layers(counts: Counts, system: str) -> int | None:
     if system == MODEL:
         return counts.layers
-    return next(
-        (one.training.layers for one in counts.curves if system_of(one) == system and not one.training.resolvent), None
-    )
+    plain = (one.training for one in counts.curves if not one.training.resolvent)
+    return next((training.layers for training in plain if training.name == system), None)
 
 
 def _deepest(draft: Draft, row: Estimate) -> int:
@@ -357,7 +356,7 @@ def _find_heads(draft: Draft, counts: Counts) -> None:
         few, enough = pair[0], pair[-1]
         rows = [
             draft.row(
-                "exact_match", system=system_of(one), properties=one.training.properties, heads=one.training.heads
+                "exact_match", system=one.training.name, properties=one.training.properties, heads=one.training.heads
             )
             for one in (few, enough)
         ]
@@ -382,7 +381,7 @@ def _find_heads(draft: Draft, counts: Counts) -> None:
             rows,
             headline=headline,
             how_sure="One training each; Clopper-Pearson over sequences.",
-            system=system_of(few),
+            system=few.training.name,
             verdict="told" if passed else "undetermined",
         )
 
@@ -436,7 +435,7 @@ def _find_operators(draft: Draft, counts: Counts) -> None:
 
 def _loss_words(counts: Counts, system: str) -> str:
     """Return the loss of a network beside that of following 2^L - 1 steps and guessing beyond."""
-    one = next((one for one in counts.curves if system_of(one) == system and not one.training.resolvent), None)
+    one = next((one for one in counts.curves if one.training.name == system and not one.training.resolvent), None)
     if one is None:
         return ""
     expected = expected_loss(one.training.layers, one.design.depth, one.design.chains)

@@ -49,6 +49,11 @@ class Training:
         """Its name in the report, without the seed."""
         return f"{'resolvent' if self.resolvent else 'softmax'}-{self.layers}"
 
+    @property
+    def name(self) -> str:
+        """Its name in the report: kind, layers, and seed."""
+        return f"{self.system} seed {self.seed}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:

@@ -112,3 +112,17 @@ def check_items(items: Iterable[Item], where: str) -> None:
             raise InputError(message, where=where, hint="Write the target as one of the options, letter by letter.")
     if not seen:
         raise InputError("There is no item.", where=where, hint="Give at least one item.")
+
+
+def is_gold(item: Item, rule: str) -> bool:
+    """Tell whether a cheap rule gives the target."""
+    return frozenset(part.casefold() for part in item.guesses[rule]) in ({item.target.casefold()}, item.answers)
+
+
+def agrees(item: Item, rule: str, said: str) -> bool:
+    """Tell whether an answer is that of a cheap rule: as it is written, or as a list."""
+    guess = item.guesses[rule]
+    return {part.casefold() for part in guess} == {said.casefold()} or (
+        # An option is what was understood, and is meant as a whole.
+        said not in item.options and split_answer(" , ".join(sorted(guess))) == split_answer(said)
+    )

@@ -1,13 +1,15 @@
 """The rows of records.csv: one for each item and system, or for trained networks each depth."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from audits.core.records import Coverage, Skipped
-from audits.tracking.estimates import agrees, system_of
-from audits.tracking.measure import Counts, Graded
+from audits.tracking.items import agrees
+
+if TYPE_CHECKING:
+    from audits.tracking.measure import Counts, Graded
 
 
-def coverage(counts: Counts) -> Coverage:
+def coverage(counts: "Counts") -> Coverage:
     """Return how many answers, or tested sequences of networks, there could be, and why some are missing."""
     used = sum(len(graded.scores) for graded in counts.graded) + sum(one.curve.sequences for one in counts.curves)
     used += len(counts.compared)
@@ -15,12 +17,12 @@ def coverage(counts: Counts) -> Coverage:
     return Coverage(given=used + sum(counts.skipped.values()), used=used, skipped=skipped)
 
 
-def records(counts: Counts) -> list[dict[str, Any]]:
+def records(counts: "Counts") -> list[dict[str, Any]]:
     """Return a row for each answer, then one for each depth of each trained network; no text of an item."""
     return [row for graded in counts.graded for row in _answers(counts, graded)] + _trained(counts)
 
 
-def _answers(counts: Counts, graded: Graded) -> list[dict[str, Any]]:
+def _answers(counts: "Counts", graded: "Graded") -> list[dict[str, Any]]:
     rows = []
     for at, score in sorted(graded.scores.items()):
         item = counts.items[at]
@@ -46,7 +48,7 @@ def _answers(counts: Counts, graded: Graded) -> list[dict[str, Any]]:
     return rows
 
 
-def _trained(counts: Counts) -> list[dict[str, Any]]:
+def _trained(counts: "Counts") -> list[dict[str, Any]]:
     columns = (
         "id",
         "task",
@@ -64,7 +66,7 @@ def _trained(counts: Counts) -> list[dict[str, Any]]:
         {
             **dict.fromkeys((*columns, "chance", "score_gap", "heuristics"), ""),
             "task": "pointer",
-            "system": system_of(one),
+            "system": one.training.name,
             "scoring": "trained",
             "depth": depth,
             "n_ops": one.design.tokens,

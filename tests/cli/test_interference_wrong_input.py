@@ -440,7 +440,7 @@ def models_of_the_same_languages(small: Any, folder: Path) -> Words:
 
 # The run folder, gates and the configuration.
 trained("gate_of_nobody", ("--fail-if", "de"), "--fail-if", "interference[target=de,source=en].low > 0")
-trained("gate_of_no_key", ("--fail-if", "lang"), "--fail-if", "interference[layer=1].low > 0")
+trained("gate_of_no_key", ("--fail-if", "layer", "target"), "--fail-if", "interference[layer=1].low > 0")
 trained("gate_of_no_estimate", ("--fail-if", "hurts"), "--fail-if", "hurts[target=en] > 0")
 trained("gate_of_no_order", ("--fail-if", "trigram"), "--fail-if", "baseline[lang=en,order=trigram] > 0")
 given("gate_of_a_language_without_losses", ("--fail-if", "de"), "--fail-if", "interference[target=de].low > 0")

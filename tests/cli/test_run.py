@@ -383,11 +383,11 @@ def test_long_names_are_not_cut_at_80_columns(
     monkeypatch.setitem(environment, "COLUMNS", "80")
     narrow = call_miles(*words).out
     assert max(map(len, wide.splitlines())) > 80
-    table = narrow.partition("estimate ")[2]
+    table = narrow.partition("The rest")[2]
     assert max(map(len, table.splitlines())) <= 80 and "…" not in table
 
     def letters(out: str) -> list[str]:
-        return sorted("".join(out.partition("estimate ")[2].replace("─", "").split()))
+        return sorted("".join(out.partition("The rest")[2].replace("─", "").split()))
 
     assert letters(narrow) == letters(wide) and len(letters(wide)) > 200
 
@@ -402,7 +402,7 @@ def test_show_compare_render_list_and_cache(
     compared = call_miles("compare", finished_run[0], copied_run, "--all")
     assert compared.code == 0, compared.err
     assert "0 of " in compared.out
-    assert "by=accent" in compared.out
+    assert "accent" in compared.out
     pages = {name: (copied_run / name).read_bytes() for name in ("report.md", "report.html")}
     for name in pages:
         (copied_run / name).unlink()

@@ -235,7 +235,7 @@ def test_every_column_of_groups_is_told_of_whether_or_not_its_groups_differ(tmp_
     )
     uneven, even = finding(draft, "uneven"), finding(draft, "even")
     assert uneven.severity == "medium"
-    assert uneven.headline.startswith("Certified accuracy is lower on 0 than on 1 images (parity): 0.")
+    assert uneven.headline.startswith("Certified accuracy is lower on 0 than on 1 images (parity): it is 0.")
     worst, best = uneven.evidence
     assert (worst.where["group"], best.where["group"]) == ("parity=0", "parity=1") and worst.value < best.value
     assert uneven.statement.startswith("The highest is 1.0") and "on 1 images (parity)." in uneven.statement
