@@ -72,11 +72,7 @@ class Counts:
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     """Score all answers, train the networks, and compare the operators that are asked for."""
-    graded = [
-        _graded(system, scoring, inputs.items, answers)
-        for system, answers in inputs.answers.items()
-        for scoring in inputs.scorings
-    ]
+    graded = _given(inputs, context)
     skipped = Counter(inputs.skipped)
     for answers in inputs.answers.values():
         skipped[NOT_GIVEN] += len(inputs.items) - len(answers)
@@ -109,6 +105,17 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         several_tokens=sum(choice.several for choice in chosen.values()),
         level_accuracy=options.level_accuracy,
     )
+
+
+def _given(inputs: Inputs, context: Context) -> list[Graded]:
+    """Score the answers that were made elsewhere."""
+    graded: list[Graded] = []
+    if inputs.answers:
+        with context.progress.phase("Scoring answers", len(inputs.answers), "systems") as advance:
+            for system, answers in inputs.answers.items():
+                graded += [_graded(system, scoring, inputs.items, answers) for scoring in inputs.scorings]
+                advance(1)
+    return graded
 
 
 def _graded(system: str, scoring: Scoring, items: Sequence[Item], answers: Answers) -> Graded:
