@@ -121,8 +121,9 @@ def _inputs(data: Utterances) -> Any:
     """Return as much of checked inputs as the sentences look at."""
     clips = [SimpleNamespace(attributes=row) for row in data.attributes]
     return SimpleNamespace(
-        clips=clips, skipped=(), speakers=data.speakers, unit="speakers", controls={}, sets=data.sets, reasons=()
-    )
+        clips=clips, skipped=(), speakers=data.speakers, unit="speakers", controls={}, sets=data.sets, reasons=(),
+        manifest=SimpleNamespace(preview=lambda without: ()), read_as=(),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
