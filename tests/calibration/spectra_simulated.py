@@ -281,7 +281,7 @@ class _Found:
         lawful = [item.headline for item in told["spectra.law"]]
         first = any("is of first order in" in text for text in lawful)
         # Of one sample no interval tells anything; of two or more every sentence could be told.
-        rises = any(" Of the stages " in item.statement for item in told["spectra.high-frequency"])
+        rises = any("grows most at stage" in item.statement for item in told["spectra.high-frequency"])
         named = "The largest part is" in parts
         return {
             "spectra.verdict": any(verdict != "tie" for verdict in verdicts) if judged else None,
