@@ -128,7 +128,7 @@ AUDITS: tuple[Entry, ...] = (
         needs="a speech encoder and a manifest of recordings with speakers and their attributes",
         target="audits.asr_fairness:AUDIT",
         demo="a speech encoder that never heard one of six accents",
-        seconds=45,
+        seconds=57,
     ),
     Entry(
         name="audit-groups",
@@ -168,7 +168,7 @@ AUDITS: tuple[Entry, ...] = (
         needs="a text file for each language; or losses of models of languages and of pairs",
         target="audits.interference:AUDIT",
         demo="four languages, of which two are siblings",
-        seconds=65,
+        seconds=56,
     ),
     Entry(
         name="lipschitz",
@@ -184,7 +184,7 @@ AUDITS: tuple[Entry, ...] = (
         needs="scores with membership; or members and non-members with generated samples or a generative model",
         target="audits.membership:AUDIT",
         demo="generative models that keep what they were trained on",
-        seconds=60,
+        seconds=68,
     ),
     Entry(
         name="precision-recall",
