@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from audits.core.context import Draft
-from audits.core.numbers import bounded
 from audits.core.records import Estimate, Severity
 from audits.core.wording import fitting, listed, span
 from audits.statistics import clopper_pearson
@@ -19,14 +18,13 @@ from audits.tracking.estimates import OVERWRITE, chance_of, leading_scoring
 from audits.tracking.inputs import MODEL
 from audits.tracking.items import CHAINED, agrees, is_gold, task_words
 from audits.tracking.measure import Counts, Graded
-from probes.language_models.tracking_networks import expected_loss, expected_share
+from audits.tracking.network_findings import find_heads, find_operators, find_structure
+from probes.language_models.tracking_networks import expected_loss
 
 LOSS, LARGE = 0.1, 0.5
 """Loss of accuracy from which on it is told, and from which on it is medium."""
 NAMED = 0.9
 """Least share of answers that name an option, for accuracy to be compared with guessing."""
-EXACT = 1e-10
-"""Most relative difference in float64 of a form that is exact."""
 _SIMULTANEOUS = "Clopper-Pearson intervals hold together over all depths; no shape of the curve is assumed."
 
 
@@ -42,9 +40,9 @@ def findings(draft: Draft, counts: Counts) -> None:
         _find_format(draft, system)
     for row in draft.select("critical_n"):
         _find_depth(draft, counts, row)
-    _find_heads(draft, counts)
-    _find_structure(draft, counts)
-    _find_operators(draft, counts)
+    find_heads(draft, counts)
+    find_structure(draft)
+    find_operators(draft, counts)
     conclude(draft, counts)
 
 
@@ -58,12 +56,12 @@ def _find_depth(draft: Draft, counts: Counts, row: Estimate) -> None:
     """Say how deep a system follows a task, and how that stands to its layers."""
     system, task, scoring = (str(row.where[key]) for key in ("system", "task", "scoring"))
     layers = _layers(counts, system)
-    deepest = _deepest(draft, row)
+    depths = _asked(draft, row)
+    shallowest, deepest = depths[0], depths[-1]
     verdict = depth_verdict(row, layers, task, deepest)
     changes = "changes" if task == OVERWRITE else "chained changes"
     said = f"{system} follows {followed(row)} {changes} of {task_words(task)}"
     least = f"{100 * counts.level_accuracy:.3g} %"
-    shallowest = _shallowest(draft, row)
     easiest = f"at {shallowest} {changes}, the least asked" if shallowest else "without a change"
     none = f"{system} is right in fewer than {least} of {task_words(task)} even {easiest}."
     text = f"The accuracy is first below {counts.level_accuracy:g} after that depth, scored by {scoring}."
@@ -128,14 +126,10 @@ def _layers(counts: Counts, system: str) -> int | None:
     return next((training.layers for training in plain if training.name == system), None)
 
 
-def _deepest(draft: Draft, row: Estimate) -> int:
+def _asked(draft: Draft, row: Estimate) -> list[int]:
+    """Return the depths, or changes, of which a system was asked, the least first."""
     cells = draft.select("accuracy", **{key: row.where[key] for key in ("system", "task", "scoring")})
-    return max(int(cell.where.get("n_changes", cell.where["depth"])) for cell in cells)
-
-
-def _shallowest(draft: Draft, row: Estimate) -> int:
-    cells = draft.select("accuracy", **{key: row.where[key] for key in ("system", "task", "scoring")})
-    return min(int(cell.where.get("n_changes", cell.where["depth"])) for cell in cells)
+    return sorted(int(cell.where.get("n_changes", cell.where["depth"])) for cell in cells)
 
 
 def _hits(counts: Counts, graded: Graded, task: str) -> Hits:
@@ -346,91 +340,6 @@ def _chosen_above_chance(draft: Draft, gap: Estimate) -> bool:
     chance = draft.get("chance", **where)
     chosen = draft.select("accuracy", system=gap.where["system"], scoring="choice", **where)
     return chance is not None and all(row.low is not None and row.low > chance.value for row in chosen)
-
-
-def _find_heads(draft: Draft, counts: Counts) -> None:
-    """Say whether fewer heads than properties fail, where the twin with a head for each does not."""
-    curves = [one for one in counts.curves if one.training.properties > 1]
-    for seed in sorted({one.training.seed for one in curves}):
-        pair = sorted((one for one in curves if one.training.seed == seed), key=lambda one: one.training.heads)
-        few, enough = pair[0], pair[-1]
-        rows = [
-            draft.row(
-                "exact_match", system=one.training.name, properties=one.training.properties, heads=one.training.heads
-            )
-            for one in (few, enough)
-        ]
-        share = float(few.curve.shares[1:].mean())
-        expected = expected_share(few.training.heads, few.training.properties, few.design.chains)
-        passed = rows[1].low is not None and rows[1].low >= counts.level_accuracy
-        text = (
-            f"Of single properties {share:.3f} are right; following {few.training.heads} of "
-            f"{few.training.properties} and guessing the rest gives {expected:.3f}."
-            if passed
-            else "The network with a head for each property was not learnt either, so that nothing follows about heads."
-        )
-        headline = (
-            f"{few.training.heads} heads for {few.training.properties} properties: all right in {span(rows[0])}."
-            if passed
-            else f"Heads are undetermined: with enough of them, all is right in {span(rows[1])} only."
-        )
-        draft.find(
-            "tracking.heads",
-            "info",
-            text,
-            rows,
-            headline=headline,
-            how_sure="One training each; Clopper-Pearson over sequences.",
-            system=few.training.name,
-            verdict="told" if passed else "undetermined",
-        )
-
-
-def _find_structure(draft: Draft, counts: Counts) -> None:
-    """Say which head looks more within blocks than any shift of the blocks explains."""
-    best: tuple[float, Estimate, Estimate] | None = None
-    for row in draft.select("block_share", kind="measured"):
-        phase = draft.get("block_share", **{**row.where, "kind": "phase"})
-        if phase is not None and row.low is not None and phase.high is not None and row.low > phase.high:
-            excess = row.value - phase.value
-            best = max(best, (excess, row, phase), key=lambda each: each[0]) if best else (excess, row, phase)
-    if best is None:
-        return
-    _, row, phase = best
-    draft.find(
-        "tracking.block_structure",
-        "info",
-        f"With the blocks shifted it is {span(phase)}. A share above that is of these blocks, which the text's layout "
-        "can bring about by itself.",
-        [row, phase],
-        headline=f"Layer {row.where['layer']}, head {row.where['head']} attends within blocks by {span(row)}.",
-        how_sure="The largest excess of all heads was picked: another text may show another head.",
-        layer=row.where["layer"],
-        head=row.where["head"],
-    )
-
-
-def _find_operators(draft: Draft, counts: Counts) -> None:
-    """Say whether the exact forms are, and how far the others are off and may be."""
-    if not counts.compared:
-        return
-    wrong = [row for row in counts.compared if row.exact and row.difference > EXACT]
-    held = all(row.bound is None or row.error <= row.bound * (1 + 1e-9) + 1e-12 for row in counts.compared)
-    worst = max(wrong or [row for row in counts.compared if not row.exact], key=lambda row: row.difference)
-    evidence = draft.row("operator_difference", form=worst.form, gamma=worst.gamma, length=worst.length)
-    many = [row for row in counts.compared if row.exact and row.form != "triangular"]
-    largest = max(row.difference for row in many)
-    draft.find(
-        "tracking.operator_mismatch",
-        "high" if wrong or not held else "info",
-        f"Exact forms differ from the triangular solution by at most {bounded(largest, 2, up=True)}, relative to its "
-        f"largest number. {'Every' if held else 'Not every'} error is within its proved bound.",
-        [evidence],
-        headline=f"{'Exact' if wrong else 'Approximate'} form {worst.form} is off by "
-        f"{bounded(worst.difference, 2, up=True)} at gamma {worst.gamma:g}.",
-        how_sure=f"One random causal softmax matrix of {worst.length} tokens in float64; nothing is sampled.",
-        form=worst.form,
-    )
 
 
 def _loss_words(counts: Counts, system: str) -> str:

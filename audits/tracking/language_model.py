@@ -14,7 +14,7 @@ from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.models.checkpoints import ModelFolder
 
-CHOICES, REPLIES = "tracking-choices", "generated-texts"
+CHOICES = "tracking-choices"
 VERSION = 1
 ANSWER = "Answer:"
 COT = "Let's think step by step, and end with 'the answer is'.\n"

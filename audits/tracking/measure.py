@@ -14,7 +14,7 @@ from audits.tracking.predictions import Answer, Answers
 from audits.tracking.scoring import Score, Scoring, score
 from audits.tracking.trained_curves import TrainedCurve, train_all
 
-NO_ANSWER, TOO_LONG, NOT_GIVEN = "no answer", "longer than the model's context", "no prediction"
+TOO_LONG, NOT_GIVEN = "longer than the model's context", "no prediction"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
