@@ -22,15 +22,20 @@ from probes.core.errors import IncompleteError, InputError
 from probes.core.guarded_imports import transformers
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
-from probes.language_models.tokenizer_files import check_rules
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder
+from probes.texts.causal_folders import (
+    check_config,
+    generation_settings,
+    load_network,
+    load_tokeniser,
+    special_tokens,
+    unfit,
+)
 
 TEXTS = "generated-texts"
 _VERSION = 1
 _ABSENT = -1
-_UNMASKED = ("rwkv",)
-"""Families that take padding for text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +108,13 @@ class _Speller:
 
     def __init__(self, folder: ModelFolder) -> None:
         self.folder = folder
-        self.config = _check_config(folder)
-        self._tokeniser = _tokeniser(folder)
+        self.config = check_config(folder)
+        self._tokeniser = load_tokeniser(folder)
         text = self.config.get_text_config(decoder=True)
         self._vocabulary = int(text.vocab_size)
-        sources = (self._tokeniser, _settings(folder), text, self.config)
-        self.ends = _special(sources, "eos_token_id", self._vocabulary)
-        self._start = [*_special(sources, "bos_token_id", self._vocabulary), *self.ends][:1]
+        sources = (self._tokeniser, generation_settings(folder), text, self.config)
+        self.ends = special_tokens(sources, "eos_token_id", self._vocabulary)
+        self._start = [*special_tokens(sources, "bos_token_id", self._vocabulary), *self.ends][:1]
         # Some families write -1 for no limit of length.
         self._context = max(0, getattr(text, "max_position_embeddings", None) or 0)
 
@@ -126,7 +131,7 @@ class _Speller:
             ids.pop()
         if max(ids, default=0) >= self._vocabulary:
             what = f"The tokenizer gives token {max(ids)}; the model has only {self._vocabulary}."
-            raise _wrong(self.folder, what, "Take the tokenizer that the model was trained with.")
+            raise unfit(self.folder, what, "Take the tokenizer that the model was trained with.")
         return ids or self._start
 
     def spell(self, prompt: str, new: int) -> tuple[list[int], int]:
@@ -134,7 +139,7 @@ class _Speller:
         ids = self.whole(prompt)
         if not ids:
             what = "The prompt is empty, and the model has no token to start a text with."
-            raise _wrong(self.folder, what, "Give prompts.")
+            raise unfit(self.folder, what, "Give prompts.")
         return self._fit(ids, new)
 
     def _fit(self, ids: list[int], new: int) -> tuple[list[int], int]:
@@ -143,7 +148,7 @@ class _Speller:
             return ids, 0
         if room < 1:
             what = f"{new} new tokens and a prompt do not fit into the model's {self._context} tokens."
-            raise _wrong(self.folder, what, f"Allow at most {self._context - 1} new tokens.")
+            raise unfit(self.folder, what, f"Allow at most {self._context - 1} new tokens.")
         # A start token stays: models that were trained with one write badly without it.
         kept = ids[:1] if room > 1 and ids[:1] == self._start else []
         return kept + ids[len(ids) - room + len(kept) :], len(ids) - room
@@ -173,7 +178,7 @@ def parameters_of(folder: ModelFolder) -> int:
     """
     loader = transformers().AutoModelForCausalLM
     with hub_models.loading_errors("model", folder):
-        model = hub_models.empty_model(loader, _check_config(folder), folder)
+        model = hub_models.empty_model(loader, check_config(folder), folder)
     return sum(weight.numel() for weight in model.parameters())
 
 
@@ -189,7 +194,7 @@ class CausalLM:
     def __init__(self, folder: ModelFolder, *, device: str, dtype: str) -> None:
         self.speller = _Speller(folder)
         self._device = device
-        self._model = _load(folder, self.speller.config, dtype)
+        self._model = load_network(folder, self.speller.config, dtype)
         self._model.to(device=device).eval()
         # The folder's own sampling settings would be mixed with ours.
         self._model.generation_config = transformers().GenerationConfig()
@@ -269,7 +274,7 @@ class _Draw:
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         if not bool(torch.isfinite(scores.amax(dim=-1)).all()):
             hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
-            raise _wrong(self._folder, "The model gives logits that are not finite numbers.", hint)
+            raise unfit(self._folder, "The model gives logits that are not finite numbers.", hint)
         width = self._mask.shape[1]
         # Padding is no part of the text: it is replaced by the last token of the prompt, which is.
         seen = torch.where(self._mask, input_ids[:, :width], input_ids[:, width - 1 : width])
@@ -356,62 +361,3 @@ def _entry(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
 
 def _to_end(row: list[int], ends: Sequence[int]) -> list[int]:
     return row[: next((at + 1 for at, token in enumerate(row) if token in ends), len(row))]
-
-
-def _settings(folder: ModelFolder) -> Any:
-    """Return the folder's generation settings, or None; only their special tokens are used here."""
-    try:
-        return transformers().GenerationConfig.from_pretrained(folder.path, **hub_models.LOCAL)
-    except (OSError, ValueError):
-        return None
-
-
-def _special(sources: Sequence[Any], name: str, vocabulary: int) -> list[int]:
-    found: list[Any] = []
-    for source in sources:
-        value = getattr(source, name, None)
-        found += value if isinstance(value, list) else [value]
-    # The default configuration of a family names tokens beyond the end of a small vocabulary.
-    return list(dict.fromkeys(one for one in found if isinstance(one, int) and 0 <= one < vocabulary))
-
-
-def _check_config(folder: ModelFolder) -> Any:
-    """Check and return the configuration: only architectures of causal language models are taken."""
-    known = transformers().models.auto.modeling_auto
-    name = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(folder.family)
-    config = hub_models.configuration(folder)
-    named = [str(one) for one in folder.config.get("architectures") or ()]
-    # Encoders have a causal head too, which means nothing unless the configuration makes them decoders.
-    masked = folder.family in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
-    if name is None or masked or folder.family in _UNMASKED or (named and name not in named):
-        saved = ", ".join(named) or "no architecture"
-        what = f"{folder.family!r}, saved as {saved}, is no causal language model that miles can run."
-        raise _wrong(folder, what, "Give a model that continues texts, such as GPT2LMHeadModel or LlamaForCausalLM.")
-    return config
-
-
-def _tokeniser(folder: ModelFolder) -> Any:
-    hint = "Save the model's tokenizer into the folder with save_pretrained()."
-    names = ("tokenizer*", "vocab*", "*.model", "merges.txt", "tekken.json")
-    if not any(True for name in names for _ in folder.path.glob(name)):
-        raise _wrong(folder, "The folder has no tokenizer.", hint)
-    if (folder.path / "tokenizer.json").is_file():
-        check_rules(folder.path / "tokenizer.json")
-    with hub_models.within_limits("tokenizer", folder.path), hub_models.loading_errors("tokenizer", folder):
-        tokeniser = transformers().AutoTokenizer.from_pretrained(folder.path, **hub_models.LOCAL)
-        empty = not tokeniser("A text to try.", add_special_tokens=False).input_ids
-    if empty:
-        raise _wrong(folder, "The tokenizer knows no token of English text.", hint)
-    return tokeniser
-
-
-def _load(folder: ModelFolder, config: Any, dtype: str) -> Any:
-    loader = transformers().AutoModelForCausalLM
-    with hub_models.loading_errors("model", folder):
-        meta = hub_models.empty_model(loader, config, folder)
-    limits = hub_models.integer_keys(folder)
-    return hub_models.load_whole(meta, config, folder, limits=limits, dtype=dtype)
-
-
-def _wrong(folder: ModelFolder, message: str, hint: str) -> InputError:
-    return InputError(message, where=str(folder.path), hint=hint)
