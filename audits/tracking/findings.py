@@ -324,7 +324,7 @@ def _find_format(draft: Draft, system: str) -> None:
             "tracking.format",
             "low",
             f"The right option is the likeliest more often than it is what the model writes, by more than {LOSS} at "
-            f"{len(rows)} depths of tasks. The state is known; the form of the answer is not.",
+            f"{len(rows)} depths of tasks. At those depths its choices are above chance.",
             rows,
             headline=fitting(
                 f"{system} knows more than it says: {span(worst)} of answers are right only when chosen.",
