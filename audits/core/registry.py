@@ -163,6 +163,14 @@ AUDITS: tuple[Entry, ...] = (
         seconds=25,
     ),
     Entry(
+        name="audit-faithfulness",
+        summary="Is a text grounded in its input, and can the metric tell on your data?",
+        needs="outputs with their contexts; or scores with labels of people",
+        target="audits.faithfulness:AUDIT",
+        demo="two systems, of which one invents more, and a model known in closed form",
+        seconds=30,
+    ),
+    Entry(
         name="interference",
         summary="Which languages hurt each other, and which help, when one model learns both?",
         needs="a text file for each language; or losses of models of languages and of pairs",

@@ -5,7 +5,7 @@ Every metric of grounding reads a `Grounded`: one output, its evidence, and wher
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from probes.core.errors import InputError
@@ -63,7 +63,7 @@ def read_evidence(value: object, where: str) -> Evidence:
     """
     if isinstance(value, str):
         stripped = value.strip()
-        if stripped.startswith("[") and (parsed := _json(stripped)) is not None:
+        if stripped.startswith(("[", "{")) and (parsed := _json(stripped)) is not None:
             return read_evidence(parsed, where)
         if _SLOTS.fullmatch(stripped):
             return _of_cells((name, content.strip()) for name, content in _SLOT.findall(stripped))
@@ -72,10 +72,22 @@ def read_evidence(value: object, where: str) -> Evidence:
         return Evidence("\n".join(value), chunks=tuple(value))
     if isinstance(value, list) and all(_is_pair(part) for part in value):
         return _of_cells((str(name), str(content)) for name, content in value)
-    if isinstance(value, dict) and all(isinstance(content, str | int | float) for content in value.values()):
-        return _of_cells((str(name), str(content)) for name, content in value.items())
+    if isinstance(value, dict):
+        return _of_cells(_flat(value))
     hint = "Give a text, a list of texts, [[attribute, value], ...], or name[value], name[value]."
     raise InputError("The context has a form that is not known.", where=where, hint=hint)
+
+
+def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the values of an object within objects, with their keys joined."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{name} {key}".strip())
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _flat(inner, name)
+    elif value is not None:
+        yield name, str(value)
 
 
 def _of_cells(cells: Iterable[tuple[str, str]]) -> Evidence:
@@ -92,4 +104,4 @@ def _json(text: str) -> object | None:
         parsed: object = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return parsed if isinstance(parsed, list) else None
+    return parsed if isinstance(parsed, list | dict) else None

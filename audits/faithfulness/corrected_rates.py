@@ -1,0 +1,99 @@
+"""The rate of outputs with an error, corrected for what a metric misses and for its false alarms.
+
+Rogan and Gladen (1978): of a share q that is flagged, with sensitivity se and specificity sp, (q + sp - 1) / (se + sp -
+1) have an error. All three rates are of the same data: contexts are resampled together.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from audits.core.intervals import Interval, Undefined
+from audits.faithfulness.measure import OUTPUTS, Counts
+from audits.faithfulness.metrics import Floats
+from audits.statistics.bootstrap import cluster_weights, percentile_interval, ratio, resampled_sums
+
+LEAST_POWER = 0.2
+"""Sensitivity plus specificity less 1, below which a correction carries nothing."""
+RESAMPLES, BLOCK = 2000, 100
+
+
+def true_rate(flagged: Floats, sensitivity: Floats, specificity: Floats) -> Floats:
+    """Return the corrected rate, within 0 and 1.
+
+    >>> true_rate(np.array([0.30, 0.15]), np.array([0.80, 0.90]), np.array([0.85, 0.85])).round(4).tolist()
+    [0.2308, 0.0]
+    """
+    return np.clip(ratio(flagged + specificity - 1, sensitivity + specificity - 1), 0.0, 1.0)
+
+
+def corrected_rate(
+    counts: Counts, system: str, metric: str, below: float, kinds: Sequence[str], *, level: float, seed: int
+) -> Interval | Undefined:
+    """Return a system's corrected rate, with a percentile interval over contexts.
+
+    Parameters
+    ----------
+    below
+        Score below which an output is flagged.
+    kinds
+        Planted errors that the sensitivity rests on, each at its least strength.
+    """
+    if counts.source == OUTPUTS:
+        return Undefined(
+            "Without references or labels no false alarms are known, so that no rate can be corrected.", "no-faithful"
+        )
+    sums = _sums(counts, system, metric, below, kinds)
+    if not sums[1::2].any(axis=1).all():
+        return Undefined("No output, faithful text or planted error has a score.", "few-outputs")
+    rates = ratio(sums[::2].sum(axis=1), sums[1::2].sum(axis=1))
+    power = rates[1] - rates[2]
+    if power < LEAST_POWER:
+        return Undefined(
+            f"Sensitivity plus specificity less 1 is {power:.2f}, below {LEAST_POWER}: the metric tells too little.",
+            "no-power",
+        )
+    rng = np.random.default_rng([seed, *metric.encode()])
+    # In blocks, so that memory does not grow with resamples times contexts.
+    blocks = (cluster_weights(sums.shape[1], BLOCK, rng) for _ in range(RESAMPLES // BLOCK))
+    drawn = np.concatenate([resampled_sums(weights, sums.T) for weights in blocks])
+    flagged, sensitivity, alarms = (ratio(drawn[:, at], drawn[:, at + 1]) for at in (0, 2, 4))
+    # A draw without any power is no estimate; that there are such draws makes the interval wide, not short.
+    weak = sensitivity - alarms <= 0
+    found = np.where(weak, np.where(np.arange(len(weak)) % 2, 0.0, 1.0), true_rate(flagged, sensitivity, 1 - alarms))
+    ends = percentile_interval(found, int((sums[1::2] > 0).sum(axis=1).min()), level=level)
+    if ends is None:
+        return Undefined("There are too few contexts to resample.", "few-contexts")
+    value = float(true_rate(rates[0], rates[1], 1 - rates[2]))
+    n = int(sums[1].sum())
+    return Interval(
+        value=value,
+        low=min(ends[0], value),
+        high=max(ends[1], value),
+        method="Rogan-Gladen, percentile bootstrap over contexts",
+        n=n,
+        unit="outputs",
+    )
+
+
+def _sums(counts: Counts, system: str, metric: str, below: float, kinds: Sequence[str]) -> Floats:
+    """Return flagged and all outputs of the system, planted errors, and faithful texts, by context: (6, contexts)."""
+    contexts = counts.contexts
+    faithful = contexts[counts.faithful]
+    of_system = np.array([sample.system == system for sample in counts.samples])
+    least = {
+        one.corruption: one for one in sorted(counts.planted, key=lambda one: -one.strength) if one.corruption in kinds
+    }
+    parts = [
+        (counts.scores[metric][of_system], contexts[of_system]),
+        (
+            np.concatenate([np.zeros(0), *(one.scores[metric] for one in least.values() if one.scores)]),
+            np.concatenate([np.zeros(0, np.int64), *(faithful[one.rows] for one in least.values() if one.scores)]),
+        ),
+        (counts.faithful_scores[metric], faithful),
+    ]
+    rows, count = [], int(contexts.max()) + 1
+    for scores, of in parts:
+        there = np.isfinite(scores)
+        rows += [np.bincount(of[there], (scores < below)[there], count), np.bincount(of[there], minlength=count)]
+    return np.stack(rows).astype(np.float64)

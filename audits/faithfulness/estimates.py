@@ -1,0 +1,331 @@
+"""The table of the audit, from counts: metrics by system, what each can see, and how they agree with people.
+
+All intervals are over contexts, whose outputs are no independent observations, or over training runs where there are
+several of a system.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.core.context import Draft
+from audits.core.intervals import Interval, Undefined
+from audits.faithfulness.corrected_rates import corrected_rate
+from audits.faithfulness.measure import NOISY, SHUFFLED, Counts, Planted
+from audits.faithfulness.metrics import FLAGGED_BELOW, SEES, Floats, Integers
+from audits.statistics.clustered_areas import area_interval, clustered_area, clustered_mean, paired_share
+from audits.statistics.clustered_rates import rate_intervals
+from audits.statistics.mean_intervals import mean_interval
+from audits.statistics.rank_correlation import spearman_rows
+
+Bools = NDArray[np.bool_]
+ALL = "all"
+DROP = "drop"
+STRATA = (("overlap<0.25", 0.0, 0.25), ("overlap 0.25-0.6", 0.25, 0.6), ("overlap>0.6", 0.6, 1.01))
+"""Of the share of the output's pairs of words that the context holds, by which metrics are looked at apart."""
+UNITS = {"cxmi_token": "token", "cxmi_output": "output", "cxmi_minimum": "minimum"}
+RUNS = "Student t over training runs, or contexts where wider"
+FEW = Undefined("There are too few outputs of this kind.", "few-outputs")
+
+
+def estimates(draft: Draft, counts: Counts) -> None:
+    """Fill the table."""
+    groups = dict(_groups(counts))
+    for metric, scores in counts.scores.items():
+        _add_means(draft, counts, metric, scores, groups)
+    _add_differences(draft, counts, groups)
+    _add_mentions(draft, counts)
+    _add_trust(draft, counts)
+    _add_flags(draft, counts)
+    _add_labels(draft, counts, groups)
+    _add_doses(draft, counts, counts.planted, "rate")
+    _add_doses(draft, counts, counts.decodes, "alpha")
+
+
+def _groups(counts: Counts) -> Iterator[tuple[str, Bools]]:
+    """Yield all outputs, then those of each level of each column of groups, as masks."""
+    yield ALL, np.ones(len(counts.samples), dtype=bool)
+    for column in dict.fromkeys(name for sample in counts.samples for name in sample.groups):
+        levels = np.array([sample.groups[column] for sample in counts.samples])
+        for level in sorted(set(levels.tolist())):
+            yield f"{column}={level}", levels == level
+
+
+def _masks(values: Sequence[str]) -> dict[str, Bools]:
+    array = np.array(values)
+    return {value: array == value for value in dict.fromkeys(values)}
+
+
+def systems_of(counts: Counts) -> dict[str, Bools]:
+    """Return the outputs of each system, as masks."""
+    return _masks([sample.system for sample in counts.samples])
+
+
+def _add_means(draft: Draft, counts: Counts, metric: str, scores: Floats, groups: Mapping[str, Bools]) -> None:
+    for system, of_system in systems_of(counts).items():
+        for group, inside in groups.items():
+            used = of_system & inside & np.isfinite(scores)
+            row = mean_row(scores[used], counts.contexts[used], draft.level)
+            if group == ALL or isinstance(row, Interval):
+                draft.add("metric", row, system=system, metric=metric, group=group)
+            if metric in UNITS and group == ALL and isinstance(row, Interval):
+                draft.add("cxmi", row, system=system, unit=UNITS[metric])
+
+
+def mean_row(values: Floats, clusters: Integers, level: float, unit: str = "outputs") -> Interval | Undefined:
+    """Return the mean over outputs, with an interval over their contexts."""
+    found = clustered_mean(values, clusters, level=level)
+    if found is None:
+        return Undefined("There are fewer than two contexts with a score, or all scores are equal.", "few-contexts")
+    value, low, high, method = found
+    return Interval(value=value, low=low, high=high, method=method, n=len(values), unit=unit)
+
+
+def area_row(
+    scores: Floats,
+    positive: Bools,
+    clusters: Integers,
+    level: float,
+    *,
+    strata: Integers | None = None,
+    across: bool = False,
+) -> Interval | Undefined:
+    """Return the AUC of scores with an interval over contexts, where both classes have scores that differ."""
+    used = np.isfinite(scores)
+    scores, positive, clusters = scores[used], positive[used], clusters[used]
+    if min(positive.sum(), (~positive).sum()) < 2:
+        return FEW
+    if len(np.unique(scores)) < 2:
+        return Undefined("All scores are equal, so that they tell nothing apart.", "equal-scores")
+    found = clustered_area(scores, positive, clusters, strata=None if strata is None else strata[used], across=across)
+    if found is None:
+        return FEW
+    low, high, method = area_interval(found, level)
+    return Interval(value=found.value, low=low, high=high, method=method, n=len(scores), unit="outputs")
+
+
+def _add_differences(draft: Draft, counts: Counts, groups: Mapping[str, Bools]) -> None:
+    """Add the differences of every two systems, by contexts that both have an output for."""
+    masks = systems_of(counts)
+    runs = np.array([sample.run for sample in counts.samples])
+    for system, against in combinations(masks, 2):
+        for metric, scores in counts.scores.items():
+            for group, inside in groups.items():
+                defined = inside & np.isfinite(scores)
+                sides = [defined & masks[name] for name in (system, against)]
+                row = difference_row(scores, counts.contexts, sides, runs, draft.level)
+                if group == ALL or isinstance(row, Interval):
+                    draft.add("difference", row, system=system, against=against, metric=metric, group=group)
+
+
+def difference_row(
+    scores: Floats, contexts: Integers, sides: Sequence[Bools], runs: NDArray[np.str_], level: float
+) -> Interval | Undefined:
+    """Return the first side's mean less the second's: over shared contexts, and over runs where both have several."""
+    count = int(contexts.max()) + 1
+    totals, sizes = (
+        np.stack([np.bincount(contexts[side], weights, count) for side, weights in zip(sides, parts, strict=True)])
+        for parts in ([scores[side] for side in sides], [np.ones(int(side.sum())) for side in sides])
+    )
+    shared = (sizes > 0).all(axis=0)
+    if shared.sum() < 2:
+        return Undefined("The systems share fewer than two contexts.", "few-contexts")
+    means = totals[:, shared] / sizes[:, shared]
+    apart = means[0] - means[1]
+    found = mean_interval(apart, level=level)
+    value = float(apart.mean())
+    if found is None:
+        return Undefined("All contexts differ by the same amount.", "no-spread")
+    method, (low, high), n, unit = *found, int(shared.sum()), "contexts"
+    within = shared[contexts]
+    by_run = [_run_means(scores, contexts, side & within, runs) for side in sides]
+    if min(map(len, by_run)) > 1:
+        ends = _over_runs(by_run, level)
+        method, n, unit = RUNS, min(map(len, by_run)), "runs"
+        low, high = min(low, value + ends[0]), max(high, value + ends[1])
+    return Interval(value=value, low=low, high=high, method=method, n=n, unit=unit)
+
+
+def _run_means(scores: Floats, contexts: Integers, side: Bools, runs: NDArray[np.str_]) -> dict[str, float]:
+    return {run: float(scores[side & (runs == run)].mean()) for run in sorted(set(runs[side].tolist())) if run}
+
+
+def _over_runs(by_run: Sequence[Mapping[str, float]], level: float) -> tuple[float, float]:
+    """Return how far the ends lie from the mean: paired where the runs have the same names, else Welch."""
+    from scipy.stats import ttest_1samp, ttest_ind
+
+    first, second = (np.array(list(runs.values())) for runs in by_run)
+    if by_run[0].keys() == by_run[1].keys():
+        ends = ttest_1samp(first - second, 0.0).confidence_interval(level)
+    else:
+        ends = ttest_ind(first, second, equal_var=False).confidence_interval(level)
+    middle = float(first.mean() - second.mean())
+    return float(ends.low) - middle, float(ends.high) - middle
+
+
+def _add_mentions(draft: Draft, counts: Counts) -> None:
+    for kind, (mentions, unsupported) in counts.mentions.items():
+        for system, inside in systems_of(counts).items():
+            row = rate_row(unsupported[inside], mentions[inside], counts.contexts[inside], draft.level, "mentions")
+            draft.add("unsupported_rate", row, system=system, kind=kind)
+
+
+def rate_row(hits: Floats, sizes: Floats, contexts: Integers, level: float, unit: str) -> Interval | Undefined:
+    """Return the share of hits in all, pooled, with an interval over contexts."""
+    sums = [np.bincount(contexts, weights)[np.unique(contexts)] for weights in (hits, sizes)] if len(contexts) else []
+    if not sums or not sums[1].sum():
+        return Undefined(f"There are no {unit}.", "no-mentions")
+    found = rate_intervals(sums[0][:, None], sums[1][:, None], level=level)
+    value, low, high = float(found.value[0]), float(found.low[0]), float(found.high[0])
+    if not np.isfinite(low):
+        return Undefined("There are fewer than two contexts.", "few-contexts")
+    return Interval(value=value, low=low, high=high, method=found.method[0], n=int(sums[1].sum()), unit=unit)
+
+
+def _add_trust(draft: Draft, counts: Counts) -> None:
+    """Add what each metric sees of the errors that were planted, and of content that was left out."""
+    faithful = counts.contexts[counts.faithful]
+    for planted in (*counts.planted, *counts.decodes[1:]):
+        clusters = faithful[planted.rows]
+        for metric, after in planted.scores.items():
+            before = counts.faithful_scores[metric]
+            if planted.corruption == NOISY:
+                before = counts.decodes[0].scores[metric]
+                pooled, both = _pooled(before, after, faithful[counts.decodes[0].rows], clusters, draft.level), FEW
+            else:
+                pooled = _pooled(before, after, faithful, clusters, draft.level)
+                both = _paired(before[planted.rows], after, clusters, draft.level)
+            where = {"metric": metric, "corruption": planted.corruption, "strength": planted.strength}
+            draft.add("detection_auc", pooled, **where, pairing="pooled")
+            if both is not FEW:
+                draft.add("detection_auc", both, **where, pairing="paired")
+    _add_omissions(draft, counts)
+
+
+def _pooled(
+    before: Floats, after: Floats, faithful: Integers, clusters: Integers, level: float
+) -> Interval | Undefined:
+    """Return the AUC of faithful texts against those with an error, of other contexts."""
+    scores = np.concatenate((before, after))
+    positive = np.arange(len(scores)) < len(before)
+    return area_row(scores, positive, np.concatenate((faithful, clusters)), level, across=True)
+
+
+def _paired(before: Floats, after: Floats, clusters: Integers, level: float) -> Interval | Undefined:
+    used = np.isfinite(before) & np.isfinite(after)
+    found = paired_share(before[used], after[used], clusters[used], level=level) if used.sum() > 1 else None
+    if found is None:
+        return FEW
+    value, low, high, method = found
+    return Interval(value=value, low=low, high=high, method=method, n=int(used.sum()), unit="outputs")
+
+
+def _add_omissions(draft: Draft, counts: Counts) -> None:
+    """Add how far each metric takes what is left out for invention: what published data know, else what was planted."""
+    omits = [sample.omits for sample in counts.samples]
+    if any(omits):
+        known = np.array(
+            [omit is not None and sample.label is True for omit, sample in zip(omits, counts.samples, strict=True)]
+        )
+        clean = known & ~np.array([bool(omit) for omit in omits])
+        for metric, scores in counts.scores.items():
+            row = area_row(scores[known], clean[known], counts.contexts[known], draft.level)
+            draft.add("omission_auc", row, metric=metric)
+        return
+    least = min((one.strength for one in counts.planted if one.corruption == DROP), default=None)
+    for row in draft.select("detection_auc", corruption=DROP, strength=least or 0.0, pairing="pooled"):
+        found = Interval(value=row.value, low=row.low, high=row.high, method=row.method, n=row.n, unit=row.unit)
+        draft.add("omission_auc", found, metric=str(row.where["metric"]))
+
+
+def _add_flags(draft: Draft, counts: Counts) -> None:
+    """Add how many faithful texts are flagged, and of each system the rate of errors that this leaves."""
+    faithful = counts.contexts[counts.faithful]
+    for metric, below in FLAGGED_BELOW.items():
+        if metric not in counts.faithful_scores:
+            continue
+        scores = counts.faithful_scores[metric]
+        there = np.isfinite(scores)
+        alarms = (scores < below).astype(np.float64)
+        alarm = rate_row(alarms[there], np.ones(int(there.sum())), faithful[there], draft.level, "outputs")
+        draft.add("false_alarm", alarm, metric=metric)
+        kinds = SEES.get(metric, ("name", "value", "number", "negation"))
+        for system in systems_of(counts):
+            row = corrected_rate(counts, system, metric, below, kinds, level=draft.level, seed=draft.seed)
+            draft.add("corrected_rate", row, system=system, metric=metric)
+
+
+def _add_labels(draft: Draft, counts: Counts, groups: Mapping[str, Bools]) -> None:
+    """Add the rates of labels, and how metrics agree with them: pooled, within a system, and for the same context."""
+    judged = np.array([sample.label is not None for sample in counts.samples])
+    if not judged.any():
+        return
+    faithful = np.array([bool(sample.label) for sample in counts.samples])
+    contexts, masks = counts.contexts, systems_of(counts)
+    rates = np.zeros(len(judged))
+    for system, inside in masks.items():
+        used = inside & judged
+        row = rate_row(
+            faithful[used].astype(np.float64), np.ones(int(used.sum())), contexts[used], draft.level, "outputs"
+        )
+        draft.add("label_rate", row, system=system)
+        rates[inside] = faithful[used].mean() if used.any() else 0.0
+    if len({bool(one) for one in faithful[judged]}) < 2:
+        return
+    number = np.unique([sample.system for sample in counts.samples], return_inverse=True)[1]
+    if len(masks) > 1:
+        draft.add("system_only_auc", area_row(rates[judged], faithful[judged], contexts[judged], draft.level))
+    scopes = {"pooled": None, "within_system": number, "same_context": contexts}
+    several = {**groups, **_strata(counts), **{f"system={name}": inside for name, inside in masks.items()}}
+    for metric, scores in counts.scores.items():
+        for group, inside in several.items() if len(masks) > 1 else {**groups, **_strata(counts)}.items():
+            used = inside & judged
+            for scope, strata in scopes.items() if group == ALL else [("pooled", None)]:
+                if scope == "within_system" and len(masks) < 2:
+                    continue
+                row = area_row(
+                    scores[used],
+                    faithful[used],
+                    contexts[used],
+                    draft.level,
+                    strata=None if strata is None else strata[used],
+                )
+                if isinstance(row, Interval) or (group == ALL and scope == "pooled"):
+                    draft.add("human_auc", row, metric=metric, scope=scope, group=group)
+
+
+def _strata(counts: Counts) -> dict[str, Bools]:
+    """Return the outputs by how much of them the context holds word by word, where that was measured."""
+    if "bigram_precision" not in counts.scores:
+        return {}
+    share = counts.scores["bigram_precision"]
+    return {name: (share >= low) & (share < high) for name, low, high in STRATA}
+
+
+def _add_doses(draft: Draft, counts: Counts, planted: Sequence[Planted], knob: str) -> None:
+    """Add the rank correlation of score and dose within each text, over all kinds of error that are no omission."""
+    faithful = counts.contexts[counts.faithful]
+    kinds = [kind for kind in dict.fromkeys(one.corruption for one in planted) if kind not in (DROP, SHUFFLED)]
+    metrics = dict.fromkeys(metric for one in planted for metric in one.scores)
+    for metric in metrics:
+        found, clusters = [], []
+        for kind in kinds:
+            doses = [one for one in planted if one.corruption == kind and (knob == "rate" or one is not planted[-1])]
+            table = np.full((len(faithful), len(doses) + 1), np.nan)
+            if knob == "rate":
+                table[:, 0] = counts.faithful_scores[metric]
+            for column, one in enumerate(doses, start=1):
+                table[one.rows, column] = one.scores[metric]
+            strengths = np.array([0.0, *(one.strength for one in doses)])
+            used = np.isfinite(table).all(axis=1) if knob == "rate" else np.isfinite(table[:, 1:]).all(axis=1)
+            table, strengths = (table, strengths) if knob == "rate" else (table[:, 1:], strengths[1:])
+            if used.any() and len(strengths) > 2:
+                ranks = spearman_rows(np.broadcast_to(strengths, table[used].shape), table[used])
+                # A text whose score never moves does not answer to the dose.
+                found.append(np.nan_to_num(ranks, nan=0.0))
+                clusters.append(faithful[used])
+        if found:
+            row = mean_row(np.concatenate(found), np.concatenate(clusters), draft.level)
+            draft.add("dose_response", row, metric=metric, knob=knob)

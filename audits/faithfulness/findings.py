@@ -1,0 +1,346 @@
+"""The findings: what each metric can see, which system is more faithful, and what misleads.
+
+A metric is trusted for a kind of error where the lower end of its pooled AUC is at least 0.8, and blind where the
+interval reaches down to 0.5. Only trusted metrics say which of two systems is more faithful.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from audits.core.context import Draft
+from audits.core.records import Estimate
+from audits.core.wording import fitting, listed, many, span
+from audits.faithfulness.estimates import ALL, DROP
+from audits.faithfulness.measure import NOISY, OUTPUTS, SHUFFLED, Counts
+from audits.faithfulness.metrics import LEANS_ON_REFERENCE, PLAUSIBILITY
+
+TRUSTED, CHANCE = 0.8, 0.5
+CONFOUNDED = 0.6
+"""AUC against omissions from whose lower end on a metric is said to take omission for invention."""
+EASY = 0.2
+"""How far the AUC of implausibility alone must lie from 0.5 for planted errors to be called easy."""
+NAMES = {
+    "name": "swapped names",
+    "value": "swapped values",
+    "number": "changed numbers",
+    "negation": "negations",
+    SHUFFLED: "the context of another text",
+    "labels": "what people call unfaithful",
+}
+
+
+def findings(draft: Draft, counts: Counts) -> None:
+    """Add the findings and set the answer."""
+    _find_trust(draft, counts)
+    _find_omissions(draft)
+    _find_system_name(draft)
+    _find_doses(draft)
+    for row in _pairs(draft):
+        _find_verdict(draft, counts, str(row.where["system"]), str(row.where["against"]))
+    _warn(draft, counts)
+    _conclude(draft, counts)
+
+
+def said(metric: str) -> str:
+    """Return a metric's name in words."""
+    return metric.replace("_", " ")
+
+
+def verdict_of(row: Estimate) -> str:
+    """Return whether a metric is trusted, weak or blind, by the interval of its AUC.
+
+    An area below one half is no better: such a metric calls the error the more faithful text.
+    """
+    assert row.low is not None
+    return "trusted" if row.low >= TRUSTED else "blind" if row.low <= CHANCE else "weak"
+
+
+def trust_rows(draft: Draft) -> Iterator[tuple[str, str, Estimate]]:
+    """Yield metric, kind of error and AUC, at the least strength of each kind; last by people's labels."""
+    for kind in dict.fromkeys(str(row.where["corruption"]) for row in draft.select("detection_auc")):
+        rows = draft.select("detection_auc", corruption=kind, pairing="pooled")
+        least = min(float(row.where["strength"]) for row in rows) if rows else 0.0
+        if kind not in (DROP, NOISY):
+            yield from (
+                (str(row.where["metric"]), kind, row)
+                for row in rows
+                if row.where["strength"] == least and row.where["metric"] != PLAUSIBILITY
+            )
+    within = draft.select("human_auc", scope="within_system", group=ALL)
+    for row in within or draft.select("human_auc", scope="pooled", group=ALL):
+        if row.where["metric"] != PLAUSIBILITY:
+            yield str(row.where["metric"]), "labels", row
+
+
+def _find_trust(draft: Draft, counts: Counts) -> None:
+    for metric, kind, row in list(trust_rows(draft)):
+        verdict = verdict_of(row)
+        shows = {
+            "trusted": f"{said(metric)} sees {NAMES[kind]}: AUC {span(row)}.",
+            "weak": f"{said(metric)} sees {NAMES[kind]} only in part: AUC {span(row)}.",
+            "blind": f"{said(metric)} is blind to {NAMES[kind]} on these data: AUC {span(row)}.",
+        }[verdict]
+        how = (
+            f"Against human labels, {str(row.where['scope']).replace('_', ' ')}."
+            if kind == "labels"
+            else f"Texts with the error against {counts.source} of other contexts; one error a text at the least."
+        )
+        draft.find(
+            "faithfulness.trust",
+            "low" if verdict == "blind" else "info",
+            f"{how} {_meaning(verdict)}",
+            [row],
+            headline=shows[0].upper() + shows[1:],
+            how_sure=f"{row.method}; {row.n:,} texts. Each verdict stands by itself, without a correction.",
+            metric=metric,
+            corruption=kind,
+            verdict=verdict,
+        )
+
+
+def _meaning(verdict: str) -> str:
+    return {
+        "trusted": f"The interval lies at {TRUSTED} or above.",
+        "weak": f"The interval lies above {CHANCE} and reaches below {TRUSTED}: it may back a finding, not carry one.",
+        "blind": f"The interval reaches {CHANCE}: this metric supports no sentence about such errors.",
+    }[verdict]
+
+
+def trusted_for(draft: Draft) -> dict[str, list[str]]:
+    """Return by metric the kinds of error that it is trusted for, without that of another text's context."""
+    found: dict[str, list[str]] = {}
+    for metric, kind, row in trust_rows(draft):
+        if kind != SHUFFLED and verdict_of(row) == "trusted" and metric not in LEANS_ON_REFERENCE:
+            found.setdefault(metric, []).append(kind)
+    return found
+
+
+def _find_omissions(draft: Draft) -> None:
+    trusted = trusted_for(draft)
+    for row in draft.select("omission_auc"):
+        metric = str(row.where["metric"])
+        if row.low is not None and row.low > CONFOUNDED and metric in trusted:
+            draft.find(
+                "faithfulness.omission",
+                "low",
+                f"A metric of faithfulness should score {CHANCE} here: what is left out is no invention. A lower score "
+                "of this metric means added content, or missing content, or both.",
+                [row],
+                headline=f"{said(metric).capitalize()} takes omission for invention: AUC {span(row)}.",
+                how_sure=f"{row.method}; {row.n:,} texts.",
+                metric=metric,
+            )
+
+
+def _find_system_name(draft: Draft) -> None:
+    row = draft.get("system_only_auc")
+    if row is not None and row.low is not None and row.low > CONFOUNDED:
+        draft.find(
+            "faithfulness.system_name",
+            "medium" if row.low > 0.7 else "low",
+            "Whatever tells systems apart earns this much when outputs are pooled, without reading any: pooled areas "
+            "are inflated, and those within a system are the ones to read.",
+            [row, *draft.select("human_auc", scope="within_system", group=ALL)],
+            headline=f"The system's name alone tells faithful outputs: AUC {span(row)}.",
+            how_sure="The rates of labels of these same outputs stand for the systems.",
+        )
+
+
+def _find_doses(draft: Draft) -> None:
+    for row in draft.select("dose_response", knob="alpha"):
+        metric = str(row.where["metric"])
+        if row.high is None or metric == PLAUSIBILITY:
+            continue
+        falls = row.high < 0
+        circular = metric.startswith("cxmi")
+        text = "Decodes that ignore the context at more steps score lower." if falls else "No fall is shown."
+        if circular:
+            text += " These decodes are by construction low in this metric: another one must show it too."
+        draft.find(
+            "faithfulness.dose",
+            "info",
+            text,
+            [row],
+            headline=(
+                f"{said(metric).capitalize()} falls with context-free steps: rank correlation {span(row)}."
+                if falls
+                else f"{said(metric).capitalize()} shows no fall with context-free steps: rank correlation {span(row)}."
+            ),
+            how_sure=row.method,
+            metric=metric,
+            verdict="falls" if falls else "undecided",
+        )
+
+
+def _pairs(draft: Draft) -> list[Estimate]:
+    """Return one difference of each two systems."""
+    found = {(row.where["system"], row.where["against"]): row for row in draft.select("difference", group=ALL)}
+    return list(found.values())
+
+
+def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> None:
+    """Say which of two systems is more faithful, by the metrics that are trusted and agree."""
+    trusted = trusted_for(draft)
+    rows = draft.select("difference", system=system, against=against, group=ALL)
+    rows = [row for row in rows if row.where["metric"] in trusted]
+    signs = [_sign(row, len(rows)) for row in rows]
+    decided = {sign for sign in signs if sign}
+    verdict = {1: "more", -1: "less"}[decided.pop()] if len(decided) == 1 else "undecided"
+    carrying = [row for row, sign in zip(rows, signs, strict=True) if sign]
+    metrics = [said(str(row.where["metric"])) for row in carrying]
+    if verdict == "undecided":
+        why = (
+            "No metric is trusted for any kind of error here."
+            if not rows
+            else "Trusted metrics disagree."
+            if carrying
+            else f"None of {many(len(rows), 'trusted metric', 'trusted metrics')} shows a difference."
+        )
+        headline, text = f"Whether {system} is more faithful than {against} is undecided.", why
+    else:
+        best = max(carrying, key=lambda row: abs(row.value) / max(row.high - row.low, 1e-12))  # type: ignore[operator]
+        name = said(str(best.where["metric"]))
+        headline = fitting(
+            f"{system} is {verdict} faithful than {against}: {name} differs by {span(best)}.",
+            f"{system} is {verdict} faithful than {against}, by {name}.",
+        )
+        carrying.sort(key=lambda row: row is not best)
+        kinds = sorted({NAMES[kind] for row in carrying for kind in trusted[str(row.where["metric"])]})
+        text = f"Carried by {listed(metrics)}, trusted for {listed(kinds)}: it says nothing of other errors."
+        omits = [said(str(row.where["metric"])) for row in draft.select("omission_auc") if _confounded(row, carrying)]
+        if omits:
+            text += f" {listed(omits).capitalize()} also falls where content is left out."
+    if _single_runs(counts, (system, against)):
+        text += " Each system is one training run: another training may turn this round (one-training-run)."
+    draft.find(
+        "faithfulness.verdict",
+        "info" if verdict == "undecided" else "medium",
+        text,
+        carrying or rows,
+        headline=headline,
+        how_sure=f"Bonferroni over {many(len(rows), 'trusted metric', 'trusted metrics')}, paired by context.",
+        system=system,
+        against=against,
+        verdict=verdict,
+    )
+
+
+def _confounded(row: Estimate, carrying: Sequence[Estimate]) -> bool:
+    metrics = {one.where["metric"] for one in carrying}
+    return row.where["metric"] in metrics and row.low is not None and row.low > CONFOUNDED
+
+
+def _sign(row: Estimate, tests: int) -> int:
+    """Return the sign of a difference that holds for so many metrics at once, else 0.
+
+    The interval is stretched as a normal one's would be; its own shape is not known any more.
+    """
+    from scipy.stats import norm
+
+    assert row.low is not None and row.high is not None
+    tail = (1 - row.level) / 2
+    stretch = float(norm.isf(tail / tests) / norm.isf(tail))
+    low, high = row.value - stretch * (row.value - row.low), row.value + stretch * (row.high - row.value)
+    return 1 if low > 0 else -1 if high < 0 else 0
+
+
+def _single_runs(counts: Counts, systems: Sequence[str]) -> list[str]:
+    """Return the systems of which there is one training run, as far as is known."""
+    return [
+        system for system in systems if len({sample.run for sample in counts.samples if sample.system == system}) < 2
+    ]
+
+
+def _warn(draft: Draft, counts: Counts) -> None:
+    if len(counts.systems) > 1:
+        for system in _single_runs(counts, counts.systems):
+            draft.warn(
+                "one-training-run",
+                f"{system} is one training run: intervals over contexts leave out how trainings differ.",
+                system=system,
+            )
+    if counts.truncated:
+        message = f"The context of {counts.truncated:,} outputs was cut to what the model takes."
+        draft.warn("truncated-context", message)
+    if counts.source == OUTPUTS and counts.planted:
+        draft.warn(
+            "assumed-faithful",
+            "There are neither labels nor references: errors were planted in the outputs as they are. Where some of "
+            "these are unfaithful already, areas are too low.",
+        )
+    for planted in counts.planted:
+        if planted.failed and planted.strength == min(one.strength for one in counts.planted):
+            share = f"{planted.failed:,} of {planted.failed + len(planted.rows):,}"
+            message = f"In {share} texts no {planted.corruption} could be planted that is surely false."
+            draft.warn("not-planted", message, corruption=planted.corruption)
+    for row in draft.select("detection_auc", metric=PLAUSIBILITY, pairing="paired"):
+        if row.low is not None and row.low > CHANCE + EASY and row.where["strength"] == _least(draft, row):
+            draft.warn(
+                "easy-corruptions",
+                f"The model finds the planted text less likely in {span(row)} of pairs, whatever the context: these "
+                "errors are easier than those of models.",
+                corruption=row.where["corruption"],
+            )
+
+
+def _least(draft: Draft, row: Estimate) -> float:
+    same = draft.select("detection_auc", metric=PLAUSIBILITY, pairing="paired", corruption=row.where["corruption"])
+    return min(float(one.where["strength"]) for one in same)
+
+
+def _conclude(draft: Draft, counts: Counts) -> None:
+    worst = draft.by_severity()
+    if not worst:
+        return
+    verdicts = [
+        claim for claim in worst if claim.id == "faithfulness.verdict" and claim.where["verdict"] != "undecided"
+    ]
+    lead = (verdicts or worst)[0]
+    title = lead.headline if verdicts else _trust_title(draft) or lead.headline
+    rows = draft.leading(without=("faithfulness.trust",)) or draft.leading()
+    draft.conclude(
+        title,
+        numbers=[(row, _words(row)) for row in rows],
+        may=[claim.headline for claim in worst if claim.id == "faithfulness.verdict"] + list(_may(draft)),
+        may_not=list(_may_not(draft, counts)),
+    )
+
+
+def _trust_title(draft: Draft) -> str:
+    """Return in one sentence which metric sees the most kinds of error, and what none sees."""
+    trusted = trusted_for(draft)
+    kinds = [kind for kind in NAMES if kind != SHUFFLED and any(kind == one for _, one, _ in trust_rows(draft))]
+    if not kinds:
+        return ""
+    if not trusted:
+        return "No metric can be trusted for any kind of error on these data."
+    best = max(trusted, key=lambda metric: len(trusted[metric]))
+    unseen = [NAMES[kind] for kind in kinds if not any(kind in seen for seen in trusted.values())]
+    ending = f"; none can be trusted for {listed(unseen)}" if unseen else ""
+    return fitting(
+        f"{said(best).capitalize()} can be trusted for {listed([NAMES[kind] for kind in trusted[best]])}{ending}.",
+        f"{said(best).capitalize()} can be trusted for {len(trusted[best])} of {len(kinds)} kinds of error.",
+    )
+
+
+def _words(row: Estimate) -> str:
+    keys = ("system", "against", "metric", "corruption", "knob")
+    where = ", ".join(str(row.where[key]).replace("_", " ") for key in keys if key in row.where)
+    return f"{row.measure.label or row.name}: {where}" if where else row.measure.label or row.name
+
+
+def _may(draft: Draft) -> Iterator[str]:
+    for metric, kinds in trusted_for(draft).items():
+        yield f"That {said(metric)} sees {listed([NAMES[kind] for kind in kinds])} on data like these."
+
+
+def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
+    blind: dict[str, list[str]] = {}
+    for metric, kind, row in trust_rows(draft):
+        if verdict_of(row) == "blind":
+            blind.setdefault(NAMES[kind], []).append(said(metric))
+    for kind, metrics in blind.items():
+        yield f"Anything about {kind} from {listed(metrics)}: blind to them here."
+    if draft.select("omission_auc"):
+        yield "That an output with a low score adds something: it may leave something out."
+    if len(counts.systems) > 1 and _single_runs(counts, counts.systems):
+        yield "That a way of training is more faithful: each system is one training run."

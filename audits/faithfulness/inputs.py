@@ -1,0 +1,188 @@
+"""The plan of the audit: outputs, contexts and models, checked before anything runs."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from audits.core.context import Context, Plan
+from audits.core.records import Source, Subject, Warning
+from audits.faithfulness import Options
+from audits.faithfulness.metrics import families_of
+from audits.faithfulness.samples import DATASET, FIELDS, Sample, Wanted, read_samples
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_file
+from probes.files.text import read_text
+from probes.models.checkpoints import ModelFolder, find_model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """The inputs of the audit.
+
+    Parameters
+    ----------
+    samples
+        Outputs that metrics score.
+    apart
+        Outputs of a class of their own, such as empty ones, by reason.
+    families
+        Metrics that are computed here, by family.
+    folders
+        Of the models: model, nli, context_free.
+    rates, alphas
+        Shares of corrupted mentions, and of steps that are decoded without the context.
+    """
+
+    samples: tuple[Sample, ...]
+    apart: Mapping[str, int]
+    families: tuple[str, ...]
+    folders: Mapping[str, ModelFolder]
+    template: str | None
+    rates: tuple[float, ...]
+    alphas: tuple[float, ...]
+
+
+def check(options: Options, context: Context) -> Plan:
+    """Check options, rows and models; write nothing.
+
+    Raises
+    ------
+    InputError
+        Where anything is wrong that the user can mend.
+    """
+    wanted = Wanted(
+        columns=_columns(options.column),
+        faithful=frozenset(options.faithful),
+        by=tuple(dict.fromkeys(options.by)),
+        scores=options.scores,
+    )
+    samples, table = read_samples(options.file, options.preset, wanted)
+    used = tuple(sample for sample in samples if not sample.apart)
+    apart = Counter(sample.apart for sample in samples if sample.apart)
+    if not used:
+        reasons = "; ".join(f"{count:,}: {reason}" for reason, count in apart.items())
+        raise InputError(f"No output can be scored ({reasons}).", where=str(options.file), hint="Give outputs.")
+    texts = any(sample.pair.output for sample in used)
+    families = families_of(options, [sample.pair for sample in used]) if texts else ()
+    if not (families or options.scores):
+        hint = "Give a context and an output in each row, or columns of --scores."
+        raise InputError("There is nothing to judge the outputs by.", where=str(options.file), hint=hint)
+    folders = _folders(options)
+    inputs = Inputs(
+        samples=used,
+        apart=dict(apart),
+        families=families,
+        folders=folders,
+        template=_template(options.template),
+        rates=_shares(options.rates, "--rates", above=True),
+        alphas=_shares(options.noisy, "--noisy") if options.noisy else (),
+    )
+    sources = tuple(
+        Source(role="rows", path=str(path), sha256=sha256_file(path), items=len(table.rows)) for path in table.sources
+    )
+    return Plan(
+        inputs=inputs,
+        subject=_subject(folders.get("model")),
+        data=sources,
+        cost=_cost(options, inputs),
+        notes=table.notes,
+        warnings=tuple(_warnings(inputs)),
+    )
+
+
+def _columns(entries: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in entries:
+        name, separator, column = entry.partition("=")
+        if not separator or name not in FIELDS or not column or name in found:
+            hint = f"Such as --column context=knowledge; fields are {', '.join(FIELDS)}."
+            raise InputError(f"{entry[:80]!r} is not FIELD=COLUMN, once for each field.", where="--column", hint=hint)
+        found[name] = column
+    return found
+
+
+def _shares(texts: Sequence[str], flag: str, *, above: bool = False) -> tuple[float, ...]:
+    found = []
+    for text in texts:
+        try:
+            share = float(text)
+        except ValueError:
+            share = -1.0
+        if not (0 < share <= 1 if above else 0 <= share <= 1):
+            hint = f"Give numbers {'above 0' if above else 'from 0'} and at most 1, such as {flag} 0.1,0.5,1."
+            raise InputError(f"{text[:40]!r} is no share.", where=flag, hint=hint)
+        found.append(share)
+    return tuple(sorted(set(found)))
+
+
+def _template(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    from probes.texts.token_information import check_template
+
+    text = read_text(path)
+    check_template(text, str(path))
+    return text
+
+
+def _folders(options: Options) -> dict[str, ModelFolder]:
+    """Return the folders of the models that are named, each looked at before anything runs."""
+    named = {"model": options.model, "context_free": options.context_free, "nli": options.nli}
+    found = {role: find_model(name) for role, name in named.items() if name is not None}
+    for role, folder in found.items():
+        if role == "nli":
+            from probes.texts.entailment import check_entailment
+
+            check_entailment(folder)
+        else:
+            from probes.texts.text_generation import check_causal
+
+            check_causal(folder)
+    return found
+
+
+def _subject(folder: ModelFolder | None) -> Subject | None:
+    if folder is None:
+        return None
+    from probes.texts.text_generation import parameters_of
+
+    return Subject(path=folder.reference, family=folder.family, sha256=folder.sha256, parameters=parameters_of(folder))
+
+
+def _cost(options: Options, inputs: Inputs) -> tuple[tuple[str, str], ...]:
+    count = len(inputs.samples)
+    planted = min(options.plant, count) * len(options.corrupt) * len(inputs.rates) if inputs.families else 0
+    lines = [
+        ("outputs", f"{count:,} in {len({sample.context_id for sample in inputs.samples}):,} contexts"),
+        ("metrics", ", ".join((*inputs.families, *options.scores))),
+        ("planted", f"at most {planted:,} outputs with an error"),
+    ]
+    texts = count + planted
+    if "cxmi" in inputs.families:
+        lines.append(("forwards", f"2 of the language model for each of {texts:,} outputs"))
+    if "nli" in inputs.families:
+        lines.append(("entailment", f"each sentence of {texts:,} outputs against each chunk of its context"))
+    if inputs.alphas:
+        decoded = min(options.plant, count) * (len(inputs.alphas) + 1)
+        lines.append(("decodes", f"{decoded:,} of up to {options.max_new_tokens} tokens"))
+    lines.append(("disk", "a few MB in the cache"))
+    # Of one core, on passages of 25 and outputs of 20 words; of a model of 124 M parameters with 300 tokens.
+    seconds = texts * (0.0006 + 1.0 * ("cxmi" in inputs.families) + 0.3 * ("nli" in inputs.families))
+    lines.append(("time", f"about {seconds / 60:.1f} minutes" if seconds > 60 else "about a minute or less"))
+    return tuple(lines)
+
+
+def _warnings(inputs: Inputs) -> list[Warning]:
+    found = []
+    datasets = {sample.groups[DATASET] for sample in inputs.samples if DATASET in sample.groups}
+    if len(datasets) > 1:
+        message = f"Numbers of all rows pool {len(datasets)} datasets, which may differ: read each of them by itself."
+        found.append(Warning(id="pooled-datasets", message=message, where={}))
+    for reason, count in inputs.apart.items():
+        found.append(Warning(id="class-apart", message=f"{count:,} rows are not scored: {reason}.", where={}))
+    labels = {sample.label for sample in inputs.samples} - {None}
+    if len(labels) == 1:
+        message = "All labels are alike, so that no metric can be judged by them."
+        found.append(Warning(id="one-label", message=message, where={}))
+    return found

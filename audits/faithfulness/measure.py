@@ -1,0 +1,248 @@
+"""The counts of the audit: scores of every output, of outputs with planted errors, and of noisy decodes.
+
+Whatever is resampled later rests on these numbers: no model runs twice for an interval.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.core.context import Context
+from audits.faithfulness import Options
+from audits.faithfulness.corruptions import Pool, corrupt
+from audits.faithfulness.inputs import Inputs
+from audits.faithfulness.metrics import KINDS, Family, Floats, build, score_all
+from audits.faithfulness.samples import Sample
+from probes.texts.evidence import Grounded
+
+SHUFFLED, NOISY = "shuffled", "noisy"
+LEAST_LABELLED = 20
+"""Faithful outputs by label, from which on errors are planted in these."""
+LABELLED, REFERENCES, OUTPUTS = "outputs labelled faithful", "references", "outputs, taken to be faithful"
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planted:
+    """Outputs with one kind of error at one rate: rows of their sources, and their scores by metric.
+
+    Parameters
+    ----------
+    failed
+        Sources in which no error of the kind can be planted that is surely false.
+    """
+
+    corruption: str
+    strength: float
+    rows: Integers
+    scores: Mapping[str, Floats]
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What was measured.
+
+    Parameters
+    ----------
+    scores
+        Of every output, by metric, shape (samples,); NaN where a metric is not defined.
+    mentions
+        By kind of mention: all, and those without support, of every output.
+    faithful, faithful_scores
+        Rows of the texts in which errors are planted, and the scores of these texts before.
+    source
+        What these texts are.
+    decodes
+        By share of steps without the context: rows and scores of what the model wrote; the second of share 0 is of
+        another seed.
+    spans
+        Of words without support, by row and family, for records.
+    """
+
+    samples: tuple[Sample, ...]
+    apart: Mapping[str, int]
+    scores: Mapping[str, Floats]
+    mentions: Mapping[str, tuple[Integers, Integers]] = field(default_factory=dict)
+    source: str = ""
+    faithful: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    faithful_scores: Mapping[str, Floats] = field(default_factory=dict)
+    planted: tuple[Planted, ...] = ()
+    decodes: tuple[Planted, ...] = ()
+    truncated: int = 0
+    spans: Mapping[str, Sequence[Sequence[tuple[int, int]]]] = field(default_factory=dict)
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Names of the systems, in their order."""
+        return tuple(dict.fromkeys(sample.system for sample in self.samples))
+
+    @property
+    def contexts(self) -> Integers:
+        """The context of each sample, as a number, shape (samples,)."""
+        return np.unique([sample.context_id for sample in self.samples], return_inverse=True)[1].astype(np.int64)
+
+
+def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
+    """Score all outputs, plant errors in faithful ones and score these, and decode with noise where asked."""
+    samples = inputs.samples
+    pairs = [sample.pair for sample in samples]
+    given = _given(samples, options.scores)
+    if not inputs.families:
+        return Counts(samples=samples, apart=inputs.apart, scores=given)
+    families = build(inputs.families, pairs, inputs.folders, inputs.template, options, context)
+    with context.progress.phase("Scoring outputs", len(pairs), "outputs") as advance:
+        scores = score_all(families, pairs)
+        advance(len(pairs))
+    source, rows, texts = _faithful(samples, options.plant, context.seed)
+    # A reference that is scored against itself says nothing about metrics that lean on it.
+    kept = {name: family for name, family in families.items() if not (source == REFERENCES and name == "parent")}
+    with context.progress.phase("Scoring faithful texts", len(texts), "outputs") as advance:
+        before = score_all(kept, texts)
+        advance(len(texts))
+    return Counts(
+        samples=samples,
+        apart=inputs.apart,
+        scores={**scores, **given},
+        mentions={KINDS[name]: families[name].count(pairs) for name in KINDS if name in families},
+        source=source,
+        faithful=rows,
+        faithful_scores=before,
+        planted=_planted(options, inputs, kept, rows, texts, context),
+        decodes=_decoded(options, inputs, families, rows, texts, context),
+        truncated=_truncated(families, pairs),
+        spans={
+            name: [family.unsupported(pair) for pair in pairs] for name, family in families.items() if name in KINDS
+        },
+    )
+
+
+def _rng(seed: int, *purpose: str) -> np.random.Generator:
+    """Return random numbers of one purpose; errors of one text nest from rate to rate."""
+    return np.random.default_rng([seed, *"\0".join(purpose).encode()])
+
+
+def _given(samples: Sequence[Sample], names: Sequence[str]) -> dict[str, Floats]:
+    columns = [name.removeprefix("-") for name in names]
+    return {name: np.array([sample.scores.get(name, np.nan) for sample in samples]) for name in columns}
+
+
+def _faithful(samples: Sequence[Sample], most: int, seed: int) -> tuple[str, Integers, list[Grounded]]:
+    """Return what is taken to be faithful, its rows, at most so many, and its texts."""
+    labelled = [row for row, sample in enumerate(samples) if sample.label]
+    referred = [row for row, sample in enumerate(samples) if sample.pair.reference]
+    # Several systems share a context and its reference: one of them is enough.
+    once = list({(samples[row].context_id, samples[row].pair.reference): row for row in reversed(referred)}.values())
+    if len(labelled) >= LEAST_LABELLED:
+        source, rows = LABELLED, labelled
+    elif len(once) >= LEAST_LABELLED:
+        source, rows = REFERENCES, sorted(once)
+    else:
+        source, rows = OUTPUTS, list(range(len(samples)))
+    if len(rows) > most:
+        rows = sorted(_rng(seed, "faithful").choice(rows, most, replace=False).tolist())
+    pairs = [samples[row].pair for row in rows]
+    if source == REFERENCES:
+        pairs = [replace(pair, output=pair.reference or "") for pair in pairs]
+    return source, np.array(rows, dtype=np.int64), pairs
+
+
+def _planted(
+    options: Options,
+    inputs: Inputs,
+    families: Mapping[str, Family],
+    rows: Integers,
+    texts: Sequence[Grounded],
+    context: Context,
+) -> tuple[Planted, ...]:
+    """Plant errors of each kind at each rate, and give each text the context of another one."""
+    pool = Pool.fit([sample.pair.evidence for sample in inputs.samples])
+    cells = [(kind, rate) for kind in options.corrupt for rate in inputs.rates]
+    found = []
+    with context.progress.phase("Planting errors", len(cells) + 1, "kinds") as advance:
+        for kind, rate in cells:
+            made = [
+                corrupt(pair, kind, rate, _rng(context.seed, kind, inputs.samples[row].id, str(row)), pool)
+                for row, pair in zip(rows.tolist(), texts, strict=True)
+            ]
+            there = [at for at, one in enumerate(made) if one is not None]
+            pairs = [replace(texts[at], output=one.output) for at, one in enumerate(made) if one is not None]
+            found.append(
+                Planted(
+                    corruption=kind,
+                    strength=rate,
+                    rows=np.array(there, dtype=np.int64),
+                    scores=score_all(families, pairs) if pairs else {},
+                    failed=len(made) - len(there),
+                )
+            )
+            advance(1)
+        swapped = _swapped(texts, context.seed)
+        if swapped:
+            there = np.array([at for at, _ in swapped], dtype=np.int64)
+            scored = score_all(families, [pair for _, pair in swapped])
+            found.append(Planted(corruption=SHUFFLED, strength=1.0, rows=there, scores=scored))
+        advance(1)
+    return tuple(found)
+
+
+def _swapped(texts: Sequence[Grounded], seed: int) -> list[tuple[int, Grounded]]:
+    """Give each text the evidence of another one; texts that have no other are left out."""
+    order = _rng(seed, "shuffled").permutation(len(texts))
+    found = []
+    for at, other in zip(order.tolist(), np.roll(order, 1).tolist(), strict=True):
+        if texts[at].evidence != texts[other].evidence:
+            found.append((at, replace(texts[at], evidence=texts[other].evidence)))
+    return sorted(found, key=lambda pair: pair[0])
+
+
+def _decoded(
+    options: Options,
+    inputs: Inputs,
+    families: Mapping[str, Family],
+    rows: Integers,
+    texts: Sequence[Grounded],
+    context: Context,
+) -> tuple[Planted, ...]:
+    if not inputs.alphas:
+        return ()
+    from probes.texts.noisy_decoding import decode
+
+    found = []
+    # Without noise once more with another seed: there no metric may tell the two apart.
+    for alpha, seed in [(alpha, context.seed) for alpha in (0.0, *(one for one in inputs.alphas if one))] + [
+        (0.0, context.seed + 1)
+    ]:
+        written = decode(
+            texts,
+            alpha,
+            folder=inputs.folders["model"],
+            context_free=inputs.folders.get("context_free"),
+            template=inputs.template,
+            without=options.without,
+            max_new_tokens=options.max_new_tokens,
+            seed=seed,
+            batch=options.batch,
+            device=context.device,
+            dtype=context.dtype,
+            cache=context.cache,
+            progress=context.progress,
+        )
+        there = [at for at, text in enumerate(written) if text.strip()]
+        pairs = [replace(texts[at], output=written[at]) for at in there]
+        found.append(
+            Planted(
+                corruption=NOISY,
+                strength=alpha,
+                rows=np.array(there, dtype=np.int64),
+                scores=score_all(families, pairs) if pairs else {},
+                failed=len(written) - len(there),
+            )
+        )
+    return tuple(found)
+
+
+def _truncated(families: Mapping[str, Family], pairs: Sequence[Grounded]) -> int:
+    return int(families["cxmi"].truncated(pairs).sum()) if "cxmi" in families else 0
