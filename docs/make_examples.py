@@ -30,6 +30,7 @@ from audits.report.report_file import read_report
 DOCS = Path(__file__).parent
 FIGURES = {
     "audit-fairness": "asr-layers",
+    "audit-faithfulness": "trust",
     "audit-groups": "pairs",
     "audit-phonemes": "errors",
     "audit-tracking": "accuracy",

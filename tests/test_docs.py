@@ -33,6 +33,7 @@ AUDITS = {
 RUNS = {
     "asr_fairness": "first",
     "certification": "certified",
+    "faithfulness": "faithfulness",
     "interference": "matrix",
     "membership": "suite",
     "phoneme_errors": "phones",
@@ -45,6 +46,7 @@ RUNS = {
 SOME_IDS = {
     "asr_fairness": {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"},
     "certification": {"certified_accuracy", "implied_alpha", "certify.accuracy", "sigma-unit", "printed-radii"},
+    "faithfulness": {"human_auc", "omission_auc", "faithfulness.trust", "one-training-run", "not-planted"},
     "interference": {"received", "interference.matrix", "interference.not-converged", "no-guard", "corpus", "one-seed"},
     "membership": {"leakage", "membership.verdict", "membership.flipped", "coins-doubtful", "other-shadows", "no-gdp"},
     "phoneme_errors": {"own_data_gain", "phonemes.neither", "phonemes.letters", "small-group", "phones-not-shared"},
@@ -284,7 +286,7 @@ def test_every_estimate_warning_and_finding_is_on_the_page_of_its_audit(audit: s
     "audit",
     [
         *("certification", "interference", "membership", "phoneme_errors", "precision_recall", "speaker_groups"),
-        *("spectra", "tracking"),
+        *("faithfulness", "spectra", "tracking"),
     ],
 )
 def test_every_option_of_an_audit_is_on_its_page(audit: str) -> None:

@@ -69,6 +69,8 @@ TRACKING = [
     *("--out", "runs/tracking"),
 ]
 """As on the page of audit-tracking."""
+FAITHFULNESS = ["audit-faithfulness", "outputs.jsonl", "--plant", "60", "--out", "runs/faithfulness"]
+"""As on the page of audit-faithfulness."""
 BY_GENDER = [
     *("audit-fairness", "encoder", "--manifest", "clips.csv", "--by", "gender", "--tasks", "sid", "--layers", "0,4"),
     *("--bootstrap", "200", "--permutations", "100", "--out", "runs/second"),
@@ -89,11 +91,13 @@ RUNS = (
         LANGUAGES,
         SHORT,
         TRACKING,
+        FAITHFULNESS,
     ),
 )
 """Every run of the small world; the last words are `--out` and its folder."""
 ONE_EACH = {
     "audit-fairness": FAIRNESS,
+    "audit-faithfulness": FAITHFULNESS,
     "audit-groups": GROUPS,
     "audit-phonemes": PHONES,
     "audit-tracking": TRACKING,
@@ -424,13 +428,27 @@ def _variables(folder: Path) -> None:
     (folder / "answers.csv").write_text("\n".join(["id,prediction", *lines]) + "\n", encoding="utf-8")
 
 
+def _outputs(folder: Path) -> None:
+    """Write what two systems say of restaurants, of which the second gets every fourth dish wrong."""
+    lines = []
+    for at in range(60):
+        name, food = f"The {'Red Blue Green Grey Gold'.split()[at % 5]} Duck", "Italian French Thai".split()[at % 3]
+        context = f"name[{name}], food[{food}], rating[{at % 5 + 1} stars]"
+        for system in ("first", "second"):
+            wrong = system == "second" and at % 4 == 0
+            output = f"{name} serves {'Mexican' if wrong else food} food and is rated {at % 5 + 1} stars."
+            row = {"id": str(at), "system": system, "context": context, "output": output, "label": int(not wrong)}
+            lines.append(json.dumps(row))
+    (folder / "outputs.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def make_inputs(work: Path) -> None:
     """Write the inputs of all runs into a new folder."""
     work.mkdir(parents=True)
     _encoder(work / "encoder")
     for write in (
         *(_clips, _classifier, _operator, _transcripts, _counts, _tokens, _alignments, _texts_of_models),
-        *(_memberships, _languages, _variables),
+        *(_memberships, _languages, _variables, _outputs),
     ):
         write(work)
 
@@ -451,7 +469,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cold.jsonl and hot.jsonl, model, prompts.txt, and the run texts; members.npy, nonmembers.npy, reference.npy,
     suite.toml and what it names, scores.csv, canaries.npz, and the runs suite and canaries; corpora, langs.csv,
     losses.csv, distances.csv and tagging.csv, and the runs matrix and short; variables.csv and answers.csv, and the run
-    tracking.
+    tracking; outputs.jsonl, and the run faithfulness.
     """
     base = tmp_path_factory.getbasetemp()
     place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "small-world"
