@@ -92,18 +92,18 @@ def check_causal(folder: ModelFolder, prompts: Sequence[str] = (), new: int = 1)
     InputError
         Where it does not.
     """
-    speller = _Speller(folder)
+    speller = Speller(folder)
     for prompt in dict.fromkeys(prompts):
         speller.spell(prompt, new)
 
 
 def fits_context(folder: ModelFolder, prompts: Sequence[str], new: int) -> list[bool]:
     """Tell of each prompt whether all of it and `new` more tokens fit into the model's context; loads no weights."""
-    speller = _Speller(folder)
+    speller = Speller(folder)
     return [not speller.context or len(speller.whole(prompt)) + new <= speller.context for prompt in prompts]
 
 
-class _Speller:
+class Speller:
     """Conversion of prompts to token ids and back, which needs no weights."""
 
     def __init__(self, folder: ModelFolder) -> None:
@@ -111,10 +111,10 @@ class _Speller:
         self.config = check_config(folder)
         self._tokeniser = load_tokeniser(folder)
         text = self.config.get_text_config(decoder=True)
-        self._vocabulary = int(text.vocab_size)
+        self.vocabulary = int(text.vocab_size)
         sources = (self._tokeniser, generation_settings(folder), text, self.config)
-        self.ends = special_tokens(sources, "eos_token_id", self._vocabulary)
-        self._start = [*special_tokens(sources, "bos_token_id", self._vocabulary), *self.ends][:1]
+        self.ends = special_tokens(sources, "eos_token_id", self.vocabulary)
+        self._start = [*special_tokens(sources, "bos_token_id", self.vocabulary), *self.ends][:1]
         # Some families write -1 for no limit of length.
         self._context = max(0, getattr(text, "max_position_embeddings", None) or 0)
 
@@ -125,14 +125,31 @@ class _Speller:
 
     def whole(self, text: str) -> list[int]:
         """Return the token ids of a text that is to be continued, however many."""
-        ids: list[int] = list(self._tokeniser(text).input_ids)
+        return self._open(list(self._tokeniser(text).input_ids)) or self._start
+
+    def _open(self, ids: list[int]) -> list[int]:
         # Some tokenizers close every text; a text to be continued is still open.
         while ids and ids[-1] in self.ends:
             ids.pop()
-        if max(ids, default=0) >= self._vocabulary:
-            what = f"The tokenizer gives token {max(ids)}; the model has only {self._vocabulary}."
+        if max(ids, default=0) >= self.vocabulary:
+            what = f"The tokenizer gives token {max(ids)}; the model has only {self.vocabulary}."
             raise unfit(self.folder, what, "Take the tokenizer that the model was trained with.")
-        return ids or self._start
+        return ids
+
+    def offsets(self, text: str, *, alone: bool = False) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return token ids of a text that is to be continued, and which of its characters each of them spells.
+
+        Parameters
+        ----------
+        alone
+            Whether special tokens, such as one that starts a text, are left out.
+        """
+        if not self._tokeniser.is_fast:
+            hint = "Save it with a recent release of transformers, which writes tokenizer.json."
+            raise unfit(self.folder, "The tokenizer does not say which characters a token spells.", hint)
+        found = self._tokeniser(text, return_offsets_mapping=True, add_special_tokens=not alone)
+        ids = self._open(list(found.input_ids))
+        return ids, list(found.offset_mapping)[: len(ids)]
 
     def spell(self, prompt: str, new: int) -> tuple[list[int], int]:
         """Return the prompt's token ids, cut so that `new` more fit behind them, and the number cut off."""
@@ -192,7 +209,7 @@ class CausalLM:
     """
 
     def __init__(self, folder: ModelFolder, *, device: str, dtype: str) -> None:
-        self.speller = _Speller(folder)
+        self.speller = Speller(folder)
         self._device = device
         self._model = load_network(folder, self.speller.config, dtype)
         self._model.to(device=device).eval()
@@ -319,7 +336,7 @@ def generate_all(
     InputError
         Where the folder is no causal language model, or a prompt cannot be continued by it.
     """
-    speller = _Speller(folder)
+    speller = Speller(folder)
     # All of them now: a prompt that cannot be continued is refused before hours are spent on others.
     rows = [(prompt, *speller.spell(prompt, sampling.max_new_tokens)) for prompt in prompts]
     packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
