@@ -151,6 +151,10 @@ class Speller:
         ids = self._open(list(found.input_ids))
         return ids, list(found.offset_mapping)[: len(ids)]
 
+    def vocabulary_hash(self) -> str:
+        """Return a hash of all tokens with their ids and of the size of the model's vocabulary."""
+        return sha256_json([self.vocabulary, self._tokeniser.get_vocab()])
+
     def spell(self, prompt: str, new: int) -> tuple[list[int], int]:
         """Return the prompt's token ids, cut so that `new` more fit behind them, and the number cut off."""
         ids = self.whole(prompt)
@@ -232,16 +236,30 @@ class CausalLM:
         return [self.speller.read(prompt, ids, new, cut) for (prompt, ids, cut), new in zip(rows, news, strict=True)]
 
     def continue_ids(
-        self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        seeds: Sequence[int],
+        before: Callable[[Tensor, Tensor], Tensor] | None = None,
     ) -> list[list[int]]:
-        """Return the new token ids of every prompt, up to its end token, which is the last one where there is one."""
+        """Return the new token ids of every prompt, up to its end token, which is the last one where there is one.
+
+        Parameters
+        ----------
+        before
+            What changes the logits of a step before a token is drawn, given all tokens so far and the logits.
+        """
         ends = self.speller.ends
         tokens, mask = self.padded(prompts)
         longest = tokens.shape[1]
         draw = _Draw(sampling, seeds, mask, self.speller.folder)
         stop = {"max_new_tokens": sampling.max_new_tokens, "eos_token_id": ends or None, "pad_token_id": self._pad}
         settings = transformers().GenerationConfig(do_sample=False, num_beams=1, **stop)
-        call = {"attention_mask": mask, "generation_config": settings, "logits_processor": [draw]}
+        call = {
+            "attention_mask": mask,
+            "generation_config": settings,
+            "logits_processor": [before, draw] if before else [draw],
+        }
         try:
             with torch.inference_mode():
                 output = self._model.generate(tokens, **call)
@@ -349,8 +367,8 @@ def generate_all(
             key = [common, sha256_json([prompt for prompt, _, _ in part]), first]
             prefixes = [ids for _, ids, _ in part]
             entry = cache.memo(TEXTS, key, partial(_continued, model, prefixes, sampling, seed, first))
-            for (prompt, ids, cut), new in zip(part, entry["tokens"].tolist(), strict=True):
-                texts.append(speller.read(prompt, ids, [token for token in new if token != _ABSENT], cut))
+            for (prompt, ids, cut), new in zip(part, tokens_of_entry(entry), strict=True):
+                texts.append(speller.read(prompt, ids, new, cut))
             advance(len(part))
     return texts
 
@@ -367,13 +385,19 @@ def _continued(
     model: Callable[[], CausalLM], prefixes: Sequence[Sequence[int]], sampling: Sampling, seed: int, first: int
 ) -> dict[str, Tensor]:
     seeds = [row_seed(seed, first + row, sampling) for row in range(len(prefixes))]
-    return _entry(model().continue_ids(prefixes, sampling, seeds))
+    return token_entry(model().continue_ids(prefixes, sampling, seeds))
 
 
-def _entry(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
+def token_entry(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
+    """Return new token ids as an entry of the cache."""
     longest = max(len(row) for row in rows)
     padded = [[*row, *[_ABSENT] * (longest - len(row))] for row in rows]
     return {"tokens": torch.tensor(padded, dtype=torch.int32)}
+
+
+def tokens_of_entry(entry: dict[str, Tensor]) -> list[list[int]]:
+    """Return the new token ids that an entry of the cache holds."""
+    return [[token for token in row if token != _ABSENT] for row in entry["tokens"].tolist()]
 
 
 def _to_end(row: list[int], ends: Sequence[int]) -> list[int]:
