@@ -6,6 +6,7 @@ Entailment is the greatest over the pieces, averaged over the sentences (the zer
 """
 
 import functools
+import inspect
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -148,13 +149,14 @@ class Entailment:
 
     def _compute(self, rows: Sequence[_Row]) -> dict[str, Tensor]:
         model = self._model()
-        fields = [{"input_ids": ids, "token_type_ids": kinds} for ids, kinds in rows]
-        call = self._tokeniser.pad(fields, return_tensors="pt") if len(rows) > 1 else _alone(fields[0])
-        if "token_type_ids" not in self._tokeniser.model_input_names:
-            call.pop("token_type_ids")
+        columns = {"input_ids": [list(ids) for ids, _ in rows], "token_type_ids": [list(kinds) for _, kinds in rows]}
+        # A pad token may be missing, but then there is one row alone.
+        padding = {"padding": len(rows) > 1, "return_tensors": "pt"}
+        call = self._tokeniser.pad(columns, **padding)
+        taken = {*self._tokeniser.model_input_names} & {*inspect.signature(model.forward).parameters}
         try:
             with torch.inference_mode():
-                logits = model(**{name: value.to(model.device) for name, value in call.items()}).logits
+                logits = model(**{name: value.to(model.device) for name, value in call.items() if name in taken}).logits
         except torch.OutOfMemoryError as error:
             message = f"The device ran out of memory on a batch of {len(rows)} pairs."
             raise IncompleteError(message, hint="Lower --batch.") from error
@@ -162,10 +164,6 @@ class Entailment:
             hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
             raise unfit(self._folder, "The model gives logits that are not finite numbers.", hint)
         return {"probabilities": logits.double().softmax(-1).cpu()}
-
-
-def _alone(fields: dict[str, _Ids]) -> dict[str, Tensor]:
-    return {name: torch.tensor([ids]) for name, ids in fields.items()}
 
 
 def _check(folder: ModelFolder) -> Any:

@@ -261,7 +261,7 @@ def test_templates_without_their_places_are_refused(text: str, tmp_path: Path) -
 
 def test_a_template_holds_texts_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "template.txt"
-    path.write_bytes("Q: {question}\r\nRead: {context}\nA:{output}\r\n".encode())
+    path.write_bytes(b"Q: {question}\r\nRead: {context}\nA:{output}\r\n")
     template = read_template(path)
     prompt, start, end = template.prompt("{output} {question} \\1", "{context}?")
     assert prompt[start:end] == "{output} {question} \\1" and prompt.endswith("\nA:")
