@@ -84,11 +84,16 @@ def _of_one_token(model: CausalLM, spellings: Sequence[Spelling]) -> Tensor:
 
 def last_logits(model: CausalLM, tokens: Tensor, mask: Tensor) -> Tensor:
     """Return the logits behind the last token of each row, (rows, vocabulary), of left-padded prompts."""
+    return logits_behind(model, tokens, mask, 1)[:, 0]
+
+
+def logits_behind(model: CausalLM, tokens: Tensor, mask: Tensor, last: int) -> Tensor:
+    """Return the logits behind each of the last tokens of left-padded rows, (rows, last, vocabulary)."""
     call = {"attention_mask": mask, "use_cache": False, "position_ids": positions(mask)}
     if "logits_to_keep" in inspect.signature(model.network.forward).parameters:
         # Those of all tokens of long prompts would take gigabytes.
-        call["logits_to_keep"] = 1
-    logits: Tensor = model.network(input_ids=tokens, **call).logits[:, -1]
+        call["logits_to_keep"] = last
+    logits: Tensor = model.network(input_ids=tokens, **call).logits[:, -last:]
     return logits
 
 

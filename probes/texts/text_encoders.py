@@ -246,11 +246,7 @@ def _layer(asked: int | float, folder: ModelFolder) -> int:
 
 
 def _limit(asked: int | None, pipeline: Pipeline, folder: ModelFolder) -> int:
-    positions = None if folder.family in _UNLIMITED else _first(folder.config, _POSITION_KEYS)
-    if positions is not None and _OFFSET.fullmatch(folder.family):
-        padding = folder.config.get("pad_token_id")
-        # Position 0 is behind that of padding: RoBERTa's 514 positions, with padding at 1, hold 512 tokens.
-        positions -= (padding if isinstance(padding, int) else 1) + 1
+    positions = most_positions(folder)
     if asked is not None and positions is not None and asked > positions:
         raise InputError(
             f"The model has {positions} positions for tokens.",
@@ -260,6 +256,16 @@ def _limit(asked: int | None, pipeline: Pipeline, folder: ModelFolder) -> int:
     longest = positive(_tokenizer_settings(folder).get("model_max_length"))
     known = [limit for limit in (positions, pipeline.longest, longest, MOST_TOKENS) if limit is not None]
     return max(min(known), 1) if asked is None else asked
+
+
+def most_positions(folder: ModelFolder) -> int | None:
+    """Return how many tokens a model has positions for; None where there is no limit or it does not say."""
+    positions = None if folder.family in _UNLIMITED else _first(folder.config, _POSITION_KEYS)
+    if positions is not None and _OFFSET.fullmatch(folder.family):
+        padding = folder.config.get("pad_token_id")
+        # Position 0 is behind that of padding: RoBERTa's 514 positions, with padding at 1, hold 512 tokens.
+        positions -= (padding if isinstance(padding, int) else 1) + 1
+    return positions
 
 
 def _first(config: Mapping[str, object], names: Sequence[str]) -> int | None:

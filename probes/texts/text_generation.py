@@ -92,18 +92,18 @@ def check_causal(folder: ModelFolder, prompts: Sequence[str] = (), new: int = 1)
     InputError
         Where it does not.
     """
-    speller = _Speller(folder)
+    speller = Speller(folder)
     for prompt in dict.fromkeys(prompts):
         speller.spell(prompt, new)
 
 
 def fits_context(folder: ModelFolder, prompts: Sequence[str], new: int) -> list[bool]:
     """Tell of each prompt whether all of it and `new` more tokens fit into the model's context; loads no weights."""
-    speller = _Speller(folder)
+    speller = Speller(folder)
     return [not speller.context or len(speller.whole(prompt)) + new <= speller.context for prompt in prompts]
 
 
-class _Speller:
+class Speller:
     """Conversion of prompts to token ids and back, which needs no weights."""
 
     def __init__(self, folder: ModelFolder) -> None:
@@ -111,10 +111,10 @@ class _Speller:
         self.config = check_config(folder)
         self._tokeniser = load_tokeniser(folder)
         text = self.config.get_text_config(decoder=True)
-        self._vocabulary = int(text.vocab_size)
+        self.vocabulary = int(text.vocab_size)
         sources = (self._tokeniser, generation_settings(folder), text, self.config)
-        self.ends = special_tokens(sources, "eos_token_id", self._vocabulary)
-        self._start = [*special_tokens(sources, "bos_token_id", self._vocabulary), *self.ends][:1]
+        self.ends = special_tokens(sources, "eos_token_id", self.vocabulary)
+        self._start = [*special_tokens(sources, "bos_token_id", self.vocabulary), *self.ends][:1]
         # Some families write -1 for no limit of length.
         self._context = max(0, getattr(text, "max_position_embeddings", None) or 0)
 
@@ -125,14 +125,35 @@ class _Speller:
 
     def whole(self, text: str) -> list[int]:
         """Return the token ids of a text that is to be continued, however many."""
-        ids: list[int] = list(self._tokeniser(text).input_ids)
+        return self._open(list(self._tokeniser(text).input_ids)) or self._start
+
+    def _open(self, ids: list[int]) -> list[int]:
         # Some tokenizers close every text; a text to be continued is still open.
         while ids and ids[-1] in self.ends:
             ids.pop()
-        if max(ids, default=0) >= self._vocabulary:
-            what = f"The tokenizer gives token {max(ids)}; the model has only {self._vocabulary}."
+        if max(ids, default=0) >= self.vocabulary:
+            what = f"The tokenizer gives token {max(ids)}; the model has only {self.vocabulary}."
             raise unfit(self.folder, what, "Take the tokenizer that the model was trained with.")
-        return ids or self._start
+        return ids
+
+    def offsets(self, text: str, *, alone: bool = False) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return token ids of a text that is to be continued, and which of its characters each of them spells.
+
+        Parameters
+        ----------
+        alone
+            Whether special tokens, such as one that starts a text, are left out.
+        """
+        if not self._tokeniser.is_fast:
+            hint = "Save it with a recent release of transformers, which writes tokenizer.json."
+            raise unfit(self.folder, "The tokenizer does not say which characters a token spells.", hint)
+        found = self._tokeniser(text, return_offsets_mapping=True, add_special_tokens=not alone)
+        ids = self._open(list(found.input_ids))
+        return ids, list(found.offset_mapping)[: len(ids)]
+
+    def vocabulary_hash(self) -> str:
+        """Return a hash of all tokens with their ids and of the size of the model's vocabulary."""
+        return sha256_json([self.vocabulary, self._tokeniser.get_vocab()])
 
     def spell(self, prompt: str, new: int) -> tuple[list[int], int]:
         """Return the prompt's token ids, cut so that `new` more fit behind them, and the number cut off."""
@@ -192,7 +213,7 @@ class CausalLM:
     """
 
     def __init__(self, folder: ModelFolder, *, device: str, dtype: str) -> None:
-        self.speller = _Speller(folder)
+        self.speller = Speller(folder)
         self._device = device
         self._model = load_network(folder, self.speller.config, dtype)
         self._model.to(device=device).eval()
@@ -215,16 +236,30 @@ class CausalLM:
         return [self.speller.read(prompt, ids, new, cut) for (prompt, ids, cut), new in zip(rows, news, strict=True)]
 
     def continue_ids(
-        self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        seeds: Sequence[int],
+        before: Callable[[Tensor, Tensor], Tensor] | None = None,
     ) -> list[list[int]]:
-        """Return the new token ids of every prompt, up to its end token, which is the last one where there is one."""
+        """Return the new token ids of every prompt, up to its end token, which is the last one where there is one.
+
+        Parameters
+        ----------
+        before
+            What changes the logits of a step before a token is drawn, given all tokens so far and the logits.
+        """
         ends = self.speller.ends
         tokens, mask = self.padded(prompts)
         longest = tokens.shape[1]
         draw = _Draw(sampling, seeds, mask, self.speller.folder)
         stop = {"max_new_tokens": sampling.max_new_tokens, "eos_token_id": ends or None, "pad_token_id": self._pad}
         settings = transformers().GenerationConfig(do_sample=False, num_beams=1, **stop)
-        call = {"attention_mask": mask, "generation_config": settings, "logits_processor": [draw]}
+        call = {
+            "attention_mask": mask,
+            "generation_config": settings,
+            "logits_processor": [before, draw] if before else [draw],
+        }
         try:
             with torch.inference_mode():
                 output = self._model.generate(tokens, **call)
@@ -319,7 +354,7 @@ def generate_all(
     InputError
         Where the folder is no causal language model, or a prompt cannot be continued by it.
     """
-    speller = _Speller(folder)
+    speller = Speller(folder)
     # All of them now: a prompt that cannot be continued is refused before hours are spent on others.
     rows = [(prompt, *speller.spell(prompt, sampling.max_new_tokens)) for prompt in prompts]
     packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
@@ -332,8 +367,8 @@ def generate_all(
             key = [common, sha256_json([prompt for prompt, _, _ in part]), first]
             prefixes = [ids for _, ids, _ in part]
             entry = cache.memo(TEXTS, key, partial(_continued, model, prefixes, sampling, seed, first))
-            for (prompt, ids, cut), new in zip(part, entry["tokens"].tolist(), strict=True):
-                texts.append(speller.read(prompt, ids, [token for token in new if token != _ABSENT], cut))
+            for (prompt, ids, cut), new in zip(part, tokens_of_entry(entry), strict=True):
+                texts.append(speller.read(prompt, ids, new, cut))
             advance(len(part))
     return texts
 
@@ -350,13 +385,19 @@ def _continued(
     model: Callable[[], CausalLM], prefixes: Sequence[Sequence[int]], sampling: Sampling, seed: int, first: int
 ) -> dict[str, Tensor]:
     seeds = [row_seed(seed, first + row, sampling) for row in range(len(prefixes))]
-    return _entry(model().continue_ids(prefixes, sampling, seeds))
+    return token_entry(model().continue_ids(prefixes, sampling, seeds))
 
 
-def _entry(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
+def token_entry(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
+    """Return new token ids as an entry of the cache."""
     longest = max(len(row) for row in rows)
     padded = [[*row, *[_ABSENT] * (longest - len(row))] for row in rows]
     return {"tokens": torch.tensor(padded, dtype=torch.int32)}
+
+
+def tokens_of_entry(entry: dict[str, Tensor]) -> list[list[int]]:
+    """Return the new token ids that an entry of the cache holds."""
+    return [[token for token in row if token != _ABSENT] for row in entry["tokens"].tolist()]
 
 
 def _to_end(row: list[int], ends: Sequence[int]) -> list[int]:

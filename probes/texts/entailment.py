@@ -1,0 +1,196 @@
+"""Entailment of a text by its context, from any classifier of sentence pairs that says which label is which.
+
+The context is the premise, in pieces of at most 350 tokens that overlap; each sentence of the output is a hypothesis.
+Entailment is the greatest over the pieces, averaged over the sentences (the zero-shot form of SummaC, Laban et al.
+2022); contradiction likewise. A label is known by its name in `id2label`, never by its index.
+"""
+
+import functools
+import inspect
+import re
+from collections.abc import Sequence
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from probes.core.cache import Cache
+from probes.core.errors import IncompleteError
+from probes.core.guarded_imports import transformers
+from probes.core.hashing import sha256_json
+from probes.core.progress import Progress
+from probes.models import hub_models
+from probes.models.checkpoints import ModelFolder
+from probes.texts.causal_folders import load_tokeniser, unfit
+from probes.texts.evidence import Grounded
+from probes.texts.text_encoders import most_positions
+
+PREMISE_TOKENS, OVERLAP = 350, 50
+ENTAILMENT = ("entailment", "entail", "entails", "entailed", "supported", "supports", "support", "consistent")
+CONTRADICTION = ("contradiction", "contradict", "contradicts", "contradictory", "refuted", "refutes", "refute")
+"""Names of labels, in small letters. A label such as `not_entailment` or `inconsistent` holds what is neutral too."""
+CLASSES = "entailment-classes"
+_VERSION = 1
+_LEAST_ROOM = 32
+"""Tokens of premise that must fit beside a sentence."""
+_END = re.compile(
+    r"(?<=[.!?])[\"')\]\u201d\u2019]*\s+(?=[\"'(\[\u201c\u2018]?[A-Z0-9\u00c0-\u00de])|[\u3002\uff01\uff1f]|\n+"
+)
+_SHORT = re.compile(r"\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|No|Inc|Ltd|Co|e\.g|i\.e)\.$")
+
+_Ids = tuple[int, ...]
+_Row = tuple[_Ids, _Ids]
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Return where the sentences of a text begin and end, without the spaces around them.
+
+    >>> [text[slice(*span)] for text in ["Dr. No left. It was 3.5 km away!"] for span in sentence_spans(text)]
+    ['Dr. No left.', 'It was 3.5 km away!']
+    """
+    spans, start = [], 0
+    for stop in [*(found.end() for found in _END.finditer(text)), len(text)]:
+        piece = text[start:stop]
+        if _SHORT.search(piece.rstrip()) and stop < len(text):
+            continue
+        if piece.strip():
+            spans.append((start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())))
+        start = stop
+    return spans
+
+
+class Entailment:
+    """Probabilities that a context entails or contradicts an output.
+
+    Parameters
+    ----------
+    batch
+        Pairs of premise and sentence at a time.
+
+    Raises
+    ------
+    InputError
+        Where the folder is no classifier of sentence pairs, or no label, or more than one, is named entailment.
+    """
+
+    name = "nli"
+
+    def __init__(
+        self, folder: ModelFolder, *, batch: int, device: str, dtype: str, cache: Cache, progress: Progress
+    ) -> None:
+        self._folder, self._config = folder, _check(folder)
+        self._entailment = _label(folder, self._config, ENTAILMENT)
+        self._contradiction = _label(folder, self._config, CONTRADICTION, required=False)
+        self._tokeniser = load_tokeniser(folder)
+        if not self._tokeniser.is_fast:
+            hint = "Save it with a recent release of transformers, which writes tokenizer.json."
+            raise unfit(folder, "The tokenizer cannot cut a context into pieces.", hint)
+        # The library says 10**30 where there is no limit.
+        self._limit = min(most_positions(folder) or 10**9, self._tokeniser.model_max_length)
+        # Some classifiers read a text at its last token, and need to be told where it is.
+        self._batch = batch if self._tokeniser.pad_token_id is not None else 1
+        self._cache, self._progress = cache, progress
+        self._model = functools.cache(partial(_load, folder, self._config, device, dtype))
+        packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
+        self._common = [_VERSION, folder.sha256, dtype, device.partition(":")[0], packages]
+
+    def score(self, pairs: Sequence[Grounded]) -> dict[str, NDArray[np.float64]]:
+        """Return `entailment` and, where the model has such a label, `no_contradiction`: 1 less its probability.
+
+        Both are NaN for an output without a sentence, or with one so long that no context fits beside it.
+
+        Raises
+        ------
+        IncompleteError
+            Where the device runs out of memory or the cache cannot be written.
+        InputError
+            Where the model gives no finite numbers.
+        """
+        pieces = [self._pieces(pair) for pair in pairs]
+        known = self._classes({row for sentences in pieces for rows in sentences for row in rows})
+        wanted = {"entailment": self._entailment, "no_contradiction": self._contradiction}
+        found = {name: np.full(len(pairs), np.nan) for name, label in wanted.items() if label is not None}
+        for at, sentences in enumerate(pieces):
+            if sentences and all(sentences):
+                best = np.mean([np.max([known[row] for row in rows], axis=0) for rows in sentences], axis=0)
+                for name, values in found.items():
+                    values[at] = best[wanted[name]] if name == "entailment" else 1 - best[wanted[name]]
+        return found
+
+    def _pieces(self, pair: Grounded) -> list[list[_Row]]:
+        """Return (token ids, kinds of token) of each piece of the context with each sentence of the output."""
+        return [self._cut(pair.evidence.text, pair.output[start:stop]) for start, stop in sentence_spans(pair.output)]
+
+    def _cut(self, premise: str, sentence: str) -> list[_Row]:
+        beside = len(self._tokeniser(sentence, add_special_tokens=False).input_ids)
+        beside += self._tokeniser.num_special_tokens_to_add(pair=True)
+        room = min(PREMISE_TOKENS, self._limit - beside)
+        if room < _LEAST_ROOM:
+            return []
+        cut = {"truncation": "only_first", "max_length": beside + room, "stride": min(OVERLAP, room // 2)}
+        found = self._tokeniser(premise, sentence, return_overflowing_tokens=True, return_token_type_ids=True, **cut)
+        return [(tuple(ids), tuple(kinds)) for ids, kinds in zip(found.input_ids, found.token_type_ids, strict=True)]
+
+    def _classes(self, rows: set[_Row]) -> dict[_Row, NDArray[np.float64]]:
+        found: dict[_Row, NDArray[np.float64]] = {}
+        ordered = sorted(rows, key=lambda row: (len(row[0]), row))
+        with self._progress.phase("Asking for entailment", len(ordered), "pairs") as advance:
+            for first in range(0, len(ordered), self._batch):
+                part = ordered[first : first + self._batch]
+                key = [self._common, sha256_json(part)]
+                entry = self._cache.memo(CLASSES, key, partial(self._compute, part))
+                found |= zip(part, entry["probabilities"].numpy(), strict=True)
+                advance(len(part))
+        return found
+
+    def _compute(self, rows: Sequence[_Row]) -> dict[str, Tensor]:
+        model = self._model()
+        columns = {"input_ids": [list(ids) for ids, _ in rows], "token_type_ids": [list(kinds) for _, kinds in rows]}
+        # A pad token may be missing, but then there is one row alone.
+        padding = {"padding": len(rows) > 1, "return_tensors": "pt"}
+        call = self._tokeniser.pad(columns, **padding)
+        taken = {*self._tokeniser.model_input_names} & {*inspect.signature(model.forward).parameters}
+        try:
+            with torch.inference_mode():
+                logits = model(**{name: value.to(model.device) for name, value in call.items() if name in taken}).logits
+        except torch.OutOfMemoryError as error:
+            message = f"The device ran out of memory on a batch of {len(rows)} pairs."
+            raise IncompleteError(message, hint="Lower --batch.") from error
+        if not bool(logits.isfinite().all()):
+            hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
+            raise unfit(self._folder, "The model gives logits that are not finite numbers.", hint)
+        return {"probabilities": logits.double().softmax(-1).cpu()}
+
+
+def _check(folder: ModelFolder) -> Any:
+    known = transformers().models.auto.modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
+    named = [str(one) for one in folder.config.get("architectures") or ()]
+    name = known.get(folder.family)
+    if name is None or name not in named:
+        saved = ", ".join(named) or "no architecture"
+        what = f"{folder.family!r}, saved as {saved}, is no classifier of sentence pairs that miles can run."
+        raise unfit(folder, what, "Give a model of natural language inference, such as BertForSequenceClassification.")
+    return hub_models.configuration(folder)
+
+
+def _label(folder: ModelFolder, config: Any, names: Sequence[str], *, required: bool = True) -> int | None:
+    labels = {int(at): str(label) for at, label in config.id2label.items()}
+    found = [at for at, label in labels.items() if re.sub(r"[^a-z]", "", label.lower()) in names]
+    if len(found) == 1 and len(labels) > 1 and config.problem_type in (None, "single_label_classification"):
+        return found[0]
+    if not found and not required:
+        return None
+    listed = ", ".join(repr(label)[:60] for label in list(labels.values())[:10])
+    hint = f"Write the names that the model was trained with into id2label, one of them {' or '.join(ENTAILMENT)}."
+    raise unfit(folder, f"Which label means {names[0]} is not clear; its labels are {listed}.", hint)
+
+
+def _load(folder: ModelFolder, config: Any, device: str, dtype: str) -> Any:
+    with hub_models.loading_errors("model", folder):
+        meta = hub_models.empty_model(transformers().AutoModelForSequenceClassification, config, folder)
+    limits = hub_models.integer_keys(folder)
+    return hub_models.load_whole(meta, config, folder, limits=limits, dtype=dtype).to(device=device).eval()

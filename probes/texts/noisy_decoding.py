@@ -1,0 +1,148 @@
+"""Noisy decoding: at each step, with probability alpha, the next token is drawn without looking at the context.
+
+After SCOPE (Duong et al., ICLR 2025), which makes unfaithful texts that way. There one coin falls for a whole batch, so
+that its texts lose sight of their contexts together; here every text has coins of its own, and a random stream that
+depends on seed, row and alpha alone.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from probes.core.cache import Cache
+from probes.core.hashing import sha256_json
+from probes.core.progress import Progress
+from probes.models.checkpoints import ModelFolder
+from probes.texts.causal_folders import unfit
+from probes.texts.evidence import Grounded
+from probes.texts.grounded_prompts import Prompts, Template
+from probes.texts.option_scores import positions
+from probes.texts.text_generation import TEXTS, CausalLM, Sampling, token_entry, tokens_of_entry
+
+SAMPLING = Sampling(temperature=0.6, top_p=0.9, max_new_tokens=90)
+"""As the paper's code sets it."""
+_VERSION = 1
+
+_Ids = tuple[int, ...]
+
+
+class _Mixture:
+    """A logits processor that takes, where a row's coin says so, the logits of a model that does not see the context.
+
+    That model keeps its own keys and values of the tokens so far, where it can.
+    """
+
+    def __init__(self, model: CausalLM, prompts: Sequence[_Ids], width: int, blind: Tensor) -> None:
+        self._model, self._width, self._blind = model, width, blind.to(model.padded(prompts)[0].device)
+        self._prompts, self._mask = model.padded(prompts)
+        takes = inspect.signature(model.network.forward).parameters
+        # transformers renamed it in 5.24.
+        self._name = next((name for name in ("cache", "past_key_values") if name in takes), None)
+        self._placed = "position_ids" in takes
+        self._kept: Any = None
+
+    def __call__(self, tokens: Tensor, logits: Tensor) -> Tensor:
+        written = tokens[:, self._width :]
+        mask = torch.cat([self._mask, torch.ones_like(written)], 1)
+        whole = torch.cat([self._prompts, written], 1)
+        fresh = whole.shape[1] if self._kept is None else 1
+        call: dict[str, Any] = {"attention_mask": mask, "use_cache": self._name is not None}
+        if self._placed:
+            call["position_ids"] = positions(mask)[:, -fresh:]
+        if self._kept is not None:
+            call[str(self._name)] = self._kept
+        output = self._model.network(input_ids=whole[:, -fresh:], **call)
+        self._kept = output.get(self._name) if self._name else None
+        coins = self._blind[:, written.shape[1], None]
+        return torch.where(coins, output.logits[:, -1].to(logits.device, logits.dtype), logits)
+
+
+def decode(
+    folder: ModelFolder,
+    pairs: Sequence[Grounded],
+    alpha: float,
+    *,
+    template: Template,
+    seed: int,
+    batch: int,
+    device: str,
+    dtype: str,
+    cache: Cache,
+    progress: Progress,
+    context_free: ModelFolder | None = None,
+    sampling: Sampling = SAMPLING,
+) -> list[str]:
+    """Write a text for the context and question of each pair, with probability alpha of not looking at each token.
+
+    Parameters
+    ----------
+    context_free
+        A second model, of the same vocabulary, that is asked without context; None asks the first.
+
+    Raises
+    ------
+    IncompleteError
+        Where the device runs out of memory or the cache cannot be written.
+    InputError
+        Where a folder is no causal language model, the two have other vocabularies, or a prompt does not fit.
+    """
+    prompts = Prompts(folder, template)
+    other = Prompts(context_free or folder, template)
+    if context_free and other.speller.vocabulary_hash() != prompts.speller.vocabulary_hash():
+        what = f"Its tokens are not those of {folder.reference}, so their scores cannot be mixed."
+        raise unfit(context_free, what, "Give a model with the same tokenizer and size of vocabulary.")
+    new = sampling.max_new_tokens
+    rows = [
+        (prompts.prefix(pair.evidence.text, pair.question, new).prefix, other.prefix("", pair.question, new).prefix)
+        for pair in pairs
+    ]
+    packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
+    hashes = [folder.sha256, context_free and context_free.sha256]
+    common = ["noisy", _VERSION, hashes, asdict(sampling), alpha, seed, dtype, device.partition(":")[0], packages]
+    model, second = (
+        functools.cache(partial(CausalLM, one, device=device, dtype=dtype)) for one in (folder, context_free or folder)
+    )
+    models = (model, second if context_free else model)
+    texts: list[str] = []
+    with progress.phase(f"Writing texts, noise {alpha:g}", len(rows), "texts") as advance:
+        for first in range(0, len(rows), batch):
+            part = rows[first : first + batch]
+            seeds = [_row_seed(seed, first + row, alpha, sampling) for row in range(len(part))]
+            key = [common, sha256_json(part), first]
+            entry = cache.memo(TEXTS, key, partial(_decoded, models, part, alpha, seeds, sampling))
+            new_ids = tokens_of_entry(entry)
+            texts += [
+                prompts.speller.read("", ids, row, 0).continuation.strip()
+                for (ids, _), row in zip(part, new_ids, strict=True)
+            ]
+            advance(len(part))
+    return texts
+
+
+def _row_seed(seed: int, row: int, alpha: float, sampling: Sampling) -> int:
+    settings = asdict(replace(sampling, max_new_tokens=1))
+    # 60 bits, which any generator takes as a seed.
+    return int(sha256_json(["noisy", seed, row, alpha, settings])[:15], 16)
+
+
+def _decoded(
+    models: Sequence[Callable[[], CausalLM]],
+    rows: Sequence[tuple[_Ids, _Ids]],
+    alpha: float,
+    seeds: Sequence[int],
+    sampling: Sampling,
+) -> dict[str, Tensor]:
+    seeing, blind = (model() for model in models)
+    # Another stream than that of the tokens, which starts from the same number.
+    streams = [torch.Generator().manual_seed(seed + 1) for seed in seeds]
+    coins = torch.stack([torch.rand(sampling.max_new_tokens, generator=stream) < alpha for stream in streams])
+    width = max(len(given) for given, _ in rows)
+    mixture = _Mixture(blind, [without for _, without in rows], width, coins) if alpha else None
+    return token_entry(seeing.continue_ids([given for given, _ in rows], sampling, seeds, mixture))
