@@ -43,7 +43,8 @@ _NAMING = re.compile(r"(?:^|[\W_])(?:name|title)s?(?:$|[\W_])", re.IGNORECASE)
 _SENTENCE = re.compile(r"[^.!?\s](?:[^.!?]|[.!?](?=\S))*[.!?]*")
 _COUNTS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBER = re.compile(
-    rf"(?<!out of )(?<![\w.,-])\d+(?:,\d{{3}})*(?:\.\d+)?(?![\w-]|[.,]\d)|(?<!out of )(?<![\w-])(?:{'|'.join(_COUNTS)})(?![\w-])",
+    r"(?<!out of )(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\d)"
+    rf"|(?<!out of )(?<![\w-])(?:{'|'.join(_COUNTS)})(?![\w-])",
     re.IGNORECASE,
 )
 _ANY_NUMBER = re.compile(rf"\d+(?:,\d{{3}})*(?:\.\d+)?|\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)

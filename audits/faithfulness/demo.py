@@ -71,10 +71,11 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     world = SlotWorld(error=MODEL_ERROR)
     error = ERRORS["careful"]
     each = (1 - error) * world.information(right=True) + error * world.information(right=False)
-    told_row = row(report, "cxmi", system="careful", unit="output")
-    met = told_row is not None and told_row.low is not None and told_row.high is not None
-    inside = met and told_row.low <= world.slots * each <= told_row.high
-    seen = "It is missing." if told_row is None else f"{told_row.value:.2f} nats."
+    found = row(report, "cxmi", system="careful", unit="output")
+    seen, inside = "It is missing.", False
+    if found is not None and found.low is not None and found.high is not None:
+        seen = f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f}) nats."
+        inside = found.low <= world.slots * each <= found.high
     yield Planted(what=f"{world.slots * each:.2f} nats of information in careful's outputs.", found=inside, seen=seen)
     blind = told(report, "faithfulness.trust", metric="number_support", corruption="name", verdict="blind")
     seen = first_headline(blind, "It is not called blind.")

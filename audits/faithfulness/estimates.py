@@ -6,12 +6,14 @@ several of a system.
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audits.core.context import Draft
 from audits.core.intervals import Interval, Undefined
+from audits.core.records import Coordinate
 from audits.faithfulness.corrected_rates import corrected_rate
 from audits.faithfulness.measure import NOISY, SHUFFLED, Counts, Planted
 from audits.faithfulness.metrics import FLAGGED_BELOW, SEES, Floats, Integers
@@ -23,6 +25,9 @@ from audits.statistics.rank_correlation import spearman_rows
 Bools = NDArray[np.bool_]
 ALL = "all"
 DROP = "drop"
+UNIT = "contexts"
+LABEL = "label"
+"""Stands for what people say where systems are compared by metrics."""
 STRATA = (("overlap<0.25", 0.0, 0.25), ("overlap 0.25-0.6", 0.25, 0.6), ("overlap>0.6", 0.6, 1.01))
 """Of the share of the output's pairs of words that the context holds, by which metrics are looked at apart."""
 UNITS = {"cxmi_token": "token", "cxmi_output": "output", "cxmi_minimum": "minimum"}
@@ -74,13 +79,17 @@ def _add_means(draft: Draft, counts: Counts, metric: str, scores: Floats, groups
                 draft.add("cxmi", row, system=system, unit=UNITS[metric])
 
 
-def mean_row(values: Floats, clusters: Integers, level: float, unit: str = "outputs") -> Interval | Undefined:
+def mean_row(values: Floats, clusters: Integers, level: float, unit: str = UNIT) -> Interval | Undefined:
     """Return the mean over outputs, with an interval over their contexts."""
-    found = clustered_mean(values, clusters, level=level)
-    if found is None:
-        return Undefined("There are fewer than two contexts with a score, or all scores are equal.", "few-contexts")
-    value, low, high, method = found
-    return Interval(value=value, low=low, high=high, method=method, n=len(values), unit=unit)
+    if len(values) < 2:
+        return FEW
+    found = clustered_mean(values, clusters, level=level, unit=unit)
+    return ended(found, "There are fewer than two contexts with a score, or all scores are equal.")
+
+
+def ended(found: Interval, why: str) -> Interval | Undefined:
+    """Return a number with its interval, or that there is none."""
+    return Undefined(why, "few-contexts") if found.low is None else found
 
 
 def area_row(
@@ -91,27 +100,29 @@ def area_row(
     *,
     strata: Integers | None = None,
     across: bool = False,
+    tied: bool = False,
 ) -> Interval | Undefined:
-    """Return the AUC of scores with an interval over contexts, where both classes have scores that differ."""
+    """Return the AUC of scores with an interval over contexts; scores that are all equal have one only if `tied`."""
     used = np.isfinite(scores)
     scores, positive, clusters = scores[used], positive[used], clusters[used]
     if min(positive.sum(), (~positive).sum()) < 2:
         return FEW
-    if len(np.unique(scores)) < 2:
+    if not tied and len(np.unique(scores)) < 2:
         return Undefined("All scores are equal, so that they tell nothing apart.", "equal-scores")
     found = clustered_area(scores, positive, clusters, strata=None if strata is None else strata[used], across=across)
     if found is None:
         return FEW
-    low, high, method = area_interval(found, level)
-    return Interval(value=found.value, low=low, high=high, method=method, n=len(scores), unit="outputs")
+    return ended(area_interval(found, level=level, unit=UNIT), "There are too few contexts.")
 
 
 def _add_differences(draft: Draft, counts: Counts, groups: Mapping[str, Bools]) -> None:
     """Add the differences of every two systems, by contexts that both have an output for."""
     masks = systems_of(counts)
     runs = np.array([sample.run for sample in counts.samples])
+    labels = np.array([np.nan if sample.label is None else float(sample.label) for sample in counts.samples])
+    judged = {LABEL: labels} if np.isfinite(labels).any() else {}
     for system, against in combinations(masks, 2):
-        for metric, scores in counts.scores.items():
+        for metric, scores in {**judged, **counts.scores}.items():
             for group, inside in groups.items():
                 defined = inside & np.isfinite(scores)
                 sides = [defined & masks[name] for name in (system, against)]
@@ -129,7 +140,7 @@ def difference_row(
         np.stack([np.bincount(contexts[side], weights, count) for side, weights in zip(sides, parts, strict=True)])
         for parts in ([scores[side] for side in sides], [np.ones(int(side.sum())) for side in sides])
     )
-    shared = (sizes > 0).all(axis=0)
+    shared: Bools = np.asarray((sizes > 0).all(axis=0))
     if shared.sum() < 2:
         return Undefined("The systems share fewer than two contexts.", "few-contexts")
     means = totals[:, shared] / sizes[:, shared]
@@ -172,16 +183,19 @@ def _add_mentions(draft: Draft, counts: Counts) -> None:
             draft.add("unsupported_rate", row, system=system, kind=kind)
 
 
-def rate_row(hits: Floats, sizes: Floats, contexts: Integers, level: float, unit: str) -> Interval | Undefined:
+def rate_row(
+    hits: NDArray[Any], sizes: NDArray[Any], contexts: Integers, level: float, unit: str
+) -> Interval | Undefined:
     """Return the share of hits in all, pooled, with an interval over contexts."""
-    sums = [np.bincount(contexts, weights)[np.unique(contexts)] for weights in (hits, sizes)] if len(contexts) else []
-    if not sums or not sums[1].sum():
+    number = np.unique(contexts, return_inverse=True)[1]
+    above, below = (np.asarray(np.bincount(number, weights), dtype=np.float64) for weights in (hits, sizes))
+    if not below.sum():
         return Undefined(f"There are no {unit}.", "no-mentions")
-    found = rate_intervals(sums[0][:, None], sums[1][:, None], level=level)
+    found = rate_intervals(above[:, None], below[:, None], level=level)
     value, low, high = float(found.value[0]), float(found.low[0]), float(found.high[0])
     if not np.isfinite(low):
         return Undefined("There are fewer than two contexts.", "few-contexts")
-    return Interval(value=value, low=low, high=high, method=found.method[0], n=int(sums[1].sum()), unit=unit)
+    return Interval(value=value, low=low, high=high, method=found.method[0], n=int(below.sum()), unit=unit)
 
 
 def _add_trust(draft: Draft, counts: Counts) -> None:
@@ -193,13 +207,17 @@ def _add_trust(draft: Draft, counts: Counts) -> None:
             before = counts.faithful_scores[metric]
             if planted.corruption == NOISY:
                 before = counts.decodes[0].scores[metric]
-                pooled, both = _pooled(before, after, faithful[counts.decodes[0].rows], clusters, draft.level), FEW
+                pooled = _pooled(before, after, faithful[counts.decodes[0].rows], clusters, draft.level)
             else:
                 pooled = _pooled(before, after, faithful, clusters, draft.level)
-                both = _paired(before[planted.rows], after, clusters, draft.level)
-            where = {"metric": metric, "corruption": planted.corruption, "strength": planted.strength}
+            where: dict[str, Coordinate] = {
+                "metric": metric,
+                "corruption": planted.corruption,
+                "strength": planted.strength,
+            }
             draft.add("detection_auc", pooled, **where, pairing="pooled")
-            if both is not FEW:
+            if planted.corruption != NOISY:
+                both = _paired(before[planted.rows], after, clusters, draft.level)
                 draft.add("detection_auc", both, **where, pairing="paired")
     _add_omissions(draft, counts)
 
@@ -210,16 +228,15 @@ def _pooled(
     """Return the AUC of faithful texts against those with an error, of other contexts."""
     scores = np.concatenate((before, after))
     positive = np.arange(len(scores)) < len(before)
-    return area_row(scores, positive, np.concatenate((faithful, clusters)), level, across=True)
+    return area_row(scores, positive, np.concatenate((faithful, clusters)), level, across=True, tied=True)
 
 
 def _paired(before: Floats, after: Floats, clusters: Integers, level: float) -> Interval | Undefined:
     used = np.isfinite(before) & np.isfinite(after)
-    found = paired_share(before[used], after[used], clusters[used], level=level) if used.sum() > 1 else None
-    if found is None:
+    if used.sum() < 2:
         return FEW
-    value, low, high, method = found
-    return Interval(value=value, low=low, high=high, method=method, n=int(used.sum()), unit="outputs")
+    found = paired_share(after[used], before[used], clusters[used], level=level, unit=UNIT)
+    return ended(found, "There are fewer than two contexts.")
 
 
 def _add_omissions(draft: Draft, counts: Counts) -> None:
@@ -235,9 +252,9 @@ def _add_omissions(draft: Draft, counts: Counts) -> None:
             draft.add("omission_auc", row, metric=metric)
         return
     least = min((one.strength for one in counts.planted if one.corruption == DROP), default=None)
-    for row in draft.select("detection_auc", corruption=DROP, strength=least or 0.0, pairing="pooled"):
-        found = Interval(value=row.value, low=row.low, high=row.high, method=row.method, n=row.n, unit=row.unit)
-        draft.add("omission_auc", found, metric=str(row.where["metric"]))
+    for one in draft.select("detection_auc", corruption=DROP, strength=least or 0.0, pairing="pooled"):
+        found = Interval(value=one.value, low=one.low, high=one.high, method=one.method, n=one.n, unit=one.unit)
+        draft.add("omission_auc", found, metric=str(one.where["metric"]))
 
 
 def _add_flags(draft: Draft, counts: Counts) -> None:

@@ -41,8 +41,8 @@ def _trust(draft: Draft) -> Figure:
     ]
     spec = heat_map(
         rows,
-        x=Axis("error", "Kind of error", kind="nominal"),
-        y=Axis("metric", "Metric", kind="nominal"),
+        x=Axis("error", "Kind of error", kind="ordinal"),
+        y=Axis("metric", "Metric", kind="ordinal"),
         value=Axis("auc", "AUC", format=".2f"),
         diverging=False,
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from audits.core.context import Draft
 from audits.core.records import Estimate
 from audits.core.wording import fitting, listed, many, span
-from audits.faithfulness.estimates import ALL, DROP
+from audits.faithfulness.estimates import ALL, DROP, LABEL
 from audits.faithfulness.measure import NOISY, OUTPUTS, SHUFFLED, Counts
 from audits.faithfulness.metrics import LEANS_ON_REFERENCE, PLAUSIBILITY
 
@@ -107,7 +107,8 @@ def _meaning(verdict: str) -> str:
 
 def trusted_for(draft: Draft) -> dict[str, list[str]]:
     """Return by metric the kinds of error that it is trusted for, without that of another text's context."""
-    found: dict[str, list[str]] = {}
+    # What people say needs no other proof.
+    found = {LABEL: ["labels"]} if draft.select("difference", metric=LABEL) else dict[str, list[str]]()
     for metric, kind, row in trust_rows(draft):
         if kind != SHUFFLED and verdict_of(row) == "trusted" and metric not in LEANS_ON_REFERENCE:
             found.setdefault(metric, []).append(kind)
@@ -307,7 +308,7 @@ def _conclude(draft: Draft, counts: Counts) -> None:
 
 def _trust_title(draft: Draft) -> str:
     """Return in one sentence which metric sees the most kinds of error, and what none sees."""
-    trusted = trusted_for(draft)
+    trusted = {metric: kinds for metric, kinds in trusted_for(draft).items() if metric != LABEL}
     kinds = [kind for kind in NAMES if kind != SHUFFLED and any(kind == one for _, one, _ in trust_rows(draft))]
     if not kinds:
         return ""
@@ -330,7 +331,8 @@ def _words(row: Estimate) -> str:
 
 def _may(draft: Draft) -> Iterator[str]:
     for metric, kinds in trusted_for(draft).items():
-        yield f"That {said(metric)} sees {listed([NAMES[kind] for kind in kinds])} on data like these."
+        if metric != LABEL:
+            yield f"That {said(metric)} sees {listed([NAMES[kind] for kind in kinds])} on data like these."
 
 
 def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from audits.core.context import Context, Plan
 from audits.core.records import Source, Subject, Warning
@@ -12,8 +13,10 @@ from audits.faithfulness.metrics import families_of
 from audits.faithfulness.samples import DATASET, FIELDS, Sample, Wanted, read_samples
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
-from probes.files.text import read_text
 from probes.models.checkpoints import ModelFolder, find_model
+
+if TYPE_CHECKING:
+    from probes.texts.grounded_prompts import Template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,7 @@ class Inputs:
     apart: Mapping[str, int]
     families: tuple[str, ...]
     folders: Mapping[str, ModelFolder]
-    template: str | None
+    template: "Template | None"
     rates: tuple[float, ...]
     alphas: tuple[float, ...]
 
@@ -74,7 +77,7 @@ def check(options: Options, context: Context) -> Plan:
         apart=dict(apart),
         families=families,
         folders=folders,
-        template=_template(options.template),
+        template=_template(options.template) if options.model else None,
         rates=_shares(options.rates, "--rates", above=True),
         alphas=_shares(options.noisy, "--noisy") if options.noisy else (),
     )
@@ -116,14 +119,10 @@ def _shares(texts: Sequence[str], flag: str, *, above: bool = False) -> tuple[fl
     return tuple(sorted(set(found)))
 
 
-def _template(path: Path | None) -> str | None:
-    if path is None:
-        return None
-    from probes.texts.token_information import check_template
+def _template(path: Path | None) -> "Template":
+    from probes.texts.grounded_prompts import Template, read_template
 
-    text = read_text(path)
-    check_template(text, str(path))
-    return text
+    return Template() if path is None else read_template(path)
 
 
 def _folders(options: Options) -> dict[str, ModelFolder]:
@@ -132,9 +131,9 @@ def _folders(options: Options) -> dict[str, ModelFolder]:
     found = {role: find_model(name) for role, name in named.items() if name is not None}
     for role, folder in found.items():
         if role == "nli":
-            from probes.texts.entailment import check_entailment
+            from probes.texts.entailment import check_classifier
 
-            check_entailment(folder)
+            check_classifier(folder)
         else:
             from probes.texts.text_generation import check_causal
 

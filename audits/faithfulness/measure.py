@@ -13,9 +13,10 @@ from audits.core.context import Context
 from audits.faithfulness import Options
 from audits.faithfulness.corruptions import Pool, corrupt
 from audits.faithfulness.inputs import Inputs
-from audits.faithfulness.metrics import KINDS, Family, Floats, build, score_all
+from audits.faithfulness.metrics import KINDS, Family, Floats, build, running, score_all
 from audits.faithfulness.samples import Sample
 from probes.texts.evidence import Grounded
+from probes.texts.support_checks import SupportCheck
 
 SHUFFLED, NOISY = "shuffled", "noisy"
 LEAST_LABELLED = 20
@@ -102,20 +103,19 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     with context.progress.phase("Scoring faithful texts", len(texts), "outputs") as advance:
         before = score_all(kept, texts)
         advance(len(texts))
+    checks = {name: family for name, family in families.items() if isinstance(family, SupportCheck)}
     return Counts(
         samples=samples,
         apart=inputs.apart,
         scores={**scores, **given},
-        mentions={KINDS[name]: families[name].count(pairs) for name in KINDS if name in families},
+        mentions={KINDS[name]: check.count(pairs) for name, check in checks.items()},
         source=source,
         faithful=rows,
         faithful_scores=before,
         planted=_planted(options, inputs, kept, rows, texts, context),
         decodes=_decoded(options, inputs, families, rows, texts, context),
         truncated=_truncated(families, pairs),
-        spans={
-            name: [family.unsupported(pair) for pair in pairs] for name, family in families.items() if name in KINDS
-        },
+        spans={name: [check.unsupported(pair) for pair in pairs] for name, check in checks.items()},
     )
 
 
@@ -181,9 +181,9 @@ def _planted(
             advance(1)
         swapped = _swapped(texts, context.seed)
         if swapped:
-            there = np.array([at for at, _ in swapped], dtype=np.int64)
+            places = np.array([at for at, _ in swapped], dtype=np.int64)
             scored = score_all(families, [pair for _, pair in swapped])
-            found.append(Planted(corruption=SHUFFLED, strength=1.0, rows=there, scores=scored))
+            found.append(Planted(corruption=SHUFFLED, strength=1.0, rows=places, scores=scored))
         advance(1)
     return tuple(found)
 
@@ -208,7 +208,9 @@ def _decoded(
 ) -> tuple[Planted, ...]:
     if not inputs.alphas:
         return ()
-    from probes.texts.noisy_decoding import decode
+    from probes.texts.noisy_decoding import SAMPLING, decode
+
+    assert inputs.template is not None
 
     found = []
     # Without noise once more with another seed: there no metric may tell the two apart.
@@ -216,19 +218,14 @@ def _decoded(
         (0.0, context.seed + 1)
     ]:
         written = decode(
+            inputs.folders["model"],
             texts,
             alpha,
-            folder=inputs.folders["model"],
-            context_free=inputs.folders.get("context_free"),
             template=inputs.template,
-            without=options.without,
-            max_new_tokens=options.max_new_tokens,
             seed=seed,
-            batch=options.batch,
-            device=context.device,
-            dtype=context.dtype,
-            cache=context.cache,
-            progress=context.progress,
+            context_free=inputs.folders.get("context_free"),
+            sampling=replace(SAMPLING, max_new_tokens=options.max_new_tokens),
+            **running(options, context),
         )
         there = [at for at, text in enumerate(written) if text.strip()]
         pairs = [replace(texts[at], output=written[at]) for at in there]
@@ -245,4 +242,11 @@ def _decoded(
 
 
 def _truncated(families: Mapping[str, Family], pairs: Sequence[Grounded]) -> int:
-    return int(families["cxmi"].truncated(pairs).sum()) if "cxmi" in families else 0
+    """Return how many contexts the language model cuts."""
+    if "cxmi" not in families:
+        return 0
+    from probes.texts.token_information import Information
+
+    family = families["cxmi"]
+    assert isinstance(family, Information)
+    return int(family.truncated(pairs).sum())

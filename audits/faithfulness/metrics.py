@@ -1,7 +1,7 @@
 """Families of metrics that score outputs against their evidence: built once, then asked of any texts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from audits.faithfulness import METRICS, Options
 from probes.core.errors import InputError
 from probes.models.checkpoints import ModelFolder
 from probes.texts.evidence import Grounded
+
+if TYPE_CHECKING:
+    from probes.texts.grounded_prompts import Template
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -40,16 +43,6 @@ class Family(Protocol):
         """Return scores by metric, shape (pairs,), higher for better grounded; NaN where undefined."""
 
 
-class Check(Family, Protocol):
-    """Metrics of mentions, each of which has support in the evidence or not."""
-
-    def count(self, pairs: Sequence[Grounded]) -> tuple[Integers, Integers]:
-        """Return the mentions of each output, and those without support, shape (pairs,)."""
-
-    def unsupported(self, pair: Grounded) -> tuple[tuple[int, int], ...]:
-        """Return the characters of mentions without support, from and to."""
-
-
 def families_of(options: Options, pairs: Sequence[Grounded]) -> tuple[str, ...]:
     """Return the families that were asked for, or all that the inputs allow.
 
@@ -76,22 +69,22 @@ def build(
     names: Sequence[str],
     pairs: Sequence[Grounded],
     folders: Mapping[str, ModelFolder],
-    template: str | None,
+    template: "Template | None",
     options: Options,
     context: Context,
 ) -> dict[str, Family]:
     """Return the families by name; those that learn from the run's contexts learn from the pairs'."""
-    from probes.texts.named_values import Entities, Values
-    from probes.texts.number_words import Numbers
-    from probes.texts.overlap_precision import Overlap
+    from probes.texts.named_values import EntitySupport, ValueSupport
+    from probes.texts.number_words import NumberSupport
+    from probes.texts.overlap_precision import OverlapPrecision
     from probes.texts.parent_scores import Parent
 
     evidences = list({pair.evidence: None for pair in pairs})
     makers: dict[str, Callable[[], Family]] = {
-        "overlap": lambda: Overlap.fit(evidences),
-        "numbers": lambda: Numbers(arithmetic=options.arithmetic),
-        "entities": lambda: Entities.fit(evidences),
-        "values": lambda: Values.fit(evidences),
+        "overlap": lambda: OverlapPrecision.fit(evidences),
+        "numbers": lambda: NumberSupport(derived=options.arithmetic),
+        "entities": lambda: EntitySupport.fit(evidences),
+        "values": lambda: ValueSupport.fit(evidences),
         "parent": Parent,
         "cxmi": lambda: _information(folders["model"], template, options, context),
         "nli": lambda: _entailment(folders["nli"], options, context),
@@ -99,33 +92,28 @@ def build(
     return {name: makers[name]() for name in names}
 
 
-def _information(folder: ModelFolder, template: str | None, options: Options, context: Context) -> Family:
+def running(options: Options, context: Context) -> dict[str, Any]:
+    """Return where and how models run."""
+    return {
+        "batch": options.batch,
+        "device": context.device,
+        "dtype": context.dtype,
+        "cache": context.cache,
+        "progress": context.progress,
+    }
+
+
+def _information(folder: ModelFolder, template: "Template | None", options: Options, context: Context) -> Family:
     from probes.texts.token_information import Information
 
-    return Information(
-        folder,
-        template=template,
-        without=options.without,
-        seed=context.seed,
-        batch=options.batch,
-        device=context.device,
-        dtype=context.dtype,
-        cache=context.cache,
-        progress=context.progress,
-    )
+    assert template is not None
+    return Information(folder, template, options.without, seed=context.seed, **running(options, context))
 
 
 def _entailment(folder: ModelFolder, options: Options, context: Context) -> Family:
     from probes.texts.entailment import Entailment
 
-    return Entailment(
-        folder,
-        batch=options.batch,
-        device=context.device,
-        dtype=context.dtype,
-        cache=context.cache,
-        progress=context.progress,
-    )
+    return Entailment(folder, **running(options, context))
 
 
 def score_all(families: Mapping[str, Family], pairs: Sequence[Grounded]) -> dict[str, Floats]:

@@ -1,6 +1,7 @@
 """`miles audit-faithfulness`: scores of two systems whose areas, means and rates are known; no text is written."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,14 +45,14 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     kept = np.flatnonzero([bool(sample.label) for sample in samples])
     texts = {name: values[kept] for name, values in both.items()}
     own = context[[int(samples[row].id) for row in kept]]
-    after = {
+    after: dict[str, NDArray[np.float64]] = {
         SCORE: _scores(own, rng) - shift,
-        CHECKED: 1.0 - (rng.random(len(kept)) < SENSITIVE),
+        CHECKED: np.asarray(rng.random(len(kept)) >= SENSITIVE, dtype=np.float64),
     }
     place = np.arange(len(kept))
     planted = tuple(
-        Planted(corruption=kind, strength=0.1, rows=place, scores=after if kind == "value" else {SCORE: dropped})
-        for kind, dropped in (("value", texts[SCORE]), ("drop", _scores(own, rng)))
+        Planted(corruption=kind, strength=0.1, rows=place, scores=made)
+        for kind, made in (("value", after), ("drop", {SCORE: _scores(own, rng)}))
     )
     measured = {"scores": both, "faithful": kept, "faithful_scores": texts, "planted": planted}
     counts = Counts(samples=tuple(samples), apart={}, source=LABELLED, **measured)  # type: ignore[arg-type]
@@ -67,7 +68,7 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
         for claim in draft.findings
         if claim.id == "faithfulness.trust" and claim.where["metric"] == SCORE
     }
-    where = {"metric": SCORE, "corruption": "value", "strength": 0.1}
+    where: dict[str, Any] = {"metric": SCORE, "corruption": "value", "strength": 0.1}
     return {
         "metric": held(draft.get("metric", system="second", metric=SCORE, group="all"), -shift * (1 - RATE)),
         "difference": held(
@@ -91,7 +92,7 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
 
 def _scores(context: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
     """Draw scores of unit variance, of which texts of one context share a part."""
-    return context + rng.normal(size=len(context)) * math.sqrt(1 - SHARED)
+    return np.asarray(context + rng.normal(size=len(context)) * math.sqrt(1 - SHARED))
 
 
 def _check(name: str, kind: str, estimand: str, *effects: str, family: str = "itself") -> Check:
