@@ -82,7 +82,7 @@ class Entailment:
     def __init__(
         self, folder: ModelFolder, *, batch: int, device: str, dtype: str, cache: Cache, progress: Progress
     ) -> None:
-        self._folder, self._config = folder, _check(folder)
+        self._folder, self._config = folder, check_classifier(folder)
         self._entailment = _label(folder, self._config, ENTAILMENT)
         self._contradiction = _label(folder, self._config, CONTRADICTION, required=False)
         self._tokeniser = load_tokeniser(folder)
@@ -166,7 +166,7 @@ class Entailment:
         return {"probabilities": logits.double().softmax(-1).cpu()}
 
 
-def _check(folder: ModelFolder) -> Any:
+def check_classifier(folder: ModelFolder) -> Any:
     known = transformers().models.auto.modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
     named = [str(one) for one in folder.config.get("architectures") or ()]
     name = known.get(folder.family)
