@@ -14,7 +14,7 @@ from audits.tracking import Options
 from audits.tracking.critical_depth import least_items
 from audits.tracking.generators import TASKS, Recipe, biased_rules, make_items
 from audits.tracking.item_files import read_items
-from audits.tracking.items import Item, check_items
+from audits.tracking.items import Item, Skip, check_items
 from audits.tracking.predictions import Answers, check_system, own_predictions, read_predictions
 from audits.tracking.scoring import SCORINGS, Scoring
 from probes.core.errors import InputError
@@ -26,6 +26,7 @@ MODEL = "model"
 """Name of the system that a MODEL is."""
 OWN = "items"
 """Name of the system whose answers stand beside the items."""
+LEFT_OUT = "answer to an item that was left out"
 DEEPEST = 64
 NEAREST = 1e-6
 """How near to 0 and to 1 a discount may be."""
@@ -63,14 +64,14 @@ class Inputs:
     ----------
     answers
         Those that were made elsewhere, by system.
-    skipped
-        Items that were left out of their files, by reason.
+    skips
+        Rows that were left out of the files of items, and answers to them.
     sizes, gammas, depths
         Of blocks (0: automatic), of the operator, and of items and chains.
     """
 
     items: tuple[Item, ...]
-    skipped: dict[str, int]
+    skips: tuple[Skip, ...]
     answers: dict[str, Answers]
     folder: ModelFolder | None
     scorings: tuple[Scoring, ...]
@@ -91,7 +92,9 @@ def check(options: Options, context: Context) -> Plan:
     """
     depths = _wholes("--n", options.n, most=DEEPEST)
     files = [(Path(file), read_items(Path(file))) for file in options.items]
-    items = [item for _, found in files for item in found.items]
+    rows = [row for _, found in files for row in found.rows]
+    items = [row for row in rows if not row.skipped_because]
+    skips = [Skip("", row, row.skipped_because) for row in rows if row.skipped_because]
     _check_tasks(files)
     if len(files) > 1:
         # Answers find their items by name, whichever file these are of.
@@ -102,8 +105,14 @@ def check(options: Options, context: Context) -> Plan:
     if folder is not None:
         _check_context(folder, items)
     answers: dict[str, Answers] = {}
+    numbers = {id(item): number for number, item in enumerate(items)}
     for name, path in _named(options.predictions):
-        answers |= read_predictions(name, path, items)
+        for system, said in read_predictions(name, path, rows).items():
+            answers[system] = {numbers[id(rows[at])]: text for at, text in said.items() if id(rows[at]) in numbers}
+            skips += [Skip(system, rows[at], LEFT_OUT) for at in said if rows[at].skipped_because]
+            if not answers[system]:
+                hint = "See coverage of another run, or --dry-run, for why items are left out."
+                raise InputError(f"No answer of {system} is to an item that can be used.", where=str(path), hint=hint)
     if own := own_predictions(items):
         answers[OWN] = dict(own)
     trainings = _trainings(options) if options.train else ()
@@ -112,7 +121,7 @@ def check(options: Options, context: Context) -> Plan:
         raise InputError("There is nothing to audit.", where="MODEL", hint=hint)
     inputs = Inputs(
         items=tuple(items),
-        skipped=dict(sum((Counter(found.skipped) for _, found in files), Counter[str]())),
+        skips=tuple(skips),
         answers=answers,
         folder=folder,
         scorings=_scorings(options, folder, items),
@@ -201,6 +210,9 @@ def _check_tasks(files: Sequence[tuple[Path, object]]) -> None:
 def _model(options: Options) -> ModelFolder | None:
     if options.model is None:
         return None
+    if options.items and ("=" in options.model or Path(options.model).is_file()):
+        hint = "Write the flag before each file: --items A --items B, --predictions A=FILE --predictions B=FILE."
+        raise InputError(f"{options.model!r} is a file, and no MODEL, which is a folder.", where="MODEL", hint=hint)
     from probes.texts.text_generation import check_causal
 
     folder = find_model(options.model)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import NamedTuple
 
 from probes.core.errors import InputError
 
@@ -32,6 +33,8 @@ class Item:
         Row in its file, from 0.
     private
         Its text must not be written anywhere.
+    skipped_because
+        Why nothing is asked of it, such as that its text does not lead to its target; its depth is not known then.
     """
 
     id: str
@@ -50,6 +53,7 @@ class Item:
     twin: int | None = None
     index: int = 0
     private: bool = False
+    skipped_because: str = ""
 
     @property
     def chance(self) -> float | None:
@@ -60,6 +64,14 @@ class Item:
     def answers(self) -> frozenset[str]:
         """The parts of the target: an answer may be a list."""
         return split_answer(self.target)
+
+
+class Skip(NamedTuple):
+    """What was left out: an item, or one answer to it, and why."""
+
+    system: str
+    item: Item
+    reason: str
 
 
 def split_answer(text: str) -> frozenset[str]:

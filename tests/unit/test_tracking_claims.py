@@ -4,19 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from audits.core.context import Draft
+from audits.core.context import Cache, Context, Draft
 from audits.core.intervals import Undefined
-from audits.tracking import AUDIT
+from audits.core.testing import drafted
+from audits.tracking import AUDIT, Options
 from audits.tracking.critical_depth import half_depth
 from audits.tracking.estimates import agrees, chance_of, estimates
 from audits.tracking.figures import figures
-from audits.tracking.inputs import _gammas, _named
+from audits.tracking.inputs import LEFT_OUT, _gammas, _named
 from audits.tracking.item_files import read_items
 from audits.tracking.items import Item
 from audits.tracking.language_model import _said
-from audits.tracking.measure import Counts, Graded
+from audits.tracking.measure import NO_OPTIONS, NOT_GIVEN, Counts, Graded
 from audits.tracking.predictions import Answer, read_predictions
-from audits.tracking.published_items import _boxed
+from audits.tracking.published_items import DISAGREES, _boxed
 from audits.tracking.scoring import Score, Scoring, extract, score
 from probes.core.errors import InputError
 
@@ -76,6 +77,47 @@ def test_numbers_and_prompts_that_two_items_have_tell_none(tmp_path: Path) -> No
     (tmp_path / "said.csv").write_text("task,index,prediction\nt,0,cup\n")
     with pytest.raises(InputError, match="or several have"):
         read_predictions("s", tmp_path / "said.csv", [item(), item(id="2")])
+
+
+def test_an_answer_to_an_item_that_was_left_out_is_counted_and_one_to_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "Z60=2.csv").write_text("input,target\n1 2,1 9\n" + "".join(f"1 {at},1 {at + 1}\n" for at in range(30)))
+    rows = read_items(tmp_path / "Z60=2.csv").rows
+    said = tmp_path / "said.csv"
+    options = Options(items=(str(tmp_path / "Z60=2.csv"),), predictions=(f"s={said}",))
+    by_id = "id,prediction\n" + "".join(f"{row.id},{at}\n" for at, row in enumerate(rows))
+    # In the order of the file, whose first row is left out, n + 1 is the answer to 1 n.
+    for text in (by_id, "prediction\n" + "".join(f"{at}\n" for at in range(31))):
+        said.write_text(text)
+        draft = drafted(AUDIT, options, Context(cache=Cache(tmp_path / "cache")))
+        assert draft.coverage is not None
+        assert {one.reason: one.count for one in draft.coverage.skipped} == {DISAGREES: 1, LEFT_OUT: 1}
+        assert sum(row.value * row.n for row in draft.select("accuracy")) == draft.coverage.used == 30
+        left = [row for row in draft.records if row["skipped_because"]]
+        assert [(row["system"], row["depth"], row["skipped_because"]) for row in left] == [
+            ("", "", DISAGREES),
+            ("s", "", LEFT_OUT),
+        ]
+        assert all(row["properties"] == 1 and row.keys() == left[0].keys() for row in draft.records[:30])
+    said.write_text(by_id + "other,1\n")
+    with pytest.raises(InputError, match="No item has id other"):
+        drafted(AUDIT, options, Context(cache=Cache(tmp_path / "cache")))
+    said.write_text(f"id,prediction\n{rows[0].id},1\n")
+    with pytest.raises(InputError, match="No answer of s"):
+        drafted(AUDIT, options, Context(cache=Cache(tmp_path / "cache")))
+
+
+def test_an_item_without_an_answer_or_options_has_a_row_that_says_so(tmp_path: Path) -> None:
+    items = tmp_path / "items.csv"
+    items.write_text(
+        "id,prompt,target,options,depth\n" + "".join(f"{at},p {at},1,1|2,0\n" for at in range(4)) + "4,q,1,,0\n"
+    )
+    (tmp_path / "said.csv").write_text("id,prediction\n0,1\n1,2\n4,1\n")
+    options = Options(items=(str(items),), predictions=(f"s={tmp_path / 'said.csv'}",), scoring=("choice",))
+    draft = drafted(AUDIT, options, Context(cache=Cache(tmp_path / "cache")))
+    left = {row["id"]: row["skipped_because"] for row in draft.records}
+    assert left == {"0": "", "1": "", "2": NOT_GIVEN, "3": NOT_GIVEN, "4": NO_OPTIONS}
+    assert draft.coverage is not None
+    assert (draft.coverage.given, draft.coverage.used) == (5, 2)
 
 
 def test_words_of_two_groups_are_two_items(tmp_path: Path) -> None:
