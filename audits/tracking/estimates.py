@@ -244,7 +244,7 @@ def _add_bounds(draft: Draft, counts: Counts) -> None:
 
 
 def _add_structure(draft: Draft, counts: Counts) -> None:
-    for (layer, head, block, kind), shares in counts.shares.items():
+    for (layer, head, block, kind), shares in sorted(counts.shares.items(), key=lambda each: each[0][:3]):
         found = mean_interval(np.array(shares), level=draft.level)
         where: dict[str, Coordinate] = {"layer": layer, "head": head, "block": block or "auto", "kind": kind}
         value, n = math.fsum(shares) / len(shares), len(shares)

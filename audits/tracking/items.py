@@ -33,6 +33,8 @@ class Item:
         Row in its file, from 0.
     private
         Its text must not be written anywhere.
+    graph
+        Of each statement of the prompt: where it ends, and the statements whose values it takes; empty if not known.
     skipped_because
         Why nothing is asked of it, such as that its text does not lead to its target; its depth is not known then.
     """
@@ -53,6 +55,7 @@ class Item:
     twin: int | None = None
     index: int = 0
     private: bool = False
+    graph: tuple[tuple[int, tuple[int, ...]], ...] = ()
     skipped_because: str = ""
 
     @property

@@ -151,7 +151,7 @@ def attention_shares(
     """
     import torch
 
-    from probes.language_models.chain_attention import automatic_block, block_shares
+    from probes.language_models.chain_attention import automatic_block, block_shares, dependency_map
     from probes.texts.text_generation import CausalLM
 
     model = CausalLM(folder, device=context.device, dtype=context.dtype)
@@ -171,10 +171,16 @@ def attention_shares(
                 if not maps:
                     hint = "Leave out --structure."
                     raise InputError("The model gives no maps of attention.", where="--structure", hint=hint)
+                graph = None
+                if items[at].graph:
+                    places, sources = zip(*items[at].graph, strict=True)
+                    ends = [len(model.speller.whole(items[at].prompt[:end])) for end in places]
+                    graph = dependency_map(ends, sources, len(ids))
                 for layer, whole in enumerate(maps):
-                    for head, one in enumerate(whole[0].float().cpu()):
-                        for size in sizes:
-                            for kind, share in block_shares(one, size or automatic_block(len(ids))).items():
+                    for size in sizes:
+                        every = block_shares(whole[0].float().cpu(), size or automatic_block(len(ids)), graph)
+                        for kind, shares in every.items():
+                            for head, share in enumerate(shares):
                                 found.setdefault((layer, head, size, kind), []).append(share)
             advance(1)
     return found

@@ -77,8 +77,11 @@ def test_a_model_is_scored_the_same_twice_and_structure_has_its_controls(tmp_pat
     assert one.findings == other.findings
     assert {row.where["scoring"] for row in one.select("accuracy")} == {"choice", "exact"}
     shares = one.select("block_share")
-    assert {row.where["kind"] for row in shares} == {"measured", "uniform", "phase"}
-    assert len(shares) == 3 * 3 * 2
+    assert {row.where["kind"] for row in shares} == {"measured", "uniform", "phase", "graph"}
+    assert len(shares) == 4 * 3 * 2
+    # Names stand far from what they are copied from.
+    assert {row.value for row in shares if row.where["kind"] == "graph"} == {shares[-1].value}
+    assert 0 < shares[-1].value < one.row("block_share", layer=0, head=0, block=8, kind="uniform").value + 0.4
     # A random model attends to all earlier tokens nearly alike.
     for layer in range(3):
         flat = one.row("block_share", layer=layer, head=0, block=8, kind="uniform").value

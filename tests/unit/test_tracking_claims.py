@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from audits.core.context import Cache, Context, Draft
@@ -11,6 +12,7 @@ from audits.tracking import AUDIT, Options
 from audits.tracking.critical_depth import half_depth
 from audits.tracking.estimates import agrees, chance_of, estimates
 from audits.tracking.figures import figures
+from audits.tracking.findings import findings
 from audits.tracking.inputs import LEFT_OUT, _gammas, _named
 from audits.tracking.item_files import read_items
 from audits.tracking.items import Item
@@ -151,3 +153,22 @@ def test_a_figure_of_many_tasks_shows_the_first_and_says_so() -> None:
     assert "first 12 of 70 tasks" in accuracy.caption
     assert "first 60 of 70 rows" in depths.caption
     assert "task 12" not in str(accuracy.spec)
+
+
+@pytest.mark.parametrize(
+    ("graph", "phase", "told"), [(0.2, 0.3, True), (0.6, 0.3, False), (0.2, 0.6, False), (None, 0.3, True)]
+)
+def test_a_head_looks_within_blocks_beyond_what_chains_and_nearness_explain(
+    graph: float | None, phase: float, told: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    levels = {"measured": 0.5, "phase": phase, "graph": graph}
+    noisy = {(0, 1, 8, kind): level + rng.normal(0, 0.01, 40) for kind, level in levels.items() if level is not None}
+    draft = Draft(level=0.95, seed=0, measures={measure.name: measure for measure in AUDIT.measures})
+    counts = Counts(items=(), shares={key: row.tolist() for key, row in noisy.items()})
+    estimates(draft, counts)
+    findings(draft, counts)
+    found = [claim for claim in draft.findings if claim.id == "tracking.block_structure"]
+    assert bool(found) is told
+    for claim in found:
+        assert [row.where["kind"] for row in claim.evidence] == [kind for kind, level in levels.items() if level]
