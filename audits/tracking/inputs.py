@@ -103,7 +103,7 @@ def check(options: Options, context: Context) -> Plan:
     if folder is not None and not items:
         items = _made(options, depths, context.seed)
     if folder is not None:
-        _check_context(folder, items)
+        _check_context(folder, items, options)
     answers: dict[str, Answers] = {}
     numbers = {id(item): number for number, item in enumerate(items)}
     for name, path in _named(options.predictions):
@@ -138,18 +138,21 @@ def check(options: Options, context: Context) -> Plan:
         subject=_subject(folder),
         data=_sources(options, files, answers),
         cost=_cost(options, inputs),
-        measure=None if folder is None else partial(_timed, folder, items, context),
-        notes=tuple(f"{path.name}: {found.form}, {len(found.items):,} items." for path, found in files),
+        measure=None if folder is None else partial(_timed, folder, items, options, context),
+        notes=(
+            *(f"{path.name}: {found.form}, {len(found.items):,} items." for path, found in files),
+            *(["The model is asked in turns of a user, by its tokenizer's chat template."] if options.chat else []),
+        ),
         warnings=tuple(_warnings(options, inputs, context.level)),
     )
 
 
-def _check_context(folder: ModelFolder, items: Sequence[Item]) -> None:
+def _check_context(folder: ModelFolder, items: Sequence[Item], options: Options) -> None:
     """Refuse items of which none fits into the model's context."""
-    from audits.tracking.language_model import asked
+    from audits.tracking.language_model import questions
     from probes.texts.text_generation import fits_context
 
-    if items and not any(fits_context(folder, [asked(item)[0] for item in items], 1)):
+    if not any(fits_context(folder, [text for text, _ in questions(folder, items, options)], 1)):
         hint = "Ask for shorter texts: smaller depths (--n), fewer --entities or --shots."
         raise InputError("No item fits into the model's context.", where=str(folder.path), hint=hint)
 
@@ -302,16 +305,18 @@ def _sources(options: Options, files: Sequence[tuple[Path, object]], answers: di
     return tuple(sources)
 
 
-def _timed(folder: ModelFolder, items: Sequence[Item], context: Context) -> tuple[tuple[str, str], ...]:
+def _timed(
+    folder: ModelFolder, items: Sequence[Item], options: Options, context: Context
+) -> tuple[tuple[str, str], ...]:
     """Time two prompts, and say how long all would take, one by one."""
-    from audits.tracking.language_model import asked
+    from audits.tracking.language_model import questions
     from probes.texts.option_scores import last_logits
     from probes.texts.text_generation import CausalLM
 
     model = CausalLM(folder, device=context.device, dtype=context.dtype)
     seconds = []
-    for item in items[-2:]:
-        tokens, mask = model.padded([model.speller.whole(asked(item)[0])[-(model.speller.context or 2**20) :]])
+    for text, _ in questions(folder, items[-2:], options):
+        tokens, mask = model.padded([model.speller.whole(text)[-(model.speller.context or 2**20) :]])
         begun = time.perf_counter()
         last_logits(model, tokens, mask)
         seconds.append(time.perf_counter() - begun)
