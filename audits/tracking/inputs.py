@@ -26,7 +26,6 @@ MODEL = "model"
 """Name of the system that a MODEL is."""
 OWN = "items"
 """Name of the system whose answers stand beside the items."""
-LEFT_OUT = "answer to an item that was left out"
 DEEPEST = 64
 NEAREST = 1e-6
 """How near to 0 and to 1 a discount may be."""
@@ -65,7 +64,7 @@ class Inputs:
     answers
         Those that were made elsewhere, by system.
     skips
-        Rows that were left out of the files of items, and answers to them.
+        What cannot be used of the files of items: answers to it, one by one, or the item where there is none.
     sizes, gammas, depths
         Of blocks (0: automatic), of the operator, and of items and chains.
     """
@@ -94,7 +93,6 @@ def check(options: Options, context: Context) -> Plan:
     files = [(Path(file), read_items(Path(file))) for file in options.items]
     rows = [row for _, found in files for row in found.rows]
     items = [row for row in rows if not row.skipped_because]
-    skips = [Skip("", row, row.skipped_because) for row in rows if row.skipped_because]
     _check_tasks(files)
     if len(files) > 1:
         # Answers find their items by name, whichever file these are of.
@@ -105,14 +103,17 @@ def check(options: Options, context: Context) -> Plan:
     if folder is not None:
         _check_context(folder, items, options)
     answers: dict[str, Answers] = {}
+    skips: list[Skip] = []
     numbers = {id(item): number for number, item in enumerate(items)}
     for name, path in _named(options.predictions):
         for system, said in read_predictions(name, path, rows).items():
             answers[system] = {numbers[id(rows[at])]: text for at, text in said.items() if id(rows[at]) in numbers}
-            skips += [Skip(system, rows[at], LEFT_OUT) for at in said if rows[at].skipped_because]
+            skips += [Skip(system, rows[at], why) for at in said if (why := rows[at].skipped_because)]
             if not answers[system]:
-                hint = "See coverage of another run, or --dry-run, for why items are left out."
-                raise InputError(f"No answer of {system} is to an item that can be used.", where=str(path), hint=hint)
+                message = f"No answer of {system} is to an item that can be used: {skips[-1].reason}."
+                raise InputError(message, where=str(path), hint="Give answers to other items, or mend their targets.")
+    answered = {skip.item.id for skip in skips}
+    skips += [Skip("", row, why) for row in rows if (why := row.skipped_because) and row.id not in answered]
     if own := own_predictions(items):
         answers[OWN] = dict(own)
     trainings = _trainings(options) if options.train else ()

@@ -13,7 +13,7 @@ from audits.tracking.critical_depth import half_depth
 from audits.tracking.estimates import agrees, chance_of, estimates
 from audits.tracking.figures import figures
 from audits.tracking.findings import findings
-from audits.tracking.inputs import LEFT_OUT, _gammas, _named
+from audits.tracking.inputs import _gammas, _named
 from audits.tracking.item_files import read_items
 from audits.tracking.items import Item
 from audits.tracking.language_model import _said
@@ -85,27 +85,28 @@ def test_an_answer_to_an_item_that_was_left_out_is_counted_and_one_to_none_is_re
     (tmp_path / "Z60=2.csv").write_text("input,target\n1 2,1 9\n" + "".join(f"1 {at},1 {at + 1}\n" for at in range(30)))
     rows = read_items(tmp_path / "Z60=2.csv").rows
     said = tmp_path / "said.csv"
+    context = Context(cache=Cache(tmp_path / "cache"))
     options = Options(items=(str(tmp_path / "Z60=2.csv"),), predictions=(f"s={said}",))
     by_id = "id,prediction\n" + "".join(f"{row.id},{at}\n" for at, row in enumerate(rows))
     # In the order of the file, whose first row is left out, n + 1 is the answer to 1 n.
     for text in (by_id, "prediction\n" + "".join(f"{at}\n" for at in range(31))):
         said.write_text(text)
-        draft = drafted(AUDIT, options, Context(cache=Cache(tmp_path / "cache")))
+        draft = drafted(AUDIT, options, context)
         assert draft.coverage is not None
-        assert {one.reason: one.count for one in draft.coverage.skipped} == {DISAGREES: 1, LEFT_OUT: 1}
+        assert {one.reason: one.count for one in draft.coverage.skipped} == {DISAGREES: 1}
         assert sum(row.value * row.n for row in draft.select("accuracy")) == draft.coverage.used == 30
         left = [row for row in draft.records if row["skipped_because"]]
-        assert [(row["system"], row["depth"], row["skipped_because"]) for row in left] == [
-            ("", "", DISAGREES),
-            ("s", "", LEFT_OUT),
-        ]
+        assert [(row["system"], row["depth"], row["skipped_because"]) for row in left] == [("s", "", DISAGREES)]
         assert all(row["properties"] == 1 and row.keys() == left[0].keys() for row in draft.records[:30])
+    said.write_text("\n".join(line for line in by_id.splitlines() if not line.startswith(rows[0].id)))
+    left = [row for row in drafted(AUDIT, options, context).records if row["skipped_because"]]
+    assert [(row["system"], row["id"], row["skipped_because"]) for row in left] == [("", rows[0].id, DISAGREES)]
     said.write_text(by_id + "other,1\n")
     with pytest.raises(InputError, match="No item has id other"):
-        drafted(AUDIT, options, Context(cache=Cache(tmp_path / "cache")))
+        drafted(AUDIT, options, context)
     said.write_text(f"id,prediction\n{rows[0].id},1\n")
     with pytest.raises(InputError, match="No answer of s"):
-        drafted(AUDIT, options, Context(cache=Cache(tmp_path / "cache")))
+        drafted(AUDIT, options, context)
 
 
 def test_an_item_without_an_answer_or_options_has_a_row_that_says_so(tmp_path: Path) -> None:
