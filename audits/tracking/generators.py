@@ -16,44 +16,11 @@ from audits.tracking.items import Item, item_id
 from audits.tracking.stories import Operation, Story, dependencies, guesses, simulate
 from probes.core.errors import InputError
 
-VALUES = (
-    "apple",
-    "bread",
-    "chair",
-    "clock",
-    "cloud",
-    "crown",
-    "dress",
-    "fence",
-    "glass",
-    "grass",
-    "horse",
-    "house",
-    "knife",
-    "light",
-    "money",
-    "mouse",
-    "paper",
-    "phone",
-    "piano",
-    "plant",
-    "plate",
-    "queen",
-    "radio",
-    "river",
-    "shirt",
-    "shoe",
-    "stone",
-    "sugar",
-    "table",
-    "tiger",
-    "tower",
-    "train",
-    "truck",
-    "watch",
-    "wheel",
-    "window",
+_VALUES = (
+    "apple bread chair clock cloud crown dress fence glass grass horse house knife light money mouse paper phone "
+    "piano plant plate queen radio river shirt shoe stone sugar table tiger tower train truck watch wheel window"
 )
+VALUES = tuple(_VALUES.split())
 _Statement = tuple[str, tuple[int, ...]]
 """Its text with the space before it, and the statements whose values it takes."""
 TASKS = ("pointer", "contents", "swap", "overwrite", *(f"word:{group}" for group in GROUPS))
