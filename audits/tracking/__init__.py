@@ -67,6 +67,7 @@ class Options(Workers):
     cot: bool = option(
         "Let the MODEL reason before it says 'the answer is'.", False, panel=_MODEL, only_with=("model",)
     )
+    chat: bool = option("Ask in the chat template of the MODEL's tokenizer.", False, panel=_MODEL, only_with=("model",))
     max_new_tokens: int | None = option(
         "Tokens of an answer (default 16; 256 with --cot).", metavar="N", panel=_MODEL, least=1, only_with=("model",)
     )

@@ -204,25 +204,18 @@ def _add_trained(draft: Draft, trained: TrainedCurve, accuracy: float) -> None:
     training, curve = trained.training, trained.curve
     if training.properties > 1:
         row = share(curve.exact, curve.sequences, draft.level, "sequences")
-        if (
-            draft.get("exact_match", system=trained.training.name, properties=training.properties, heads=training.heads)
-            is None
-        ):
-            draft.add(
-                "exact_match", row, system=trained.training.name, properties=training.properties, heads=training.heads
-            )
+        draft.add("exact_match", row, system=training.name, properties=training.properties, heads=training.heads)
         return
     hits = {depth: (int(right), curve.sequences) for depth, right in enumerate(curve.hits.tolist())}
-    where = {"system": trained.training.name, "task": POINTER, "scoring": TRAINED}
+    where = {"system": training.name, "task": POINTER, "scoring": TRAINED}
     for depth, (right, count) in hits.items():
         draft.add("accuracy", share(right, count, draft.level, "sequences"), **where, depth=depth)
     chances = dict.fromkeys(hits, 1 / trained.design.chains)
     _add_depths(draft, hits, chances, accuracy, where)
     for layer, row in enumerate(curve.read.tolist()):
         read = {depth: (int(right), curve.sequences) for depth, right in enumerate(row)}
-        draft.add(
-            "layer_critical_n", critical_depth(read, accuracy, draft.level), system=trained.training.name, layer=layer
-        )
+        found = critical_depth(read, accuracy, draft.level)
+        draft.add("layer_critical_n", found, system=training.name, layer=layer)
 
 
 def _add_bounds(draft: Draft, counts: Counts) -> None:
@@ -244,7 +237,7 @@ def _add_bounds(draft: Draft, counts: Counts) -> None:
 
 
 def _add_structure(draft: Draft, counts: Counts) -> None:
-    for (layer, head, block, kind), shares in counts.shares.items():
+    for (layer, head, block, kind), shares in sorted(counts.shares.items(), key=lambda each: each[0][:3]):
         found = mean_interval(np.array(shares), level=draft.level)
         where: dict[str, Coordinate] = {"layer": layer, "head": head, "block": block or "auto", "kind": kind}
         value, n = math.fsum(shares) / len(shares), len(shares)

@@ -163,7 +163,7 @@ def _blocks(draft: Draft) -> Figure:
             "kind": row.where["kind"],
         }
         for row in draft.select("block_share")
-        if row.where["kind"] in ("measured", "phase")
+        if row.where["kind"] != "uniform"
     ]
     spec = forest(
         rows[:MOST_ROWS],
@@ -177,7 +177,8 @@ def _blocks(draft: Draft) -> Figure:
     return Figure(
         id="blocks",
         title="Does attention stay within blocks?",
-        caption="Share of each head's attention within blocks, and with the grid of blocks shifted (phase)."
+        caption="Share of each head's attention within blocks, with the grid of blocks shifted (phase), and, of items "
+        "made here, of attention that only follows the chains (graph)."
         f"{_first(MOST_ROWS, len(rows), 'rows')}",
         file="blocks",
         spec=spec,

@@ -165,16 +165,23 @@ def _find_chance(draft: Draft, counts: Counts, graded: Graded, task: str) -> Non
             **where,
         )
     elif all(low <= chances[depth] for depth, (low, _) in limits.items()):
-        first = min(asked)
-        row = _cell(draft, graded, task, first)
+        rows = [_cell(draft, graded, task, depth) for depth in asked]
+        best = max(rows, key=lambda row: row.value)
+        ends = " to ".join(str(depth) for depth in dict.fromkeys((min(asked), max(asked))))
+        pairs = [f"{row.value:.3g} at {depth} ({chances[depth]:.3g})" for depth, row in zip(asked, rows, strict=True)]
+        guessed = [
+            draft.row("chance", task=task, depth=depth) for depth in sorted({row.where["depth"] for row in rows})
+        ]
         draft.find(
             "tracking.at_chance",
             "low",
-            f"At no depth from {first} on is accuracy shown to be above chance, {chances[first]:.3g} at {first}.",
-            [row, draft.get("chance", task=task, depth=first)],
+            f"At no depth is accuracy shown to be above chance, which stands in brackets: it is {', '.join(pairs)}.",
+            [best, *(row for row in rows if row is not best), *guessed],
             headline=fitting(
-                f"{graded.system} is not shown to be above chance on {task_words(task)}: right in {span(row)}.",
-                f"{graded.system} is not shown to be above chance: right in {span(row)}.",
+                f"{graded.system} is not shown to be above chance at {ends} changes of {task_words(task)}: at most "
+                f"{span(best)} right.",
+                f"{graded.system} is not shown to be above chance at {ends} changes: at most {span(best)} right.",
+                f"{graded.system} is not shown to be above chance: at most {span(best)} right.",
             ),
             how_sure=_SIMULTANEOUS,
             **where,

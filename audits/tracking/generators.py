@@ -7,52 +7,22 @@ the answer.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
 from audits.tracking.group_words import GROUPS, table
 from audits.tracking.items import Item, item_id
-from audits.tracking.stories import Operation, Story, guesses, simulate
+from audits.tracking.stories import Operation, Story, dependencies, guesses, simulate
 from probes.core.errors import InputError
 
-VALUES = (
-    "apple",
-    "bread",
-    "chair",
-    "clock",
-    "cloud",
-    "crown",
-    "dress",
-    "fence",
-    "glass",
-    "grass",
-    "horse",
-    "house",
-    "knife",
-    "light",
-    "money",
-    "mouse",
-    "paper",
-    "phone",
-    "piano",
-    "plant",
-    "plate",
-    "queen",
-    "radio",
-    "river",
-    "shirt",
-    "shoe",
-    "stone",
-    "sugar",
-    "table",
-    "tiger",
-    "tower",
-    "train",
-    "truck",
-    "watch",
-    "wheel",
-    "window",
+_VALUES = (
+    "apple bread chair clock cloud crown dress fence glass grass horse house knife light money mouse paper phone "
+    "piano plant plate queen radio river shirt shoe stone sugar table tiger tower train truck watch wheel window"
 )
+VALUES = tuple(_VALUES.split())
+_Statement = tuple[str, tuple[int, ...]]
+"""Its text with the space before it, and the statements whose values it takes."""
 TASKS = ("pointer", "contents", "swap", "overwrite", *(f"word:{group}" for group in GROUPS))
 RENDERINGS = ("text", "code")
 LEAST_ENTITIES = 3
@@ -150,8 +120,11 @@ def _item(recipe: Recipe, depth: int, number: int, rng: np.random.Generator) -> 
     (target,) = outcome.answer
     options = [value for held in story.initial.values() for value in held]
     options = [options[index] for index in rng.permutation(len(options))]
-    examples = [_example(recipe, names, values, rng) for _ in range(recipe.shots)]
-    prompt = "\n\n".join([*examples, _render(recipe, story)])
+    told: list[_Statement] = []
+    for part in [*(_example(recipe, names, values, rng) for _ in range(recipe.shots)), _told(recipe, story)]:
+        gap, before = "\n\n" if told else "", len(told)
+        told += [(text if at else gap + text, tuple(before + one for one in of)) for at, (text, of) in enumerate(part)]
+    prompt = "".join(text for text, _ in told)
     return Item(
         id=item_id(prompt),
         task=recipe.task,
@@ -164,7 +137,12 @@ def _item(recipe: Recipe, depth: int, number: int, rng: np.random.Generator) -> 
         entities=recipe.entities,
         guesses=guesses(story, options),
         twin=at,
+        graph=_graph(told),
     )
+
+
+def _graph(told: Sequence[_Statement]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    return tuple(zip(accumulate(len(text) for text, _ in told), (of for _, of in told), strict=True))
 
 
 def _names(rng: np.random.Generator) -> list[str]:
@@ -270,12 +248,13 @@ def _shuffled(initial: Mapping[str, tuple[str, ...]], rng: np.random.Generator) 
     return {names[at]: initial[names[at]] for at in rng.permutation(len(names))}
 
 
-def _example(recipe: Recipe, names: list[str], values: list[str], rng: np.random.Generator) -> str:
+def _example(recipe: Recipe, names: list[str], values: list[str], rng: np.random.Generator) -> list[_Statement]:
     """Return a worked example of depth 1 or 2, of other names and values than those of the question."""
     depth = int(rng.integers(1, 3))
     picked = [values[at] for at in rng.permutation(len(values))]
     story, _, _ = _story(recipe, depth, 2, [names[at] for at in rng.permutation(len(names))], picked, rng)
-    return f"{_render(recipe, story)} {next(iter(simulate(story).answer))}"
+    *statements, (question, of) = _told(recipe, story)
+    return [*statements, (f"{question} {next(iter(simulate(story).answer))}", of)]
 
 
 _WORDS: dict[str, Callable[[Operation], str]] = {
@@ -292,17 +271,19 @@ _CODE: dict[str, Callable[[Operation], str]] = {
 }
 
 
-def _render(recipe: Recipe, story: Story) -> str:
-    """Write a story as a text that ends where the answer begins."""
+def _told(recipe: Recipe, story: Story) -> list[_Statement]:
+    """Write a story as statements, the last of which ends where the answer begins, with what each depends on."""
     if recipe.rendering == "code":
         lines = [f"{name} = {values[0]!r}" for name, values in story.initial.items()]
-        lines += [_CODE[step.kind](step) for step in story.operations]
-        return "\n".join([*lines, f"# The value of {story.query} is:"])
-    box = "Box " if recipe.task == "contents" else ""
-    verb = "contains" if box else "has"
-    lines = [f"{box}{name} {verb} the {values[0]}." for name, values in story.initial.items()]
-    lines += [_WORDS[step.kind](step) for step in story.operations]
-    return " ".join([*lines, f"At the end, {box}{story.query} {verb} the"])
+        lines += [*(_CODE[step.kind](step) for step in story.operations), f"# The value of {story.query} is:"]
+    else:
+        box = "Box " if recipe.task == "contents" else ""
+        verb = "contains" if box else "has"
+        lines = [f"{box}{name} {verb} the {values[0]}." for name, values in story.initial.items()]
+        lines += [_WORDS[step.kind](step) for step in story.operations]
+        lines.append(f"At the end, {box}{story.query} {verb} the")
+    gap = "\n" if recipe.rendering == "code" else " "
+    return list(zip([lines[0], *(gap + line for line in lines[1:])], dependencies(story), strict=True))
 
 
 def _word_item(recipe: Recipe, depth: int, at: int, rng: np.random.Generator) -> Item:
@@ -319,10 +300,12 @@ def _word_item(recipe: Recipe, depth: int, at: int, rng: np.random.Generator) ->
     options = [str(([state, *others])[index]) for index in rng.permutation(count)]
     # The place in its set makes equal words of small groups two items.
     prompt = " ".join(map(str, word.tolist()))
+    letters: list[_Statement] = [(f" {letter}", (at,) if at else ()) for at, letter in enumerate(word.tolist())]
+    told = [(f"The product in {group} of", ()), *letters, (" is", (length,))]
     return Item(
         id=item_id(f"{prompt}#{at}"),
         task=recipe.task,
-        prompt=f"The product in {group} of {prompt} is",
+        prompt="".join(text for text, _ in told),
         options=tuple(options),
         target=str(state),
         n_ops=length,
@@ -331,4 +314,5 @@ def _word_item(recipe: Recipe, depth: int, at: int, rng: np.random.Generator) ->
         entities=count,
         guesses={"first_option": frozenset(options[:1]), "last_mentioned_value": frozenset([str(word[-1])])},
         twin=at,
+        graph=_graph(told),
     )

@@ -14,7 +14,7 @@ from audits.tracking import Options
 from audits.tracking.critical_depth import least_items
 from audits.tracking.generators import TASKS, Recipe, biased_rules, make_items
 from audits.tracking.item_files import read_items
-from audits.tracking.items import Item, check_items
+from audits.tracking.items import Item, Skip, check_items
 from audits.tracking.predictions import Answers, check_system, own_predictions, read_predictions
 from audits.tracking.scoring import SCORINGS, Scoring
 from probes.core.errors import InputError
@@ -63,14 +63,14 @@ class Inputs:
     ----------
     answers
         Those that were made elsewhere, by system.
-    skipped
-        Items that were left out of their files, by reason.
+    skips
+        What cannot be used of the files of items: answers to it, one by one, or the item where there is none.
     sizes, gammas, depths
         Of blocks (0: automatic), of the operator, and of items and chains.
     """
 
     items: tuple[Item, ...]
-    skipped: dict[str, int]
+    skips: tuple[Skip, ...]
     answers: dict[str, Answers]
     folder: ModelFolder | None
     scorings: tuple[Scoring, ...]
@@ -91,7 +91,8 @@ def check(options: Options, context: Context) -> Plan:
     """
     depths = _wholes("--n", options.n, most=DEEPEST)
     files = [(Path(file), read_items(Path(file))) for file in options.items]
-    items = [item for _, found in files for item in found.items]
+    rows = [row for _, found in files for row in found.rows]
+    items = [row for row in rows if not row.skipped_because]
     _check_tasks(files)
     if len(files) > 1:
         # Answers find their items by name, whichever file these are of.
@@ -100,10 +101,19 @@ def check(options: Options, context: Context) -> Plan:
     if folder is not None and not items:
         items = _made(options, depths, context.seed)
     if folder is not None:
-        _check_context(folder, items)
+        _check_context(folder, items, options)
     answers: dict[str, Answers] = {}
+    skips: list[Skip] = []
+    numbers = {id(item): number for number, item in enumerate(items)}
     for name, path in _named(options.predictions):
-        answers |= read_predictions(name, path, items)
+        for system, said in read_predictions(name, path, rows).items():
+            answers[system] = {numbers[id(rows[at])]: text for at, text in said.items() if id(rows[at]) in numbers}
+            skips += [Skip(system, rows[at], why) for at in said if (why := rows[at].skipped_because)]
+            if not answers[system]:
+                message = f"No answer of {system} is to an item that can be used: {skips[-1].reason}."
+                raise InputError(message, where=str(path), hint="Give answers to other items, or mend their targets.")
+    answered = {skip.item.id for skip in skips}
+    skips += [Skip("", row, why) for row in rows if (why := row.skipped_because) and row.id not in answered]
     if own := own_predictions(items):
         answers[OWN] = dict(own)
     trainings = _trainings(options) if options.train else ()
@@ -112,7 +122,7 @@ def check(options: Options, context: Context) -> Plan:
         raise InputError("There is nothing to audit.", where="MODEL", hint=hint)
     inputs = Inputs(
         items=tuple(items),
-        skipped=dict(sum((Counter(found.skipped) for _, found in files), Counter[str]())),
+        skips=tuple(skips),
         answers=answers,
         folder=folder,
         scorings=_scorings(options, folder, items),
@@ -129,18 +139,21 @@ def check(options: Options, context: Context) -> Plan:
         subject=_subject(folder),
         data=_sources(options, files, answers),
         cost=_cost(options, inputs),
-        measure=None if folder is None else partial(_timed, folder, items, context),
-        notes=tuple(f"{path.name}: {found.form}, {len(found.items):,} items." for path, found in files),
+        measure=None if folder is None else partial(_timed, folder, items, options, context),
+        notes=(
+            *(f"{path.name}: {found.form}, {len(found.items):,} items." for path, found in files),
+            *(["The model is asked in turns of a user, by its tokenizer's chat template."] if options.chat else []),
+        ),
         warnings=tuple(_warnings(options, inputs, context.level)),
     )
 
 
-def _check_context(folder: ModelFolder, items: Sequence[Item]) -> None:
+def _check_context(folder: ModelFolder, items: Sequence[Item], options: Options) -> None:
     """Refuse items of which none fits into the model's context."""
-    from audits.tracking.language_model import asked
+    from audits.tracking.language_model import questions
     from probes.texts.text_generation import fits_context
 
-    if items and not any(fits_context(folder, [asked(item)[0] for item in items], 1)):
+    if not any(fits_context(folder, [text for text, _ in questions(folder, items, options)], 1)):
         hint = "Ask for shorter texts: smaller depths (--n), fewer --entities or --shots."
         raise InputError("No item fits into the model's context.", where=str(folder.path), hint=hint)
 
@@ -201,6 +214,9 @@ def _check_tasks(files: Sequence[tuple[Path, object]]) -> None:
 def _model(options: Options) -> ModelFolder | None:
     if options.model is None:
         return None
+    if options.items and ("=" in options.model or Path(options.model).is_file()):
+        hint = "Write the flag before each file: --items A --items B, --predictions A=FILE --predictions B=FILE."
+        raise InputError(f"{options.model!r} is a file, and no MODEL, which is a folder.", where="MODEL", hint=hint)
     from probes.texts.text_generation import check_causal
 
     folder = find_model(options.model)
@@ -290,16 +306,18 @@ def _sources(options: Options, files: Sequence[tuple[Path, object]], answers: di
     return tuple(sources)
 
 
-def _timed(folder: ModelFolder, items: Sequence[Item], context: Context) -> tuple[tuple[str, str], ...]:
+def _timed(
+    folder: ModelFolder, items: Sequence[Item], options: Options, context: Context
+) -> tuple[tuple[str, str], ...]:
     """Time two prompts, and say how long all would take, one by one."""
-    from audits.tracking.language_model import asked
+    from audits.tracking.language_model import questions
     from probes.texts.option_scores import last_logits
     from probes.texts.text_generation import CausalLM
 
     model = CausalLM(folder, device=context.device, dtype=context.dtype)
     seconds = []
-    for item in items[-2:]:
-        tokens, mask = model.padded([model.speller.whole(asked(item)[0])[-(model.speller.context or 2**20) :]])
+    for text, _ in questions(folder, items[-2:], options):
+        tokens, mask = model.padded([model.speller.whole(text)[-(model.speller.context or 2**20) :]])
         begun = time.perf_counter()
         last_logits(model, tokens, mask)
         seconds.append(time.perf_counter() - begun)

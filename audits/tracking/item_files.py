@@ -44,7 +44,7 @@ def _read(path: Path) -> Found:
         return read_boxes(table)
     if {"input", "target"} <= columns and "prompt" not in columns:
         return read_words(table, path)
-    return Found("items", tuple(_own(table)), {})
+    return Found("items", tuple(_own(table)))
 
 
 def _own(table: Table) -> Sequence[Item]:

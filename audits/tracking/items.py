@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import NamedTuple
 
 from probes.core.errors import InputError
 
@@ -32,6 +33,10 @@ class Item:
         Row in its file, from 0.
     private
         Its text must not be written anywhere.
+    graph
+        Of each statement of the prompt: where it ends, and the statements whose values it takes; empty if not known.
+    skipped_because
+        Why nothing is asked of it, such as that its text does not lead to its target; its depth is not known then.
     """
 
     id: str
@@ -50,6 +55,8 @@ class Item:
     twin: int | None = None
     index: int = 0
     private: bool = False
+    graph: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    skipped_because: str = ""
 
     @property
     def chance(self) -> float | None:
@@ -60,6 +67,14 @@ class Item:
     def answers(self) -> frozenset[str]:
         """The parts of the target: an answer may be a list."""
         return split_answer(self.target)
+
+
+class Skip(NamedTuple):
+    """What was left out: an item, or one answer to it, and why."""
+
+    system: str
+    item: Item
+    reason: str
 
 
 def split_answer(text: str) -> frozenset[str]:

@@ -43,11 +43,17 @@ class Reply:
     text: str
 
 
-def asked(item: Item) -> tuple[str, tuple[str, ...]]:
-    """Return the text that a model continues, and its options as they would go on."""
-    if item.labels:
-        return f"{item.prompt.rstrip()}\n{ANSWER}", tuple(f" {label}" for label in item.labels)
-    return item.prompt.rstrip(), tuple(f" {option}" for option in item.options)
+def questions(folder: ModelFolder, items: Sequence[Item], options: Options) -> list[tuple[str, tuple[str, ...]]]:
+    """Return for each item the text that a model continues, and its options as they would go on."""
+    from probes.texts.text_generation import chat_turns
+
+    texts = [item.prompt.rstrip() + (f"\n{ANSWER}" if item.labels else "") for item in items]
+    if options.cot:
+        texts = [f"{text}\n{COT}" for text in texts]
+    # An answer that begins a turn has no space before it.
+    space = "" if options.chat else " "
+    choices = (tuple(space + option for option in item.labels or item.options) for item in items)
+    return list(zip(chat_turns(folder, texts) if options.chat else texts, choices, strict=True))
 
 
 def choose(folder: ModelFolder, items: Sequence[Item], options: Options, context: Context) -> dict[int, Choice]:
@@ -55,8 +61,9 @@ def choose(folder: ModelFolder, items: Sequence[Item], options: Options, context
     import torch
 
     from probes.texts.option_scores import score_options, spell_options
-    from probes.texts.text_generation import CausalLM
+    from probes.texts.text_generation import CausalLM, chat_turns
 
+    asked, (behind,) = questions(folder, items, options), chat_turns(folder, [ANSWER]) if options.chat else [ANSWER]
     model = cache(lambda: CausalLM(folder, device=context.device, dtype=context.dtype))
     packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
     common = [VERSION, folder.sha256, context.dtype, context.device.partition(":")[0], packages]
@@ -66,11 +73,11 @@ def choose(folder: ModelFolder, items: Sequence[Item], options: Options, context
     found: dict[int, Choice] = {}
     with context.progress.phase("Choosing among options", len(optional), "items") as advance:
         for part in _batches(optional, options.batch):
-            texts = [asked(items[at]) for at in part]
+            texts = [asked[at] for at in part]
 
             def compute(texts: Sequence[tuple[str, tuple[str, ...]]] = texts) -> dict[str, torch.Tensor]:
                 spelled = [spell_options(model(), *text) for text in texts]
-                bare = [spell_options(model(), ANSWER, choices) for _, choices in texts]
+                bare = [spell_options(model(), behind, choices) for _, choices in texts]
                 limit = model().speller.context
                 fits = torch.tensor([not limit or one.longest <= limit for one in spelled])
                 scores = torch.full((len(texts), max(len(choices) for _, choices in texts)), -torch.inf)
@@ -116,7 +123,7 @@ def reply(
     """Let the model go on greedily, up to the end of the line or sentence, or with --cot for all tokens."""
     from probes.texts.text_generation import Sampling, fits_context, generate_all
 
-    texts = [asked(item)[0] + (f"\n{COT}" if options.cot else "") for item in items]
+    texts = [text for text, _ in questions(folder, items, options)]
     fitting = [at for at, fits in enumerate(fits_context(folder, texts, tokens)) if fits]
     written = generate_all(
         folder,
@@ -151,7 +158,7 @@ def attention_shares(
     """
     import torch
 
-    from probes.language_models.chain_attention import automatic_block, block_shares
+    from probes.language_models.chain_attention import automatic_block, block_shares, dependency_map
     from probes.texts.text_generation import CausalLM
 
     model = CausalLM(folder, device=context.device, dtype=context.dtype)
@@ -160,9 +167,10 @@ def attention_shares(
     network.set_attn_implementation("eager")
     found: dict[tuple[int, int, int, str], list[float]] = {}
     taken = _first_of_each(items, MOST_STRUCTURED)
+    texts = [text for text, _ in questions(folder, items, options)]
     with torch.inference_mode(), context.progress.phase("Reading attention", len(taken), "items") as advance:
         for at in taken:
-            ids = model.speller.whole(asked(items[at])[0])
+            ids = model.speller.whole(texts[at])
             limit = model.speller.context
             if not limit or len(ids) <= limit:
                 tokens, mask = model.padded([ids])
@@ -171,10 +179,17 @@ def attention_shares(
                 if not maps:
                     hint = "Leave out --structure."
                     raise InputError("The model gives no maps of attention.", where="--structure", hint=hint)
+                graph = None
+                if items[at].graph and items[at].prompt in texts[at]:
+                    places, sources = zip(*items[at].graph, strict=True)
+                    before = texts[at].index(items[at].prompt)
+                    ends = [len(model.speller.whole(texts[at][: before + end])) for end in places]
+                    graph = dependency_map(ends, sources, len(ids))
                 for layer, whole in enumerate(maps):
-                    for head, one in enumerate(whole[0].float().cpu()):
-                        for size in sizes:
-                            for kind, share in block_shares(one, size or automatic_block(len(ids))).items():
+                    for size in sizes:
+                        every = block_shares(whole[0].float().cpu(), size or automatic_block(len(ids)), graph)
+                        for kind, shares in every.items():
+                            for head, share in enumerate(shares):
                                 found.setdefault((layer, head, size, kind), []).append(share)
             advance(1)
     return found

@@ -1,13 +1,12 @@
 """The counts of the audit: scores of every answer, curves of trained networks, shares of attention, and operators."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from audits.core.context import Context
 from audits.tracking import Options
 from audits.tracking.inputs import MODEL, REASONED, TOKENS, Inputs, layers_of
-from audits.tracking.items import Item
+from audits.tracking.items import Item, Skip
 from audits.tracking.language_model import Choice, Reply, attention_shares, choose, reply
 from audits.tracking.operators import Compared, compare_operators
 from audits.tracking.predictions import Answer, Answers
@@ -15,6 +14,7 @@ from audits.tracking.scoring import Score, Scoring, score
 from audits.tracking.trained_curves import TrainedCurve, train_all
 
 TOO_LONG, NOT_GIVEN = "longer than the model's context", "no prediction"
+NO_OPTIONS = "no options to choose among"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,10 @@ class Counts:
         Of the MODEL.
     shares
         Of attention within blocks: a row an item, by layer, head, block and kind.
-    skipped
-        Items that were left out, by reason; items whose answer says nothing count as wrong, and here too.
+    skips
+        What was left out.
+    silent
+        Answers that say nothing, by system and scoring: they count as wrong.
     """
 
     items: tuple[Item, ...]
@@ -58,7 +60,7 @@ class Counts:
     compared: tuple[Compared, ...] = ()
     shares: Mapping[tuple[int, int, int, str], Sequence[float]] = field(default_factory=dict)
     layers: int | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict)
+    skips: Sequence[Skip] = ()
     silent: Mapping[str, int] = field(default_factory=dict)
     ties: int = 0
     several_tokens: int = 0
@@ -73,9 +75,9 @@ class Counts:
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     """Score all answers, train the networks, and compare the operators that are asked for."""
     graded = _given(inputs, context)
-    skipped = Counter(inputs.skipped)
-    for answers in inputs.answers.values():
-        skipped[NOT_GIVEN] += len(inputs.items) - len(answers)
+    skips = list(inputs.skips)
+    for system, given in inputs.answers.items():
+        skips += _left(system, inputs, given, NOT_GIVEN)
     chosen: dict[int, Choice] = {}
     replies: dict[int, Reply] = {}
     shares: dict[tuple[int, int, int, str], list[float]] = {}
@@ -88,8 +90,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
             replies = reply(inputs.folder, inputs.items, tokens, options, context)
             answers = {at: Answer(said.text) for at, said in replies.items()}
             graded += [_graded(MODEL, one, inputs.items, answers) for one in inputs.scorings if one != "choice"]
-        used = {*chosen, *replies}
-        skipped[TOO_LONG] += len(inputs.items) - len(used)
+        skips += _left(MODEL, inputs, {**chosen, **replies}, TOO_LONG)
         if options.structure:
             shares = attention_shares(inputs.folder, inputs.items, inputs.sizes, options, context)
     return Counts(
@@ -99,12 +100,19 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         compared=compare_operators(options, inputs, context) if options.operator else (),
         shares=shares,
         layers=layers_of(inputs.folder),
-        skipped=+skipped,
+        skips=skips,
         silent=_silent(graded),
         ties=sum(choice.tied for choice in chosen.values()),
         several_tokens=sum(choice.several for choice in chosen.values()),
         level_accuracy=options.level_accuracy,
     )
+
+
+def _left(system: str, inputs: Inputs, there: Mapping[int, object], reason: str) -> list[Skip]:
+    """Return the items of which a system has no score: some have no options, the others a given reason."""
+    choice = inputs.scorings == ("choice",)
+    reasons = ((at, NO_OPTIONS if choice and not item.options else reason) for at, item in enumerate(inputs.items))
+    return [Skip(system, inputs.items[at], why) for at, why in reasons if why == NO_OPTIONS or at not in there]
 
 
 def _given(inputs: Inputs, context: Context) -> list[Graded]:

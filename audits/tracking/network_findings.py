@@ -50,22 +50,23 @@ def find_heads(draft: Draft, counts: Counts) -> None:
 
 
 def find_structure(draft: Draft) -> None:
-    """Say which head looks more within blocks than any shift of the blocks explains."""
-    best: tuple[float, Estimate, Estimate] | None = None
+    """Say which head looks more within blocks than their shifts explain, and than it must to follow the chains."""
+    found: list[tuple[float, list[Estimate]]] = []
     for row in draft.select("block_share", kind="measured"):
-        phase = draft.get("block_share", **{**row.where, "kind": "phase"})
-        if phase is not None and row.low is not None and phase.high is not None and row.low > phase.high:
-            excess = row.value - phase.value
-            best = max(best, (excess, row, phase), key=lambda each: each[0]) if best else (excess, row, phase)
-    if best is None:
+        rows = [draft.get("block_share", **{**row.where, "kind": kind}) for kind in ("phase", "graph")]
+        controls = [one for one in rows if one is not None]
+        if row.low is not None and row.low > max(one.value if one.high is None else one.high for one in controls):
+            found.append((row.value - controls[-1].value, [row, *controls]))
+    if not found:
         return
-    _, row, phase = best
+    _, (row, phase, *graph) = max(found, key=lambda each: each[0])
+    needed = f"To follow the chains of the items takes {span(graph[0])}, and with" if graph else "With"
     draft.find(
         "tracking.block_structure",
         "info",
-        f"With the blocks shifted it is {span(phase)}. A share above that is of these blocks, which the text's layout "
-        "can bring about by itself.",
-        [row, phase],
+        f"{needed} the blocks shifted it is {span(phase)}. A share above that is of these blocks, which the text's "
+        "layout can bring about by itself.",
+        [row, phase, *graph],
         headline=f"Layer {row.where['layer']}, head {row.where['head']} attends within blocks by {span(row)}.",
         how_sure="The largest excess of all heads was picked: another text may show another head.",
         layer=row.where["layer"],

@@ -1,5 +1,6 @@
 """Answers that were made elsewhere: tables of them, and samples of lm-evaluation-harness, matched to items."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ SPLITS = ("system", "mode", "filter")
 """Columns that part the answers of several systems, or of one in several ways, in one file."""
 LONGEST_NAME, NAME_WORDS = 120, 5
 _TEXTS = ("prediction", "answer", "output", "response")
-_HINT = "Give rows of id (or index, or in the order of the items) and prediction."
+_HINT = "Give rows of id (or index, or a row for each item, in their order) and prediction."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +37,24 @@ def read_predictions(name: str, path: Path, items: Sequence[Item]) -> dict[str, 
     Raises
     ------
     InputError
-        Where a row has no answer, belongs to no item, or an item has two answers.
+        Where a row has no answer, belongs to no item, or an item has two answers; and where only the order tells
+        whose rows are, and there are not as many as items.
     """
     table = read_table(path)
     # Published answers begin with the mark by which benchmarks are found in training texts.
     rows = [row for row in table.rows if {key for key, value in row.values.items() if value} != {"canary"}]
-    match = _Matcher(items, table, len(rows))
+    match = _Matcher(items, table)
     splits = [column for column in SPLITS if column in table.columns]
     several = [column for column in splits if len({row.values.get(column) for row in rows}) > 1]
+    systems = [".".join([name, *(row.values.get(column) or "" for column in several)]) for row in rows]
+    match.check_order(Counter(systems))
     found: dict[str, Answers] = {}
-    counts: dict[str, int] = {}
-    for row in rows:
+    for row, system in zip(rows, systems, strict=True):
         where = f"{row.source or path}:{row.line}"
-        system = ".".join([name, *(row.values.get(column) or "" for column in several)])
         if system not in found:
             check_system(system, where)
         answers = found.setdefault(system, {})
-        at = match(row, counts.get(system, 0), where)
-        counts[system] = counts.get(system, 0) + 1
+        at = match(row, len(answers), where)
         if at in answers:
             hint = "Give one answer for each item, or part several systems by a column `system`."
             raise InputError(f"There are two answers to item {items[at].id!r}.", where=where, hint=hint)
@@ -77,8 +78,8 @@ def check_system(name: str, where: str) -> None:
 class _Matcher:
     """Find the item of a row: by its name, by what lm-evaluation-harness keeps of it, by its number, or by order."""
 
-    def __init__(self, items: Sequence[Item], table: Table, rows: int) -> None:
-        self._count, self._path, self._rows = len(items), table.path, rows
+    def __init__(self, items: Sequence[Item], table: Table) -> None:
+        self._count, self._path = len(items), table.path
         self._by_id = {item.id: at for at, item in enumerate(items)}
         self._by_prompt = _single((item.prompt.strip(), at) for at, item in enumerate(items))
         self._by_index = _single(((item.task, item.index), at) for at, item in enumerate(items))
@@ -94,10 +95,16 @@ class _Matcher:
             return self._known(self._numbered(row, "doc_id") if at is None else at, row, where)
         if self._key:
             return self._known(self._numbered(row, self._key), row, where)
-        if order >= self._count:
-            message = f"There are more rows than the {self._count} items, and no column tells whose they are."
-            raise InputError(message, where=where, hint=_HINT)
         return order
+
+    def check_order(self, rows: Mapping[str, int]) -> None:
+        """Refuse rows that only their order could match, of which a system has more or fewer than there are items."""
+        system = next((system for system, count in rows.items() if count != self._count), None)
+        if not self._key and system is not None:
+            message = (
+                f"There are {rows[system]} rows of {system}, and {self._count} items: no column tells whose they are."
+            )
+            raise InputError(message, where=str(self._path), hint=_HINT)
 
     def _of_document(self, row: Row, where: str) -> int | None:
         document = parse_json(row.values.get("doc") or "{}", where)

@@ -6,6 +6,7 @@ Formats: BIG-Bench-Hard's shuffled objects (Suzgun et al. 2023), Boxes (Kim and 
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +35,20 @@ _BLANK = "<extra_id_0>"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Items of a file, and how many were left out, by reason."""
+    """The rows of a file, in its order; nothing is asked of those that say why they are skipped."""
 
     form: str
-    items: tuple[Item, ...]
-    skipped: Mapping[str, int]
+    rows: tuple[Item, ...]
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """What can be asked."""
+        return tuple(row for row in self.rows if not row.skipped_because)
+
+    @property
+    def skipped(self) -> Mapping[str, int]:
+        """How many were left out, by reason."""
+        return Counter(row.skipped_because for row in self.rows if row.skipped_because)
 
 
 def read_shuffled_objects(path: Path) -> Found:
@@ -54,15 +64,16 @@ def read_shuffled_objects(path: Path) -> Found:
     if not isinstance(rows, list) or not rows:
         hint = "Give BIG-Bench-Hard's file as it is, or a table of items."
         raise InputError("The file has no list `examples`.", where=str(path), hint=hint)
-    found = _Collector("BIG-Bench-Hard")
+    found = []
     for index, row in enumerate(rows):
         if not isinstance(row, dict) or not all(isinstance(row.get(key), str) for key in ("input", "target")):
             where = f"{path}, examples[{index}]"
             raise InputError("An example has no text `input` or `target`.", where=where, hint="Write both as texts.")
         options = {label: text.strip() for label, text in _OPTION.findall(row["input"])}
         target = options.get(row["target"].strip(), row["target"].strip())
-        found.take(_swapped(row["input"]), target, prompt=row["input"], task=path.stem, index=index, options=options)
-    return found.done()
+        read = {"prompt": row["input"], "task": path.stem, "index": index}
+        found.append(_replayed(_swapped(row["input"]), target, options, **read))
+    return Found("BIG-Bench-Hard", tuple(found))
 
 
 def _swapped(text: str) -> Story | None:
@@ -78,15 +89,16 @@ def _swapped(text: str) -> Story | None:
 
 def read_boxes(table: Table) -> Found:
     """Read Boxes: a row a query, `sentence_masked` with a blank, and `masked_content` that fills it."""
-    found = _Collector("Boxes")
+    found = []
     for index, row in enumerate(table.rows):
         text, filler = (row.values.get(name) or "" for name in ("sentence_masked", "masked_content"))
         prompt = text.split(_BLANK)[0].strip()
         target = filler.replace(_BLANK, "").strip(" .")
         target = "" if target in ("nothing", "empty") else target
         # Its authors ask that no text of it be copied.
-        found.take(_boxed(prompt), target, prompt=prompt, task="boxes", index=index, private=True)
-    return found.done()
+        read = {"prompt": prompt, "task": "boxes", "index": index, "private": True}
+        found.append(_replayed(_boxed(prompt), target, {}, **read))
+    return Found("Boxes", tuple(found))
 
 
 def _boxed(prompt: str) -> Story | None:
@@ -149,24 +161,21 @@ def read_babi(path: Path) -> Found:
             index=len(items),
         )
         items.append(item)
-    return Found("bAbI", tuple(items), {})
+    return Found("bAbI", tuple(items))
 
 
 def read_words(table: Table, path: Path) -> Found:
     """Read words of a group: `input`, numbers of elements, and `target`, the running products; the last is asked."""
     group = re.split(r"[=_.\-]", path.stem)[0]
-    found = _Collector("words of a group")
+    found = []
     for index, row in enumerate(table.rows):
         word, target = ((row.values.get(name) or "").split() for name in ("input", "target"))
         if not target or not all(text.isascii() and text.isdigit() for text in (*word, *target)):
             hint = "Write the numbers of elements, with spaces between them."
             raise InputError("A word or its products are no whole numbers.", where=f"{path}:{row.line}", hint=hint)
-        if group in GROUPS and not _folds(group, word, target):
-            found.skipped[DISAGREES] = found.skipped.get(DISAGREES, 0) + 1
-            continue
         moved = sum(letter != "0" for letter in word)
         prompt = " ".join(word)
-        found.items.append(
+        found.append(
             Item(
                 id=item_id(f"{path.stem}#{prompt}#{index}"),
                 task=f"word:{group}",
@@ -177,9 +186,10 @@ def read_words(table: Table, path: Path) -> Found:
                 depth=moved,
                 guesses={"last_mentioned_value": frozenset(word[-1:])},
                 index=index,
+                skipped_because="" if group not in GROUPS or _folds(group, word, target) else DISAGREES,
             )
         )
-    return found.done()
+    return Found("words of a group", tuple(found))
 
 
 def _folds(group: str, word: Sequence[str], target: Sequence[str]) -> bool:
@@ -189,36 +199,22 @@ def _folds(group: str, word: Sequence[str], target: Sequence[str]) -> bool:
         return False
 
 
-class _Collector:
-    """Items of a file as they are read, and what was left out."""
-
-    def __init__(self, form: str) -> None:
-        self.form, self.items, self.skipped = form, list[Item](), dict[str, int]()
-
-    def take(self, story: Story | None, target: str, *, options: Mapping[str, str] | None = None, **item: Any) -> None:
-        """Add an item if its story can be read and leads to its target."""
-        outcome = None if story is None else simulate(story)
-        wanted = split_answer(target)
-        if story is None or outcome is None or frozenset().union(*map(split_answer, outcome.answer)) != wanted:
-            reason = UNREAD if story is None else DISAGREES
-            self.skipped[reason] = self.skipped.get(reason, 0) + 1
-            return
-        choices = tuple((options or {}).values())
-        self.items.append(
-            Item(
-                id=item_id(f"{item['task']}#{item['index']}#{item['prompt']}"),
-                target=target,
-                options=choices,
-                labels=tuple(options or {}),
-                n_ops=len(story.operations),
-                n_changes=outcome.changes,
-                depth=outcome.depth,
-                entities=len(story.initial),
-                guesses=guesses(story, choices),
-                **item,
-            )
-        )
-
-    def done(self) -> Found:
-        """Return what was collected."""
-        return Found(self.form, tuple(self.items), self.skipped)
+def _replayed(story: Story | None, target: str, options: Mapping[str, str], **read: Any) -> Item:
+    """Return an item with what its story leads to; it is skipped where that is not its target."""
+    whole = story or Story(initial={}, operations=(), query="")
+    outcome = simulate(whole)
+    led = frozenset[str]().union(*map(split_answer, outcome.answer)) == split_answer(target)
+    choices = tuple(options.values())
+    return Item(
+        id=item_id(f"{read['task']}#{read['index']}#{read['prompt']}"),
+        target=target,
+        options=choices,
+        labels=tuple(options),
+        n_ops=len(whole.operations),
+        n_changes=outcome.changes,
+        depth=outcome.depth,
+        entities=len(whole.initial),
+        guesses=guesses(whole, choices),
+        skipped_because=UNREAD if story is None else "" if led else DISAGREES,
+        **read,
+    )

@@ -12,6 +12,8 @@ SCORINGS: tuple[Scoring, ...] = ("choice", "exact", "contains")
 
 _SAYS = re.compile(r"answer is:?\s*(\([A-Za-z]\)|(?:[^\n.]|\.(?=\d))+)", re.IGNORECASE)
 """What is said, to the end of its sentence; a point before a digit ends none."""
+_EMPHASIS = re.compile(r"(?<!\w)(\*{1,3}|`)(?=\S)(.+?)(?<=\S)\1(?!\w)")
+"""Marks of Markdown around words, which chat models put around their answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,10 @@ def score(item: Item, answer: Answer, scoring: Scoring) -> Score:
 def extract(text: str) -> str:
     """Return what a text answers: behind its last "answer is", else the text itself if it is one line.
 
-    >>> extract("First (A).\\nSo the answer is (B)."), extract("(A)"), extract("First.\\nThen.")
+    >>> extract("First (A).\\nSo the answer is **(B)**."), extract("(A)"), extract("First.\\nThen.")
     ('(B)', '(A)', '')
     """
+    text = _EMPHASIS.sub(r"\2", text)
     said = _SAYS.findall(text)
     if said:
         return str(said[-1]).strip()

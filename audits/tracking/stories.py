@@ -104,6 +104,24 @@ def _lose(step: Operation, held: dict[str, dict[str, int]], emptied: dict[str, i
         emptied[loser] = 1
 
 
+def dependencies(story: Story) -> list[tuple[int, ...]]:
+    """Return for each statement those that its values come from: initial states, copies, moves, swaps, the question.
+
+    Examples
+    --------
+    >>> dependencies(Story(initial={"a": ("cup",)}, operations=(Operation("copy", "b", "a"),), query="b"))
+    [(), (0,), (1,)]
+    """
+    last = {name: at for at, name in enumerate(story.initial)}
+    found: list[tuple[int, ...]] = [()] * len(last)
+    for step in story.operations:
+        read = step.touched if step.kind == "swap" else (step.source,) if step.kind in LINKS else ()
+        changed = (step.entity,) if step.kind == "copy" else step.touched
+        found.append(tuple(sorted({last[name] for name in read if name in last})))
+        last |= dict.fromkeys(changed, len(found) - 1)
+    return [*found, (last[story.query],)]
+
+
 def _initial(story: Story) -> frozenset[str]:
     return frozenset(story.initial.get(story.query, ()))
 

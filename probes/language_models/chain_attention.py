@@ -6,6 +6,7 @@ construction is not known here) replaces what lies between blocks by one represe
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -181,20 +182,45 @@ def truncation_bound(values: Tensor, gamma: float, terms: int) -> float:
     return float(values.abs().max()) * gamma**terms
 
 
-def block_shares(attention: Tensor, size: int) -> dict[str, float]:
-    """Return the share of attention within blocks of a size, and two controls, for one map (n, n).
+def block_shares(attention: Tensor, size: int, graph: Tensor | None = None) -> dict[str, list[float]]:
+    """Return the share of attention within blocks of a size, and controls, for each of several maps (maps, n, n).
 
     `measured` is that of the map; `uniform` that of attention that looks at all earlier tokens alike; `phase` the mean
-    over all shifts of the grid of blocks: locality without these blocks.
+    over all shifts of the grid of blocks: locality without these blocks; `graph` that of a map to compare with.
 
-    >>> {kind: round(share, 3) for kind, share in block_shares(torch.eye(4), 2).items()}
+    >>> {kind: round(share[0], 3) for kind, share in block_shares(torch.eye(4)[None], 2).items()}
     {'measured': 1.0, 'uniform': 0.708, 'phase': 1.0}
     """
-    n = len(attention)
+    n = attention.shape[-1]
     steps = torch.arange(n)
+    apart = (steps[:, None] - steps).abs()
+    same = (steps[:, None] // size == steps // size).float()
+    # Of all shifts, this share leaves two tokens in one block.
+    near = (1 - apart / size).clamp_min(0)
     flat = torch.ones(n, n).tril() / (steps[:, None] + 1)
-    shares = [_share(attention, (steps + shift) // size) for shift in range(size)]
-    return {"measured": shares[0], "uniform": _share(flat, steps // size), "phase": math.fsum(shares) / size}
+    maps = {"measured": (attention, same), "uniform": (flat, same), "phase": (attention, near)}
+    if graph is not None:
+        maps["graph"] = graph, same
+    return {
+        kind: ((one * within).sum((-2, -1)) / n).expand(len(attention)).tolist() for kind, (one, within) in maps.items()
+    }
+
+
+def dependency_map(ends: Sequence[int], sources: Sequence[Sequence[int]], n: int) -> Tensor:
+    """Return attention (n, n) that follows dependencies and nothing else, from the tokens at which statements end.
+
+    Tokens of a statement look at the last token of each statement that its values come from, all others at themselves.
+
+    >>> dependency_map([1, 3], [(), (0,)], 3).tolist()
+    [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+    """
+    found, start = torch.eye(n), 0
+    for end, of in zip(ends, sources, strict=True):
+        if of:
+            found[start:end] = 0
+            found[start:end, [ends[at] - 1 for at in of]] = 1 / len(of)
+        start = end
+    return found
 
 
 def automatic_block(length: int) -> int:
@@ -204,11 +230,6 @@ def automatic_block(length: int) -> int:
     10
     """
     return max(round(math.cbrt(2 * length)), 1)
-
-
-def _share(attention: Tensor, at: Tensor) -> float:
-    same = at[:, None] == at[None, :]
-    return float((attention * same).sum() / len(attention))
 
 
 def _system(matrix: Tensor, gamma: float) -> Tensor:

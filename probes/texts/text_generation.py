@@ -103,6 +103,17 @@ def fits_context(folder: ModelFolder, prompts: Sequence[str], new: int) -> list[
     return [not speller.context or len(speller.whole(prompt)) + new <= speller.context for prompt in prompts]
 
 
+def chat_turns(folder: ModelFolder, texts: Sequence[str]) -> list[str]:
+    """Return texts as a user's turns by the folder's chat template; loads no weights.
+
+    Raises
+    ------
+    InputError
+        Where it has none, or it does not work.
+    """
+    return Speller(folder).turns(texts)
+
+
 class Speller:
     """Conversion of prompts to token ids and back, which needs no weights."""
 
@@ -154,6 +165,19 @@ class Speller:
     def vocabulary_hash(self) -> str:
         """Return a hash of all tokens with their ids and of the size of the model's vocabulary."""
         return sha256_json([self.vocabulary, self._tokeniser.get_vocab()])
+
+    def turns(self, texts: Sequence[str]) -> list[str]:
+        """Return texts as a user's turns of a chat, up to where the answer begins, by the folder's own template."""
+        tokeniser = self._tokeniser
+        if not tokeniser.chat_template:
+            raise unfit(self.folder, "The tokenizer has no chat template.", "Leave out --chat.")
+        chats = [[{"role": "user", "content": text}] for text in texts]
+        path = self.folder.path
+        with hub_models.within_limits("turn of a chat", path), hub_models.loading_errors("chat template", self.folder):
+            turns = tokeniser.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
+        # Many tokenizers put the start before a text by themselves.
+        own = tokeniser("a").input_ids[:1] == [tokeniser.bos_token_id]
+        return [turn.removeprefix(tokeniser.bos_token) if own else turn for turn in turns]
 
     def spell(self, prompt: str, new: int) -> tuple[list[int], int]:
         """Return the prompt's token ids, cut so that `new` more fit behind them, and the number cut off."""

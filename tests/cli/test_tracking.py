@@ -48,6 +48,8 @@ GIVEN = ["--items", "items.jsonl", "--predictions", "ours=said.csv"]
         (["--items", "items.jsonl", "--items", "again.jsonl", "--predictions", "a=said.csv"], "Two items are named"),
         (["--resolvent"], "only for --train"),
         (["--structure", "--operator"], "only for MODEL"),
+        (["--items", "items.jsonl", "again.jsonl", "--predictions", "ours=said.csv"], "--items A --items B"),
+        ([*GIVEN, "other=said.csv"], "--predictions A=FILE --predictions B=FILE"),
         (["absent"], "absent"),
         (["bare"], "bare"),
         (["--items", "absent.csv", "--predictions", "ours=said.csv"], "absent.csv"),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
 
 from audits.core.context import Cache, Context
 from audits.core.testing import drafted
@@ -77,14 +78,74 @@ def test_a_model_is_scored_the_same_twice_and_structure_has_its_controls(tmp_pat
     assert one.findings == other.findings
     assert {row.where["scoring"] for row in one.select("accuracy")} == {"choice", "exact"}
     shares = one.select("block_share")
-    assert {row.where["kind"] for row in shares} == {"measured", "uniform", "phase"}
-    assert len(shares) == 3 * 3 * 2
+    assert {row.where["kind"] for row in shares} == {"measured", "uniform", "phase", "graph"}
+    assert len(shares) == 4 * 3 * 2
+    # Names stand far from what they are copied from.
+    assert {row.value for row in shares if row.where["kind"] == "graph"} == {shares[-1].value}
+    assert 0 < shares[-1].value < one.row("block_share", layer=0, head=0, block=8, kind="uniform").value + 0.4
     # A random model attends to all earlier tokens nearly alike.
     for layer in range(3):
         flat = one.row("block_share", layer=layer, head=0, block=8, kind="uniform").value
         assert one.row("block_share", layer=layer, head=0, block=8, kind="measured").value == pytest.approx(
             flat, abs=0.05
         )
+
+
+CHAT = (
+    "{{ bos_token }}{% for turn in messages %}[{{ turn['role'] }}] {{ turn['content'] }}{% endfor %}"
+    "{{ '[bot]' if add_generation_prompt }}"
+)
+
+
+def chatty(folder: Path, template: str, *, starts: bool) -> Path:
+    """Save a model whose tokenizer has a chat template, and puts its start before every text if `starts`."""
+    made(folder, context=1024)
+    tokeniser = transformers().AutoTokenizer.from_pretrained(folder)
+    tokeniser.chat_template = template
+    if starts:
+        whole = tokeniser.backend_tokenizer
+        name, number = tokeniser.bos_token, tokeniser.bos_token_id
+        whole.post_processor = TemplateProcessing(single=f"{name} $A", special_tokens=[(name, number)])
+    tokeniser.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("starts", [False, True])
+def test_a_turn_of_a_chat_is_that_of_its_template_with_one_start(tmp_path: Path, starts: bool) -> None:
+    folder = find_model(str(chatty(tmp_path / "lm", CHAT, starts=starts)))
+    model = CausalLM(folder, device="cpu", dtype="float32")
+    (turn,) = model.speller.turns(["A cup."])
+    ids = model.speller.whole(turn)
+    assert turn.removeprefix("<|endoftext|>") == "[user] A cup.[bot]"
+    assert (ids.count(ids[0]), ids[0]) == (1, model.speller.ends[0])
+
+
+def test_a_model_that_chats_is_asked_by_its_template_and_the_report_says_so(tmp_path: Path) -> None:
+    folder = chatty(tmp_path / "lm", CHAT, starts=False)
+    asked = {"model": str(folder), "task": ("pointer",), "n": ("0",), "per_n": 37, "shots": 0, "structure": True}
+    said, plain = (drafted(AUDIT, Options(**asked, chat=chat)) for chat in (True, False))
+    assert any("chat template" in warning.message for warning in said.warnings)
+    assert not any("chat template" in warning.message for warning in plain.warnings)
+    graphs = [draft.select("block_share", kind="graph")[0] for draft in (said, plain)]
+    assert graphs[0].n == graphs[1].n == 37
+    # Scores are those of options behind the start of an answer, without a space.
+    model = CausalLM(find_model(str(folder)), device="cpu", dtype="float32")
+    items = make_items(Recipe(task="pointer", depths=(0,), per_depth=37, shots=0))
+    turn, bare = model.speller.turns([items[0].prompt, "Answer:"])
+    scores = [
+        alone(model, turn, option, items[0].options) - alone(model, bare, option, items[0].options)
+        for option in items[0].options
+    ]
+    first = next(row for row in said.records if row["scoring"] == "choice")
+    assert first["answer"] == items[0].options[scores.index(max(scores))]
+    assert first["score_gap"] == pytest.approx(sorted(scores)[-1] - sorted(scores)[-2], abs=1e-4)
+
+
+@pytest.mark.parametrize(("template", "said"), [("", "no chat template"), ("{{ raise_exception('odd') }}", "odd")])
+def test_a_chat_without_a_template_that_works_is_refused(tmp_path: Path, template: str, said: str) -> None:
+    folder = chatty(tmp_path / "lm", template, starts=False)
+    with pytest.raises(InputError, match=said):
+        drafted(AUDIT, Options(model=str(folder), task=("pointer",), n=("0",), per_n=37, chat=True))
 
 
 def test_prompts_beyond_the_context_are_counted(tmp_path: Path) -> None:

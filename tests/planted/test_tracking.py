@@ -109,6 +109,11 @@ def test_guessing_is_at_chance_and_nothing_else(tmp_path: Path) -> None:
         draft = audited(tmp_path, guess, ("pointer", "swap"), seed)
         assert ids(draft) == {"tracking.at_chance"}, seed
         assert all(row.high == -1 for row in draft.select("critical_n"))
+        for claim in draft.findings:
+            if claim.id == "tracking.at_chance":
+                assert "1 to 8" in claim.headline
+                assert sorted(row.where["depth"] for row in claim.evidence) == sorted(DEPTHS[1:] * 2)
+                assert claim.evidence[0].value == max(row.value for row in claim.evidence if row.name == "accuracy")
 
 
 def test_a_shortcut_is_named(tmp_path: Path) -> None:

@@ -95,16 +95,41 @@ def test_a_singular_discount_is_refused(gamma: float) -> None:
             way(attention(), values(), gamma)
 
 
+def shares(attention: torch.Tensor, size: int, graph: torch.Tensor | None = None) -> dict[str, float]:
+    return {kind: share for kind, (share,) in forms.block_shares(attention[None], size, graph).items()}
+
+
+def test_attention_that_follows_dependencies_has_their_share() -> None:
+    # Statements of 2, 3, 1 and 2 tokens: the third takes its value from the first, the last from both others.
+    follows = forms.dependency_map([2, 5, 6, 8], [(), (), (0,), (1, 2)], 9)
+    assert torch.equal(follows.sum(1), torch.ones(9))
+    assert torch.equal(follows, follows.tril())
+    assert follows[5].nonzero().flatten().tolist() == [1]
+    assert follows[6].tolist() == follows[7].tolist() == [0, 0, 0, 0, 0.5, 0.5, 0, 0, 0]
+    # Blocks of 5: six tokens look at themselves, and two of them with one half of two into their block.
+    found = shares(follows, 5, follows)
+    assert found["graph"] == found["measured"] == pytest.approx((6 + 2 * 0.5) / 9)
+    assert shares(torch.eye(9), 5, follows)["graph"] == found["graph"]
+
+
+def test_the_mean_over_shifts_is_that_of_shifted_grids() -> None:
+    one, size = attention()[:30, :30].float(), 7
+    steps = torch.arange(30)
+    each = [
+        float((one * ((steps[:, None] + shift) // size == (steps[None] + shift) // size)).sum() / 30)
+        for shift in range(size)
+    ]
+    assert shares(one, size)["phase"] == pytest.approx(sum(each) / size, rel=1e-5)
+
+
 def test_shares_of_known_maps() -> None:
     n, size = 12, 3
     flat = torch.ones(n, n).tril() / torch.arange(1, n + 1)[:, None]
-    found = forms.block_shares(flat, size)
+    found = shares(flat, size)
     assert found["measured"] == pytest.approx(found["uniform"])
     assert found["uniform"] == pytest.approx(sum((i % size + 1) / (i + 1) for i in range(n)) / n)
-    assert forms.block_shares(torch.eye(n), size) == pytest.approx(
-        {"measured": 1.0, "uniform": found["uniform"], "phase": 1.0}
-    )
+    assert shares(torch.eye(n), size) == pytest.approx({"measured": 1.0, "uniform": found["uniform"], "phase": 1.0})
     # The first of each block looks back over its edge.
     back = torch.diag(torch.ones(n - 1), -1)
     back[0, 0] = 1
-    assert forms.block_shares(back, size)["measured"] == pytest.approx((n - (n // size - 1)) / n)
+    assert shares(back, size)["measured"] == pytest.approx((n - (n // size - 1)) / n)

@@ -2,21 +2,24 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from audits.core.context import Draft
+from audits.core.context import Cache, Context, Draft
 from audits.core.intervals import Undefined
-from audits.tracking import AUDIT
+from audits.core.testing import drafted
+from audits.tracking import AUDIT, Options
 from audits.tracking.critical_depth import half_depth
 from audits.tracking.estimates import agrees, chance_of, estimates
 from audits.tracking.figures import figures
+from audits.tracking.findings import findings
 from audits.tracking.inputs import _gammas, _named
 from audits.tracking.item_files import read_items
 from audits.tracking.items import Item
 from audits.tracking.language_model import _said
-from audits.tracking.measure import Counts, Graded
+from audits.tracking.measure import NO_OPTIONS, NOT_GIVEN, Counts, Graded
 from audits.tracking.predictions import Answer, read_predictions
-from audits.tracking.published_items import _boxed
+from audits.tracking.published_items import DISAGREES, _boxed
 from audits.tracking.scoring import Score, Scoring, extract, score
 from probes.core.errors import InputError
 
@@ -78,6 +81,48 @@ def test_numbers_and_prompts_that_two_items_have_tell_none(tmp_path: Path) -> No
         read_predictions("s", tmp_path / "said.csv", [item(), item(id="2")])
 
 
+def test_an_answer_to_an_item_that_was_left_out_is_counted_and_one_to_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "Z60=2.csv").write_text("input,target\n1 2,1 9\n" + "".join(f"1 {at},1 {at + 1}\n" for at in range(30)))
+    rows = read_items(tmp_path / "Z60=2.csv").rows
+    said = tmp_path / "said.csv"
+    context = Context(cache=Cache(tmp_path / "cache"))
+    options = Options(items=(str(tmp_path / "Z60=2.csv"),), predictions=(f"s={said}",))
+    by_id = "id,prediction\n" + "".join(f"{row.id},{at}\n" for at, row in enumerate(rows))
+    # In the order of the file, whose first row is left out, n + 1 is the answer to 1 n.
+    for text in (by_id, "prediction\n" + "".join(f"{at}\n" for at in range(31))):
+        said.write_text(text)
+        draft = drafted(AUDIT, options, context)
+        assert draft.coverage is not None
+        assert {one.reason: one.count for one in draft.coverage.skipped} == {DISAGREES: 1}
+        assert sum(row.value * row.n for row in draft.select("accuracy")) == draft.coverage.used == 30
+        left = [row for row in draft.records if row["skipped_because"]]
+        assert [(row["system"], row["depth"], row["skipped_because"]) for row in left] == [("s", "", DISAGREES)]
+        assert all(row["properties"] == 1 and row.keys() == left[0].keys() for row in draft.records[:30])
+    said.write_text("\n".join(line for line in by_id.splitlines() if not line.startswith(rows[0].id)))
+    left = [row for row in drafted(AUDIT, options, context).records if row["skipped_because"]]
+    assert [(row["system"], row["id"], row["skipped_because"]) for row in left] == [("", rows[0].id, DISAGREES)]
+    said.write_text(by_id + "other,1\n")
+    with pytest.raises(InputError, match="No item has id other"):
+        drafted(AUDIT, options, context)
+    said.write_text(f"id,prediction\n{rows[0].id},1\n")
+    with pytest.raises(InputError, match="No answer of s"):
+        drafted(AUDIT, options, context)
+
+
+def test_an_item_without_an_answer_or_options_has_a_row_that_says_so(tmp_path: Path) -> None:
+    items = tmp_path / "items.csv"
+    items.write_text(
+        "id,prompt,target,options,depth\n" + "".join(f"{at},p {at},1,1|2,0\n" for at in range(4)) + "4,q,1,,0\n"
+    )
+    (tmp_path / "said.csv").write_text("id,prediction\n0,1\n1,2\n4,1\n")
+    options = Options(items=(str(items),), predictions=(f"s={tmp_path / 'said.csv'}",), scoring=("choice",))
+    draft = drafted(AUDIT, options, Context(cache=Cache(tmp_path / "cache")))
+    left = {row["id"]: row["skipped_because"] for row in draft.records}
+    assert left == {"0": "", "1": "", "2": NOT_GIVEN, "3": NOT_GIVEN, "4": NO_OPTIONS}
+    assert draft.coverage is not None
+    assert (draft.coverage.given, draft.coverage.used) == (5, 2)
+
+
 def test_words_of_two_groups_are_two_items(tmp_path: Path) -> None:
     for group in ("A5", "Z60"):
         (tmp_path / f"{group}=1.csv").write_text("seed,input,target\n0,3,3\n")
@@ -109,3 +154,22 @@ def test_a_figure_of_many_tasks_shows_the_first_and_says_so() -> None:
     assert "first 12 of 70 tasks" in accuracy.caption
     assert "first 60 of 70 rows" in depths.caption
     assert "task 12" not in str(accuracy.spec)
+
+
+@pytest.mark.parametrize(
+    ("graph", "phase", "told"), [(0.2, 0.3, True), (0.6, 0.3, False), (0.2, 0.6, False), (None, 0.3, True)]
+)
+def test_a_head_looks_within_blocks_beyond_what_chains_and_nearness_explain(
+    graph: float | None, phase: float, told: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    levels = {"measured": 0.5, "phase": phase, "graph": graph}
+    noisy = {(0, 1, 8, kind): level + rng.normal(0, 0.01, 40) for kind, level in levels.items() if level is not None}
+    draft = Draft(level=0.95, seed=0, measures={measure.name: measure for measure in AUDIT.measures})
+    counts = Counts(items=(), shares={key: row.tolist() for key, row in noisy.items()})
+    estimates(draft, counts)
+    findings(draft, counts)
+    found = [claim for claim in draft.findings if claim.id == "tracking.block_structure"]
+    assert bool(found) is told
+    for claim in found:
+        assert [row.where["kind"] for row in claim.evidence] == [kind for kind, level in levels.items() if level]

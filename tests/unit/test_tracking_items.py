@@ -10,7 +10,7 @@ from audits.tracking.generators import TASKS, Recipe, biased_rules, make_items
 from audits.tracking.group_words import fold, table
 from audits.tracking.item_files import read_items
 from audits.tracking.items import Item
-from audits.tracking.stories import Operation, Story, guesses, simulate
+from audits.tracking.stories import Operation, Story, dependencies, guesses, simulate
 from probes.core.errors import InputError
 
 SWAPS = tuple(Operation("swap", *pair) for pair in (("Ann", "Bob"), ("Bob", "Cid"), ("Ann", "Bob")))
@@ -78,6 +78,31 @@ def test_generated_items_are_equally_long_and_have_their_depth(task: str) -> Non
     assert len({item.id for item in items}) == len(items)
     if task == "overwrite":
         assert {item.depth for item in items} == {0, 1}
+
+
+def test_a_statement_depends_on_those_that_its_values_come_from() -> None:
+    assert dependencies(Story(initial=START, operations=SWAPS, query="Cid")) == [
+        (), (), (), (0, 1), (2, 3), (3, 4), (4,),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("rendering", ["text", "code"])
+@pytest.mark.parametrize("task", ["pointer", "contents", "overwrite", "word:Z60"])
+def test_the_graph_of_an_item_leads_from_its_question_to_its_answer(task: str, rendering: str) -> None:
+    for item in make_items(Recipe(task=task, depths=(0, 1, 3), per_depth=8, rendering=rendering)):
+        ends = [0, *(end for end, _ in item.graph)]
+        assert ends[-1] == len(item.prompt)
+        at, hops = len(item.graph) - 1, 0
+        while sources := item.graph[at][1]:
+            (before,) = sources
+            assert before < at
+            at, hops = before, hops + 1
+        statement = item.prompt[ends[at] : ends[at + 1]]
+        if task.startswith("word"):
+            assert (hops, statement.split()) == (item.n_ops, item.prompt.split(" of ")[1].split()[:1])
+        else:
+            assert item.target in statement
+            assert hops == (1 if task == "overwrite" else item.depth + 1)
 
 
 def test_items_depend_on_the_seed_alone() -> None:

@@ -70,7 +70,8 @@ def test_samples_of_another_harness_are_matched_by_their_document(tmp_path: Path
         ([{"task": "three", "index": 0, "prediction": "x"}], "No item has task three, index 0"),
         ([{"index": 0, "prediction": "x"}], "No item has index 0"),
         ([{"id": "q0", "prediction": "x"}, {"id": "q0", "prediction": "y"}], "two answers to item 'q0'"),
-        ([{"prediction": "x"}] * 5, "more rows than the 4 items"),
+        ([{"prediction": "x"}] * 5, "5 rows of sys, and 4 items"),
+        ([{"prediction": "x"}] * 3, "3 rows of sys, and 4 items"),
         ([{"id": "q0", "text": "x"}], "no column `prediction`"),
         ([{"id": "q0", "resps": [[-1.0, True]]}], "1 log-likelihoods, and its item 3 options"),
     ],
@@ -88,6 +89,9 @@ def test_answers_of_no_item_are_refused(tmp_path: Path, rows: list[dict[str, obj
         ("blue ball", False), ("(B)", False), ("red", False), ("", False), ("ball", False), ("red ball or cup", False),
         ("First (B).\nThen.\nSo the answer is (A).", True), ("The answer is (A). No: the answer is (B).", False),
         ("(A)\n(B)", False),
+        ("**(A)**", True), ("(A).", True), ("**A**", True), ("`A`.", True), ("**(A)** red ball", True),
+        ("*red ball*", True),
+        ("The answer is **(A)**.", True), ("The answer is **B**", False),
     ],
 )  # fmt: skip
 def test_an_exact_answer_says_the_target_and_nothing_else(text: str, right: bool) -> None:
