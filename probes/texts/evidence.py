@@ -12,6 +12,7 @@ from probes.core.errors import InputError
 
 _SLOTS = re.compile(r"\s*[^\[\],]+\[[^\[\]]*\]\s*(?:,\s*[^\[\],]+\[[^\[\]]*\]\s*)*")
 _SLOT = re.compile(r"\s*([^\[\],]+?)\s*\[([^\[\]]*)\]")
+_CAMEL = re.compile(r"(?<=[a-z])[A-Z](?=[a-z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,12 @@ def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
 
 def _of_cells(cells: Iterable[tuple[str, str]]) -> Evidence:
     kept = tuple(cells)
-    return Evidence("\n".join(f"{name}: {content}" for name, content in kept), cells=kept)
+    return Evidence("\n".join(f"{_spelled(name)}: {content}" for name, content in kept), cells=kept)
+
+
+def _spelled(name: str) -> str:
+    # Attributes are often one word of a programmer, and texts say them as people do: familyFriendly, birth_date.
+    return _CAMEL.sub(lambda letter: " " + letter[0].lower(), name.replace("_", " "))
 
 
 def _is_pair(part: object) -> bool:

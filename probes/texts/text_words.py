@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-_BLOCKS = (
+UNSPACED = (
     "\u0e01-\u0eff"  # Thai, Lao
     "\u0f00-\u0fff"  # Tibetan
     "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f"  # Burmese, Shan, Karen
@@ -24,10 +24,10 @@ _BLOCKS = (
     "\U00016fe0-\U00018dff\U0001aff0-\U0001b2ff\U00020000-\U000323af"  # Tangut, Nushu, rare kana, rare Chinese
 )
 """Scripts written without spaces between words. Korean, Vietnamese and Ethiopic have spaces, and are not among them."""
-_UNSPACED = re.compile(f"[{_BLOCKS}]")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _BETWEEN = "\u200b"
 """Space of no width, which some writers of Khmer, Thai and Burmese put between words."""
-_CUT = re.compile(f"[{_BLOCKS}{_BETWEEN}]")
+_CUT = re.compile(f"[{UNSPACED}{_BETWEEN}]")
 
 
 def unspaced_share(texts: Iterable[str]) -> float:
