@@ -71,6 +71,12 @@ def load_network(folder: ModelFolder, config: Any, dtype: str) -> Any:
     return hub_models.load_whole(meta, config, folder, limits=limits, dtype=dtype)
 
 
+def not_finite(folder: ModelFolder) -> InputError:
+    """Return the refusal of a model that gives infinite or undefined logits."""
+    hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
+    return unfit(folder, "The model gives logits that are not finite numbers.", hint)
+
+
 def unfit(folder: ModelFolder, message: str, hint: str) -> InputError:
     """Return the refusal of a folder."""
     return InputError(message, where=str(folder.path), hint=hint)

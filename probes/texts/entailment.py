@@ -10,24 +10,22 @@ import inspect
 import re
 from collections.abc import Sequence
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from probes.core.cache import Cache
-from probes.core.errors import IncompleteError
 from probes.core.guarded_imports import transformers
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder
-from probes.texts.causal_folders import load_tokeniser, unfit
+from probes.texts.causal_folders import load_tokeniser, not_finite, unfit
 from probes.texts.evidence import Grounded
 from probes.texts.text_encoders import most_positions
+from probes.texts.text_generation import one_batch, run_key
 
 PREMISE_TOKENS, OVERLAP = 350, 50
 ENTAILMENT = ("entailment", "entail", "entails", "entailed", "supported", "supports", "support", "consistent")
@@ -95,8 +93,7 @@ class Entailment:
         self._batch = batch if self._tokeniser.pad_token_id is not None else 1
         self._cache, self._progress = cache, progress
         self._model = functools.cache(partial(_load, folder, self._config, device, dtype))
-        packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
-        self._common = [_VERSION, folder.sha256, dtype, device.partition(":")[0], packages]
+        self._common = [_VERSION, *run_key(folder, device, dtype)]
 
     def score(self, pairs: Sequence[Grounded]) -> dict[str, NDArray[np.float64]]:
         """Return `entailment` and, where the model has such a label, `no_contradiction`: 1 less its probability.
@@ -154,15 +151,10 @@ class Entailment:
         padding = {"padding": len(rows) > 1, "return_tensors": "pt"}
         call = self._tokeniser.pad(columns, **padding)
         taken = {*self._tokeniser.model_input_names} & {*inspect.signature(model.forward).parameters}
-        try:
-            with torch.inference_mode():
-                logits = model(**{name: value.to(model.device) for name, value in call.items() if name in taken}).logits
-        except torch.OutOfMemoryError as error:
-            message = f"The device ran out of memory on a batch of {len(rows)} pairs."
-            raise IncompleteError(message, hint="Lower --batch.") from error
+        with one_batch(len(rows), "pairs"):
+            logits = model(**{name: value.to(model.device) for name, value in call.items() if name in taken}).logits
         if not bool(logits.isfinite().all()):
-            hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
-            raise unfit(self._folder, "The model gives logits that are not finite numbers.", hint)
+            raise not_finite(self._folder)
         return {"probabilities": logits.double().softmax(-1).cpu()}
 
 

@@ -8,9 +8,8 @@ depends on seed, row and alpha alone.
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -24,7 +23,7 @@ from probes.texts.causal_folders import unfit
 from probes.texts.evidence import Grounded
 from probes.texts.grounded_prompts import Prompts, Template
 from probes.texts.option_scores import positions
-from probes.texts.text_generation import TEXTS, CausalLM, Sampling, token_entry, tokens_of_entry
+from probes.texts.text_generation import TEXTS, CausalLM, Sampling, row_seed, run_key, token_entry, tokens_of_entry
 
 SAMPLING = Sampling(temperature=0.6, top_p=0.9, max_new_tokens=90)
 """As the paper's code sets it."""
@@ -103,18 +102,19 @@ def decode(
         (prompts.prefix(pair.evidence.text, pair.question, new).prefix, other.prefix("", pair.question, new).prefix)
         for pair in pairs
     ]
-    packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
-    hashes = [folder.sha256, context_free and context_free.sha256]
-    common = ["noisy", _VERSION, hashes, asdict(sampling), alpha, seed, dtype, device.partition(":")[0], packages]
-    model, second = (
+    second = context_free and context_free.sha256
+    common = ["noisy", _VERSION, *run_key(folder, device, dtype), second, asdict(sampling), alpha, seed]
+    # Other coins and draws for each alpha, so that texts of two are independent.
+    own_seed = int(sha256_json(["noisy", seed, alpha])[:15], 16)
+    model, other_model = (
         functools.cache(partial(CausalLM, one, device=device, dtype=dtype)) for one in (folder, context_free or folder)
     )
-    models = (model, second if context_free else model)
+    models = (model, other_model if context_free else model)
     texts: list[str] = []
     with progress.phase(f"Writing texts, noise {alpha:g}", len(rows), "texts") as advance:
         for first in range(0, len(rows), batch):
             part = rows[first : first + batch]
-            seeds = [_row_seed(seed, first + row, alpha, sampling) for row in range(len(part))]
+            seeds = [row_seed(own_seed, first + row, sampling) for row in range(len(part))]
             key = [common, sha256_json(part), first]
             entry = cache.memo(TEXTS, key, partial(_decoded, models, part, alpha, seeds, sampling))
             new_ids = tokens_of_entry(entry)
@@ -124,12 +124,6 @@ def decode(
             ]
             advance(len(part))
     return texts
-
-
-def _row_seed(seed: int, row: int, alpha: float, sampling: Sampling) -> int:
-    settings = asdict(replace(sampling, max_new_tokens=1))
-    # 60 bits, which any generator takes as a seed.
-    return int(sha256_json(["noisy", seed, row, alpha, settings])[:15], 16)
 
 
 def _decoded(

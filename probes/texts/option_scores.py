@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probes.core.errors import IncompleteError
-from probes.texts.text_generation import CausalLM
+from probes.texts.text_generation import CausalLM, one_batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +57,10 @@ def score_options(model: CausalLM, spellings: Sequence[Spelling]) -> Tensor:
     IncompleteError
         Where the device runs out of memory.
     """
-    try:
-        with torch.inference_mode():
-            if all(spelling.single for spelling in spellings):
-                return _of_one_token(model, spellings)
-            return torch.stack([_of_several(model, spelling, _widest(spellings)) for spelling in spellings])
-    except torch.OutOfMemoryError as error:
-        message = f"The device ran out of memory on a batch of {len(spellings)} prompts."
-        raise IncompleteError(message, hint="Lower --batch.") from error
+    with one_batch(len(spellings), "prompts"):
+        if all(spelling.single for spelling in spellings):
+            return _of_one_token(model, spellings)
+        return torch.stack([_of_several(model, spelling, _widest(spellings)) for spelling in spellings])
 
 
 def _widest(spellings: Sequence[Spelling]) -> int:

@@ -8,7 +8,8 @@ shapes, can turn a near-tie the other way. Batches are kept by content: a killed
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
@@ -29,6 +30,7 @@ from probes.texts.causal_folders import (
     generation_settings,
     load_network,
     load_tokeniser,
+    not_finite,
     special_tokens,
     unfit,
 )
@@ -227,6 +229,23 @@ def parameters_of(folder: ModelFolder) -> int:
     return sum(weight.numel() for weight in model.parameters())
 
 
+@contextmanager
+def one_batch(count: int, unit: str = "texts", hint: str = "Lower --batch.") -> Iterator[None]:
+    """Run a model without gradients; where the device runs out of memory, say on how much."""
+    try:
+        with torch.inference_mode():
+            yield
+    except torch.OutOfMemoryError as error:
+        message = f"The device ran out of memory on a batch of {count} {unit}."
+        raise IncompleteError(message, hint=hint) from error
+
+
+def run_key(folder: ModelFolder, device: str, dtype: str) -> list[object]:
+    """Return what, beside its inputs, a model's numbers depend on."""
+    packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
+    return [folder.sha256, dtype, device.partition(":")[0], packages]
+
+
 class CausalLM:
     """A frozen causal language model with its tokenizer.
 
@@ -284,14 +303,8 @@ class CausalLM:
             "generation_config": settings,
             "logits_processor": [before, draw] if before else [draw],
         }
-        try:
-            with torch.inference_mode():
-                output = self._model.generate(tokens, **call)
-        except torch.OutOfMemoryError as error:
-            raise IncompleteError(
-                f"The device ran out of memory on a batch of {len(prompts)} texts.",
-                hint="Lower --batch, or allow fewer new tokens.",
-            ) from error
+        with one_batch(len(prompts), hint="Lower --batch, or allow fewer new tokens."):
+            output = self._model.generate(tokens, **call)
         return [_to_end(row, ends) for row in output[:, longest:].tolist()]
 
     @property
@@ -332,8 +345,7 @@ class _Draw:
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         if not bool(torch.isfinite(scores.amax(dim=-1)).all()):
-            hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
-            raise unfit(self._folder, "The model gives logits that are not finite numbers.", hint)
+            raise not_finite(self._folder)
         width = self._mask.shape[1]
         # Padding is no part of the text: it is replaced by the last token of the prompt, which is.
         seen = torch.where(self._mask, input_ids[:, :width], input_ids[:, width - 1 : width])

@@ -10,7 +10,6 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 
 import numpy as np
 import torch
@@ -18,15 +17,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from probes.core.cache import Cache
-from probes.core.errors import IncompleteError, InputError
+from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
 from probes.models.checkpoints import ModelFolder
-from probes.texts.causal_folders import unfit
+from probes.texts.causal_folders import not_finite
 from probes.texts.evidence import Grounded
 from probes.texts.grounded_prompts import Prompts, Spelt, Template
 from probes.texts.option_scores import logits_behind
-from probes.texts.text_generation import CausalLM
+from probes.texts.text_generation import CausalLM, one_batch, run_key
 
 LIKELIHOODS = "token-likelihoods"
 BLANK, SHUFFLED = "blank", "shuffled"
@@ -91,8 +90,7 @@ class Information:
         # Scores, spans and cuts are asked for one after the other.
         self._last: tuple[tuple[Grounded, ...], list[list[Spelt] | None]] = ((), [])
         self._model = functools.cache(partial(CausalLM, folder, device=device, dtype=dtype))
-        packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
-        self._common = [_VERSION, folder.sha256, dtype, device.partition(":")[0], packages]
+        self._common = [_VERSION, *run_key(folder, device, dtype)]
 
     def score(self, pairs: Sequence[Grounded]) -> dict[str, NDArray[np.float64]]:
         """Return information by token (mean), output (sum) and least token, and log p(output | context) by token.
@@ -200,19 +198,12 @@ def log_likelihoods(model: CausalLM, rows: Sequence[_Row]) -> list[Tensor]:
     """
     tokens, mask = model.padded([(*prefix, *own) for prefix, own in rows])
     longest = max(len(own) for _, own in rows)
-    try:
-        with torch.inference_mode():
-            logits = logits_behind(model, tokens[:, :-1], mask[:, :-1], longest)
-            found = [
-                _normalised(row[-len(own) :], ids[-len(own) :])
-                for row, ids, (_, own) in zip(logits, tokens, rows, strict=True)
-            ]
-    except torch.OutOfMemoryError as error:
-        message = f"The device ran out of memory on a batch of {len(rows)} texts."
-        raise IncompleteError(message, hint="Lower --batch.") from error
+    with one_batch(len(rows)):
+        logits = logits_behind(model, tokens[:, :-1], mask[:, :-1], longest)
+        parts = zip(logits, tokens, rows, strict=True)
+        found = [_normalised(row[-len(own) :], ids[-len(own) :]) for row, ids, (_, own) in parts]
     if not all(bool(one.isfinite().all()) for one in found):
-        hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
-        raise unfit(model.speller.folder, "The model gives logits that are not finite numbers.", hint)
+        raise not_finite(model.speller.folder)
     return found
 
 

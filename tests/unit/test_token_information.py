@@ -50,7 +50,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def probe(
     model: Path, cache: Path, template: str = DEFAULT_TEMPLATE, without: str = "blank", **call: Any
 ) -> Information:
-    call = {"seed": 0, "batch": 3, "dtype": "float32", "progress": Silent()} | call
+    call = dict(seed=0, batch=3, dtype="float32", progress=Silent()) | call  # noqa: C408
     return Information(find_model(str(model)), Template(template), without, device="cpu", cache=Cache(cache), **call)
 
 
@@ -67,7 +67,7 @@ class Plain:
     def likely(self, prefix: list[int], own: list[int]) -> np.ndarray:
         with torch.inference_mode():
             logits = self.model(input_ids=torch.tensor([prefix + own])).logits[0].double().log_softmax(-1)
-        return np.array([float(logits[len(prefix) + at - 1, token]) for at, token in enumerate(own)])
+        return np.array([float(logits[len(prefix) + at - 1, token]) for at, token in enumerate(own)], float)
 
     def information(self, prefixes: tuple[list[int], list[int]], own: list[int]) -> np.ndarray:
         given, alone = (self.likely(prefix, own) for prefix in prefixes)
@@ -226,7 +226,7 @@ def test_a_killed_run_goes_on_and_a_second_one_needs_no_model(
 ) -> None:
     batches: list[int] = []
     original = token_information.log_likelihoods
-    monkeypatch.setattr(token_information, "log_likelihoods", lambda *call: batches.append(1) or original(*call))
+    monkeypatch.setattr(token_information, "log_likelihoods", lambda *call: [batches.append(1), original(*call)][1])
     with pytest.raises(KeyboardInterrupt):
         probe(model, tmp_path, progress=_Killed()).score(PAIRS)
     assert len(batches) == 1
@@ -242,7 +242,7 @@ def test_a_killed_run_goes_on_and_a_second_one_needs_no_model(
 
 def test_another_template_or_number_format_is_computed_anew(model: Path, tmp_path: Path) -> None:
     for count, call in enumerate([{}, {"template": "{context} {output}"}, {"dtype": "bfloat16"}, {}], 1):
-        probe(model, tmp_path, **call).score(PAIRS[:1])  # type: ignore[arg-type]
+        probe(model, tmp_path, **call).score(PAIRS[:1])
         assert len(list(tmp_path.rglob("*.safetensors"))) == min(count, 3)
 
 
