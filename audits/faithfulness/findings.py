@@ -330,9 +330,11 @@ def _words(row: Estimate) -> str:
 
 
 def _may(draft: Draft) -> Iterator[str]:
-    for metric, kinds in trusted_for(draft).items():
-        if metric != LABEL:
-            yield f"That {said(metric)} sees {listed([NAMES[kind] for kind in kinds])} on data like these."
+    trusted = trusted_for(draft)
+    for kind, words in NAMES.items():
+        metrics = [said(metric) for metric, kinds in trusted.items() if kind in kinds and metric != LABEL]
+        if metrics:
+            yield f"That {listed(metrics)} {'sees' if len(metrics) == 1 else 'see'} {words} on data like these."
 
 
 def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:

@@ -51,6 +51,9 @@ SMALL = "small-group"
 ASKED = ("hypothesis", "reference", "metric", "tasks", "by", "normalise", "level")
 """Settings that say what was asked, as far as an audit has them."""
 
+MOST_ALIKE, FIRST_ALIKE = 8, 4
+"""Findings of one kind, low or for information, up to which all are shown at once, and else how many of them."""
+
 MOST_METHODS = 3
 """Methods of intervals that the head names; the most frequent ones."""
 
@@ -142,6 +145,19 @@ def _subject(subject: Subject) -> str:
 def findings(report: Report) -> list[Finding]:
     """Return the findings, worst first; within one severity the audit's own order stays."""
     return sorted(report.findings, key=lambda finding: -SEVERITIES.index(finding.severity))
+
+
+def folded(found: Sequence[Finding]) -> list[bool]:
+    """Return which findings are shown on demand alone: of many of one kind, low or for information, all but the first.
+
+    Findings must be in the order of `findings`.
+    """
+    kinds = [(finding.id, finding.severity) for finding in found]
+    counts, seen, result = Counter(kinds), Counter[tuple[str, Severity]](), []
+    for kind in kinds:
+        seen[kind] += 1
+        result.append(kind[1] in ("low", "info") and counts[kind] > MOST_ALIKE and seen[kind] > FIRST_ALIKE)
+    return result
 
 
 def cited(report: Report) -> list[int]:

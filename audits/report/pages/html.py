@@ -170,9 +170,14 @@ def _parted(shown: list[Json], findings: Sequence[Finding], matrix: overview.Mat
     silent = [finding.severity == "info" and finding.evidence[:1] != () and finding.evidence[0] in nulls
               for finding in findings]  # fmt: skip
     if all(silent):
-        return {"found": shown, "silent": []}
-    found = [item for item, one in zip(shown, silent, strict=True) if not one]
-    return {"found": found, "silent": [item for item, one in zip(shown, silent, strict=True) if one]}
+        silent = [False] * len(findings)
+    kept = [place for place, one in enumerate(silent) if not one]
+    more = {place for place, one in zip(kept, content.folded([findings[at] for at in kept]), strict=True) if one}
+    return {
+        "found": [shown[place] for place in kept if place not in more],
+        "more": [shown[place] for place in sorted(more)],
+        "silent": [item for item, one in zip(shown, silent, strict=True) if one],
+    }
 
 
 def _findings(report: Report, limits: Mapping[int, list[Warning]]) -> list[Json]:

@@ -49,7 +49,12 @@ def summarise(report: Report, *, folder: Path, width: int = 80) -> "Group":
         parts += [Text(f"  {_clean(row)}", style="red") for row in content.broken(report, gate)]
     if answer.numbers:
         parts += [Text(), _numbers(report, answer, width)]
-    parts += [Text(), *(_finding(finding.severity, finding.title) for finding in content.findings(report))]
+    found = content.findings(report)
+    more = content.folded(found)
+    shown = (finding for finding, one in zip(found, more, strict=True) if not one)
+    parts += [Text(), *(_finding(finding.severity, finding.title) for finding in shown)]
+    if any(more):
+        parts.append(Text(f"  and {sum(more)} more of these kinds, in the report", style="dim"))
     advice = (answer.next_step,) if answer.next_step else ()
     for title, lines in (("What now?", advice), ("You may report", answer.may), ("Do not report", answer.may_not)):
         if report.answer is not None and lines:
