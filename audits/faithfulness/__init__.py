@@ -187,7 +187,15 @@ AUDIT = AuditSpec(
     measures=MEASURES,
     limitations=LIMITATIONS,
     steps=STEPS,
-    summaries=(Summary(measure="detection_auc", title="What each metric can see", row="metric", column="corruption"),),
+    summaries=(
+        Summary(
+            measure="detection_auc",
+            title="What each metric can see",
+            row="metric",
+            column="corruption",
+            where={"pairing": "pooled"},
+        ),
+    ),
     headed=("preset", "metrics", "corrupt", "rates", "plant", "without"),
     model=("model", "nli"),
 )

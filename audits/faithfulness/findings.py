@@ -30,12 +30,12 @@ NAMES = {
 
 def findings(draft: Draft, counts: Counts) -> None:
     """Add the findings and set the answer."""
-    _find_trust(draft, counts)
-    _find_omissions(draft)
-    _find_system_name(draft)
-    _find_doses(draft)
     for row in _pairs(draft):
         _find_verdict(draft, counts, str(row.where["system"]), str(row.where["against"]))
+    _find_system_name(draft)
+    _find_omissions(draft)
+    _find_trust(draft, counts)
+    _find_doses(draft)
     _warn(draft, counts)
     _conclude(draft, counts)
 
@@ -303,6 +303,7 @@ def _conclude(draft: Draft, counts: Counts) -> None:
         numbers=[(row, _words(row)) for row in rows],
         may=[claim.headline for claim in worst if claim.id == "faithfulness.verdict"] + list(_may(draft)),
         may_not=list(_may_not(draft, counts)),
+        verdicts=[(row, verdict_of(row) != "blind", verdict_of(row)) for _, _, row in trust_rows(draft)],
     )
 
 
