@@ -101,6 +101,7 @@ class _Matcher:
         """Refuse rows that only their order could match, of which a system has more or fewer than there are items."""
         system = next((system for system, count in rows.items() if count != self._count), None)
         if not self._key and system is not None:
+            check_system(system, str(self._path))
             message = (
                 f"There are {rows[system]} rows of {system}, and {self._count} items: no column tells whose they are."
             )

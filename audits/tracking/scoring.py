@@ -12,7 +12,7 @@ SCORINGS: tuple[Scoring, ...] = ("choice", "exact", "contains")
 
 _SAYS = re.compile(r"answer is:?\s*(\([A-Za-z]\)|(?:[^\n.]|\.(?=\d))+)", re.IGNORECASE)
 """What is said, to the end of its sentence; a point before a digit ends none."""
-_EMPHASIS = re.compile(r"(?<!\w)(\*{1,3}|`)(?=\S)(.+?)(?<=\S)\1(?!\w)")
+_EMPHASIS = re.compile(r"(?<!\w)(\*{1,3}|`)(?=\S)(.{1,200}?)(?<=\S)\1(?!\w)")
 """Marks of Markdown around words, which chat models put around their answers."""
 
 
@@ -77,7 +77,8 @@ def _option(item: Item, said: str) -> str | None:
         return None
     for at, option in enumerate(item.options):
         label = item.labels[at].casefold() if item.labels else ""
-        if bare in (option.casefold(), label, label.strip("()")) or (label and bare.startswith(label)):
+        named = label and (bare.startswith(label) or bare.strip("():") == label.strip("()"))
+        if named or bare == option.casefold():
             return option
     parts = split_answer(said)
     return next((option for option in item.options if parts and parts == split_answer(option)), None)

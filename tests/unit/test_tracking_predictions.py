@@ -72,6 +72,7 @@ def test_samples_of_another_harness_are_matched_by_their_document(tmp_path: Path
         ([{"id": "q0", "prediction": "x"}, {"id": "q0", "prediction": "y"}], "two answers to item 'q0'"),
         ([{"prediction": "x"}] * 5, "5 rows of sys, and 4 items"),
         ([{"prediction": "x"}] * 3, "3 rows of sys, and 4 items"),
+        ([{"mode": "a\u202eb", "prediction": "x"}, {"mode": "c", "prediction": "x"}], "no name of a system"),
         ([{"id": "q0", "text": "x"}], "no column `prediction`"),
         ([{"id": "q0", "resps": [[-1.0, True]]}], "1 log-likelihoods, and its item 3 options"),
     ],
@@ -90,7 +91,7 @@ def test_answers_of_no_item_are_refused(tmp_path: Path, rows: list[dict[str, obj
         ("First (B).\nThen.\nSo the answer is (A).", True), ("The answer is (A). No: the answer is (B).", False),
         ("(A)\n(B)", False),
         ("**(A)**", True), ("(A).", True), ("**A**", True), ("`A`.", True), ("**(A)** red ball", True),
-        ("*red ball*", True),
+        ("*red ball*", True), ("A)", True), ("A:", True), ("B)", False),
         ("The answer is **(A)**.", True), ("The answer is **B**", False),
     ],
 )  # fmt: skip
@@ -113,6 +114,11 @@ def test_lists_are_compared_as_sets(text: str, right: bool) -> None:
     assert score(BOX, Answer(text), "exact").correct is right
     empty = Item(id="e", task="boxes", prompt="", target="", n_ops=1, n_changes=1, depth=1)
     assert score(empty, Answer(text), "exact").correct is (text == "nothing")
+
+
+def test_marks_that_never_close_take_no_time() -> None:
+    text = "*a " * 50_000
+    assert extract(text) == text.strip()
 
 
 def test_an_answer_of_several_lines_must_say_that_it_is_one() -> None:
