@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from probes.texts.evidence import Evidence, Grounded
-from probes.texts.grounding_words import Span, Words, joined, split_words
+from probes.texts.grounding_words import KEPT, Span, Words, joined, split_words
 from probes.texts.support_checks import SupportCheck
 
 _STOP = re.compile(r"[.!?\n\u3002]")
@@ -73,7 +73,7 @@ class EntitySupport(SupportCheck):
         ]
 
 
-@lru_cache(maxsize=1 << 11)
+@lru_cache(maxsize=KEPT)
 def _capitals(text: str) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
     """Return which words have a capital letter in front, and which begin a sentence."""
     words = split_words(text)
