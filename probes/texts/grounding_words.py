@@ -10,7 +10,8 @@ from probes.texts.text_words import UNSPACED
 
 Span = tuple[int, int]
 """First character, and the one behind the last."""
-
+KEPT = 2048
+"""Texts whose words or numbers are kept, since many outputs share an evidence."""
 _WORD = re.compile(f"[{UNSPACED}]|[^ {UNSPACED}]+")
 
 
@@ -34,7 +35,7 @@ class _Letters(dict[int, str]):
 _LETTERS = _Letters()
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=KEPT)
 def split_words(text: str) -> Words:
     """Return the words of a text: runs of letters, marks and digits, in lower case.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from probes.texts.evidence import Evidence, Grounded
-from probes.texts.grounding_words import Span, Words, joined, split_words
+from probes.texts.grounding_words import KEPT, Span, Words, joined, split_words
 from probes.texts.support_checks import SupportCheck
 
 _STOP = re.compile(r"[.!?\n\u3002]")
@@ -28,12 +28,9 @@ _SHOUTED = 0.8
 
 @dataclass(frozen=True, slots=True)
 class EntitySupport(SupportCheck):
-    """Check of names: runs of capitalised words, each word of which the evidence must have.
+    """Check of names, runs of capitalised words, with the words that some context has in a name.
 
-    Parameters
-    ----------
-    known
-        Words that some context has in a name.
+    The evidence must have each word of a name, in whatever order.
     """
 
     known: frozenset[str]
@@ -43,15 +40,10 @@ class EntitySupport(SupportCheck):
     @classmethod
     def fit(cls, evidences: Iterable[Evidence]) -> "EntitySupport":
         """Learn the words of names from capitalised words inside of sentences, which never stand without capital."""
-        named, plain = set[str](), set[str]()
-        for text in {evidence.text for evidence in evidences}:
-            words = split_words(text)
-            for form, capital, first in zip(words.forms, *_capitals(text), strict=True):
-                if not capital:
-                    plain.add(form)
-                elif not first:
-                    named.add(form)
-        return cls(frozenset(named - plain))
+        texts = {evidence.text for evidence in evidences}
+        seen = {one for text in texts for one in zip(split_words(text).forms, *_capitals(text), strict=True)}
+        named = {form for form, capital, first in seen if capital and not first}
+        return cls(frozenset(named - {form for form, capital, _ in seen if not capital}))
 
     def mentions(self, pair: Grounded) -> Iterator[tuple[Span, bool]]:
         """Yield the names in the output, and whether the evidence has all of their words.
@@ -81,7 +73,7 @@ class EntitySupport(SupportCheck):
         ]
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=KEPT)
 def _capitals(text: str) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
     """Return which words have a capital letter in front, and which begin a sentence."""
     words = split_words(text)
@@ -98,11 +90,7 @@ class ValueSupport(SupportCheck):
     """Check of values: what cells of the run's contexts hold, word for word in the output, longest first.
 
     Answers such as yes and no, and single numbers, are left out: alone they do not say what they are values of.
-
-    Parameters
-    ----------
-    phrases
-        The words of each value, by its first one, the longest in front.
+    `phrases` has the words of each value by its first word, the longest in front.
     """
 
     phrases: Mapping[str, tuple[tuple[str, ...], ...]]

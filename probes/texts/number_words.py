@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from probes.texts.evidence import Evidence, Grounded
-from probes.texts.grounding_words import Span
+from probes.texts.grounding_words import KEPT, Span
 from probes.texts.support_checks import SupportCheck
 
 _CARDINALS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
@@ -30,7 +30,7 @@ _LONGEST = 28
 _BEFORE_PRONOUN = re.compile(r"(?<![^\W_])(?:the|this|that|these|which|no|any|some|every|each|another|an?)\s+$", re.I)
 _AFTER_PRONOUN = re.compile(r"\s*(?:[.,!?;:]|$|another\b)", re.I)
 _MOST = 60
-"""Numbers of the evidence at most that sums and differences are made of: these grow with the square."""
+"""Numbers of the evidence at most that sums and differences are made of."""
 
 
 def _any_of(words: Iterable[str]) -> str:
@@ -49,17 +49,20 @@ _DIGITS = (
     r"|\d{1,3}(?:\.\d{3})+,\d+(?!\.?\d)|\d{1,3}(?:\.\d{3}){2,}(?!\.?\d)"  # 1.000,5 and 1.000.000
     r"|\d+\.\d+|(?<!\d,)\d+,\d{1,2}(?!,?\d)|\d+|(?<!\d)\.\d+)"
 )
-_THOUSANDS = rf"(?:an?|{_BELOW_1000}){_GAP}{_LARGE}(?![^\W_])"
+_SPOKEN = _BELOW_1000
+for _scale in _SCALES:
+    # Scales fall: one million two thousand is one number, and one thousand a thousand are two.
+    _SPOKEN = rf"(?:(?:an?|{_BELOW_1000}){_GAP}{_scale}(?![^\W_])(?:{_AND}{_SPOKEN})?|{_SPOKEN})"
 _NUMBER = re.compile(
     rf"(?<![^\W_])(?:(?P<digits>{_DIGITS})(?:st|nd|rd|th|(?P<scale>{_GAP}(?:hundred|{_LARGE})(?![^\W_])))?"
-    rf"|(?P<words>{_THOUSANDS}(?:{_AND}{_THOUSANDS})*(?:{_AND}{_BELOW_1000})?|{_BELOW_1000}))"
+    rf"|(?P<words>(?=(?:an?|{_any_of(_VALUES)})(?![^\W_])){_SPOKEN}))"
     r"(?P<percent>\s*(?:%|percent\b|per cent\b))?",
     re.IGNORECASE,
 )
 
 
 class Number(NamedTuple):
-    """A number of a text, where it stands, and whether it is a percentage."""
+    """A number of a text, where it stands, whether it is a percentage, and whether it may be no number at all."""
 
     value: Decimal
     span: Span
@@ -72,7 +75,7 @@ class Number(NamedTuple):
         return (self.value, self.value / 100) if self.percent else (self.value,)
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=KEPT)
 def read_numbers(text: str) -> tuple[Number, ...]:
     """Return the numbers of a text in order.
 
@@ -130,7 +133,7 @@ class NumberSupport(SupportCheck):
                 yield number.span, plain or (self.derived and _follows(number.value, known, pair.evidence))
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=KEPT)
 def _known(evidence: Evidence) -> frozenset[Decimal]:
     return frozenset(value for number in read_numbers(evidence.text) for value in number.readings)
 

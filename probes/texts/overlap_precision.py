@@ -28,15 +28,7 @@ METRICS = ("unigram_precision", "bigram_precision", "lcs_precision", "idf_precis
 
 @dataclass(frozen=True, slots=True)
 class OverlapPrecision:
-    """The four precisions, with weights of words from the contexts of a run.
-
-    Parameters
-    ----------
-    contexts
-        How many different contexts there are.
-    holding
-        How many of them hold a word.
-    """
+    """The four precisions, with the number of different contexts of a run, and how many of them hold a word."""
 
     contexts: int
     holding: Mapping[str, int]
@@ -47,10 +39,6 @@ class OverlapPrecision:
         """Count in how many different contexts each word stands."""
         texts = {evidence.text for evidence in evidences}
         return cls(len(texts), Counter(word for text in texts for word in {*split_words(text).forms}))
-
-    def weight(self, word: str) -> float:
-        """Return the inverse document frequency of a word, smoothed as if one more context held all words."""
-        return math.log((1 + self.contexts) / (1 + self.holding.get(word, 0))) + 1
 
     def score(self, pairs: Sequence[Grounded]) -> dict[str, NDArray[np.float64]]:
         """Return the precisions of outputs in their evidence; NaN where there are no words (or no pair of them)."""
@@ -71,7 +59,7 @@ class OverlapPrecision:
         if not output or not evidence:
             return (math.nan,) * len(METRICS)
         known = {*evidence}
-        weights = [self.weight(word) for word in output]
+        weights = [math.log((1 + self.contexts) / (1 + self.holding.get(word, 0))) + 1 for word in output]
         return (
             clipped_share(Counter(output), Counter(evidence)),
             clipped_share(Counter(pairwise(output)), Counter(pairwise(evidence))),
