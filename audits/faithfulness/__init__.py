@@ -1,0 +1,1 @@
+"""Whether texts rest on their evidence, and whether the metrics can tell."""
