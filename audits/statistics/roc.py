@@ -133,25 +133,38 @@ def area_interval(found: Area, level: float) -> tuple[float, float, str]:
     >>> round(low, 3) == round(0.025 ** (1 / 4), 3), high, method
     (True, 1.0, 'Clopper-Pearson over disjoint pairs')
     """
+    sizes = (len(found.of_members), len(found.of_others))
+    variance = found.variance()
+    if variance <= 0 or not 0 < found.value < 1:
+        return ends_unvaried(found.value, min(sizes), level)
+    low, high, wider = ends_varied(found.value, variance, _freedom(found), sizes, level)
+    return low, high, f"{DELONG}, {NEWCOMBE}" if wider else DELONG
+
+
+def ends_unvaried(value: float, pairs: int, level: float) -> tuple[float, float, str]:
+    """Return the interval of an area of 0 or 1, or of equal scores, from its number of disjoint pairs of points."""
+    from audits.statistics.binomial import clopper_pearson
+
+    if not 0 < value < 1:
+        return *clopper_pearson(round(value * pairs), pairs, level=level), DISJOINT
+    tied = clopper_pearson(pairs, pairs, level=level)[0] / 2
+    return tied, 1 - tied, TIED
+
+
+def ends_varied(
+    value: float, variance: float, freedom: float, sizes: tuple[float, float], level: float
+) -> tuple[float, float, bool]:
+    """Return Student's interval on the logit scale, and whether it was widened for points as few as `sizes`."""
     from scipy.special import expit, logit
     from scipy.stats import t
 
-    variance, value = found.variance(), found.value
-    pairs = min(len(found.of_members), len(found.of_others))
-    if variance <= 0 or not 0 < value < 1:
-        from audits.statistics.binomial import clopper_pearson
-
-        if not 0 < value < 1:
-            return *clopper_pearson(round(value * pairs), pairs, level=level), DISJOINT
-        tied = clopper_pearson(pairs, pairs, level=level)[0] / 2
-        return tied, 1 - tied, TIED
     # Delta method: the derivative of the logit at v is 1 / (v (1 - v)).
-    wide = float(t.isf((1 - level) / 2, _freedom(found))) * np.sqrt(variance) / (value * (1 - value))
+    wide = float(t.isf((1 - level) / 2, freedom)) * np.sqrt(variance) / (value * (1 - value))
     low, high = float(expit(logit(value) - wide)), float(expit(logit(value) + wide))
-    if pairs * min(value, 1 - value) >= FEW:
-        return low, high, DELONG
-    wider = _newcombe(value, len(found.of_members), len(found.of_others), level)
-    return min(low, wider[0]), max(high, wider[1]), f"{DELONG}, {NEWCOMBE}"
+    if min(sizes) * min(value, 1 - value) >= FEW:
+        return low, high, False
+    wider = _newcombe(value, *sizes, level)
+    return min(low, wider[0]), max(high, wider[1]), True
 
 
 def _freedom(found: Area) -> float:
@@ -161,7 +174,7 @@ def _freedom(found: Area) -> float:
     return max(found.variance() ** 2 / below, 1.0) if below > 0 else 1.0
 
 
-def _newcombe(value: float, members: int, others: int, level: float) -> tuple[float, float]:
+def _newcombe(value: float, members: float, others: float, level: float) -> tuple[float, float]:
     """Return the areas v at the critical distance from the observed one, by the variance at v (score interval).
 
     v (1 - v) (1 + N (1 - v) / (2 - v) + N v / (1 + v)) / (m n) with N = (m + n) / 2 - 1, that of exponential scores.
