@@ -164,9 +164,7 @@ def area_difference(
     spread = _spread(first.moves - second.moves, first.shares)
     ends: tuple[float, float, str] | None = None
     if spread and spread[0] > LEAST_VARIANCE:
-        from scipy.stats import t
-
-        reach = float(t.isf((1 - level) / 2, spread[1])) * float(np.sqrt(spread[0]))
+        reach = _reach(spread, level)
         ends = max(-1.0, value - reach), min(1.0, value + reach), STUDENT
     elif spread:
         parts = [area_interval(one, level=(1 + level) / 2) for one in (first, second)]
@@ -196,23 +194,28 @@ def clustered_mean(values: Floats, clusters: Labels, *, level: float = 0.95, uni
     """Return the mean m over n rows with its interval over C clusters.
 
     That of `mean_interval` for the numbers m + C sum_c (x - m) / n, whose mean is m, and whose spread is that of m to
-    first order; it reaches at least as far as Student's with the jackknife's error, for clusters that have many rows.
+    first order; it reaches at least as far as Student's with the jackknife's error and the degrees of freedom of an
+    area, for clusters that have many rows.
 
     >>> found = clustered_mean(np.array([1.0, 1.0, 2.0, 2.0, 6.0]), np.array([0, 0, 1, 1, 2]))
     >>> found.value, round(found.low, 1), round(found.high, 1), found.n
-    (2.4, -2.5, 20.1, 3)
+    (2.4, -2.8, 20.1, 3)
     """
     number = np.unique(clusters, return_inverse=True)[1]
     mean, sizes = float(values.mean()), np.bincount(number).astype(np.float64)
-    apart, n = np.bincount(number, values - mean), len(sizes)
+    apart, n = np.asarray(np.bincount(number, values - mean), dtype=np.float64), len(sizes)
     made = mean_interval(mean + n * apart / len(values), level=level)
-    spread = _spread((apart / np.maximum(len(values) - sizes, 1.0) * (n - 1) / n)[None], sizes / len(values))
+    spread = _spread(ratio(apart * (n - 1) / n, len(values) - sizes)[None], sizes / len(values))
     if made is None or spread is None:
         return _interval(mean, None, n, unit)
+    reach = _reach(spread, level)
+    return _interval(mean, (min(made[1][0], mean - reach), max(made[1][1], mean + reach), STUDENT_SKEW), n, unit)
+
+
+def _reach(spread: tuple[float, float], level: float) -> float:
     from scipy.stats import t
 
-    reach = float(t.isf((1 - level) / 2, n - 1)) * float(np.sqrt(spread[0]))
-    return _interval(mean, (min(made[1][0], mean - reach), max(made[1][1], mean + reach), STUDENT_SKEW), n, unit)
+    return float(t.isf((1 - level) / 2, spread[1]) * np.sqrt(spread[0]))
 
 
 def _interval(value: float, ends: tuple[float, float, str] | None, n: int, unit: str) -> Interval:
