@@ -115,14 +115,15 @@ def corrupt(pair: Grounded, kind: str, rate: float, rng: np.random.Generator, po
     wanted, stated = max(1, round(rate * len({one.within for one in mentions}))), _plain(pair.evidence.text)
     changes: list[tuple[Span, str, Span]] = []
     for at in rng.permutation(len(mentions)):
+        if len(changes) == wanted:
+            break
         mention = mentions[at]
-        # Drawn also where nothing is changed, so that every rate draws alike.
         tried = [mention.options[pick] for pick in rng.integers(len(mention.options), size=TRIES)]
         taken = any(mention.within[0] < end and start < mention.within[1] for _, _, (start, end) in changes)
         old = pair.output[slice(*mention.span)]
         # The other kinds are looked at where they are found.
         new = next((one for one in tried if kind not in ("name", "value") or _is_false(old, one, stated)), None)
-        if len(changes) < wanted and not taken and new is not None:
+        if not taken and new is not None:
             changes.append((mention.span, _cased(old, new), mention.within))
     return _changed(pair.output, changes) if changes else None
 

@@ -92,7 +92,7 @@ def _negated(match: re.Match[str]) -> str:
 
 
 def removable(text: str) -> Iterator[Span]:
-    """Yield what can be left out: all sentences but the first, and clauses at the end of a sentence or up to a comma.
+    """Yield what can be left out: sentences behind a first one, and clauses at the end of a sentence or up to a comma.
 
     What remains is as true as before: nothing goes that a negation or a condition might reach.
 
@@ -100,10 +100,12 @@ def removable(text: str) -> Iterator[Span]:
     >>> [text[start:end] for start, end in removable(text)]
     [' near the river', ', and serves pizza', ' It is cheap.']
     """
-    last = 0
+    last, kept = 0, False
     for sentence in _SENTENCE.finditer(text):
-        if last:
+        if kept:
             yield last, sentence.end()
+        # "Yes!" alone would be nothing to judge.
+        kept = kept or len(_WORD.findall(sentence[0])) >= LEAST_KEPT
         last, stop = sentence.end(), sentence.start() + len(sentence[0].rstrip(".!? "))
         for clause in _CLAUSE.finditer(text, sentence.start(), stop):
             comma = text.find(", ", clause.end(), stop)
