@@ -19,11 +19,12 @@ from probes.core.cache import Cache
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
 from probes.models.checkpoints import ModelFolder
-from probes.texts.causal_folders import unfit
+from probes.texts.causal_folders import run_key, unfit
 from probes.texts.evidence import Grounded
 from probes.texts.grounded_prompts import Prompts, Template
 from probes.texts.option_scores import positions
-from probes.texts.text_generation import TEXTS, CausalLM, Sampling, row_seed, run_key, token_entry, tokens_of_entry
+from probes.texts.text_generation import TEXTS, CausalLM, token_entry, tokens_of_entry
+from probes.texts.token_draws import Sampling, row_seed
 
 SAMPLING = Sampling(temperature=0.6, top_p=0.9, max_new_tokens=90)
 """As the paper's code sets it."""
