@@ -59,7 +59,10 @@ class _Mixture:
         if self._kept is not None:
             call[str(self._name)] = self._kept
         output = self._model.network(input_ids=whole[:, -fresh:], **call)
-        self._kept = output.get(self._name) if self._name else None
+        kept = output.get(self._name) if self._name else None
+        # What other layers than attention keep cannot be told what is padding.
+        attends = all(hasattr(layer, "keys") for layer in getattr(kept, "layers", [None]))
+        self._kept = kept if attends else None
         coins = self._blind[:, written.shape[1], None]
         return torch.where(coins, output.logits[:, -1].to(logits.device, logits.dtype), logits)
 
