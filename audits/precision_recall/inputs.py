@@ -19,7 +19,8 @@ from probes.core.errors import InputError
 from probes.models.checkpoints import find_model
 from probes.texts.text_encoders import TextEncoderSpec, find_text_encoder
 from probes.texts.text_files import TextSet, read_texts
-from probes.texts.text_generation import Sampling, check_causal
+from probes.texts.text_generation import check_causal
+from probes.texts.token_draws import Sampling
 
 LONGEST_NAME = 60
 

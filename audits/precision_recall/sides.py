@@ -10,7 +10,7 @@ from audits.precision_recall.settings import Settings
 from probes.models.checkpoints import ModelFolder
 from probes.texts.text_encoders import TextEncoderSpec
 from probes.texts.text_files import TextSet
-from probes.texts.text_generation import Sampling
+from probes.texts.token_draws import Sampling
 
 REFERENCE = "reference"
 CEILING, FLOOR, RELABELLED = "ceiling", "floor", "relabelled"

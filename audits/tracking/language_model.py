@@ -121,7 +121,8 @@ def reply(
     folder: ModelFolder, items: Sequence[Item], tokens: int, options: Options, context: Context
 ) -> dict[int, Reply]:
     """Let the model go on greedily, up to the end of the line or sentence, or with --cot for all tokens."""
-    from probes.texts.text_generation import Sampling, fits_context, generate_all
+    from probes.texts.text_generation import fits_context, generate_all
+    from probes.texts.token_draws import Sampling
 
     texts = [text for text, _ in questions(folder, items, options)]
     fitting = [at for at, fits in enumerate(fits_context(folder, texts, tokens)) if fits]

@@ -86,10 +86,10 @@ class SlotWorld:
 
     def make_rows(self, count: int, error: float, seed: int) -> list[SlotRow]:
         """Draw contexts, and outputs of a writer who gets each value wrong with probability `error`."""
-        random = np.random.default_rng(seed)
-        truth = random.integers(self.values, size=(count, self.slots))
-        wrong = random.random(truth.shape) < error
-        stated = np.where(wrong, (truth + random.integers(1, self.values, truth.shape)) % self.values, truth)
+        stream = np.random.default_rng(seed)
+        truth = stream.integers(self.values, size=(count, self.slots))
+        wrong = stream.random(truth.shape) < error
+        stated = np.where(wrong, (truth + stream.integers(1, self.values, truth.shape)) % self.values, truth)
         chosen = zip(truth.tolist(), stated.tolist(), wrong.tolist(), strict=True)
         return [SlotRow(self.context(held), self.output(said), tuple(off)) for held, said, off in chosen]
 

@@ -1,9 +1,13 @@
 """Folders of causal language models: configuration, tokenizer and weights, checked before and while they are loaded."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
 from typing import Any
 
-from probes.core.errors import InputError
+import torch
+
+from probes.core.errors import IncompleteError, InputError
 from probes.core.guarded_imports import transformers
 from probes.language_models.tokenizer_files import check_rules
 from probes.models import hub_models
@@ -75,6 +79,23 @@ def not_finite(folder: ModelFolder) -> InputError:
     """Return the refusal of a model that gives infinite or undefined logits."""
     hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
     return unfit(folder, "The model gives logits that are not finite numbers.", hint)
+
+
+@contextmanager
+def one_batch(count: int, unit: str = "texts", hint: str = "Lower --batch.") -> Iterator[None]:
+    """Run a model without gradients; where the device runs out of memory, say on how much."""
+    try:
+        with torch.inference_mode():
+            yield
+    except torch.OutOfMemoryError as error:
+        message = f"The device ran out of memory on a batch of {count} {unit}."
+        raise IncompleteError(message, hint=hint) from error
+
+
+def run_key(folder: ModelFolder, device: str, dtype: str) -> list[object]:
+    """Return what, beside its inputs, a model's numbers depend on."""
+    packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
+    return [folder.sha256, dtype, device.partition(":")[0], packages]
 
 
 def unfit(folder: ModelFolder, message: str, hint: str) -> InputError:

@@ -22,10 +22,9 @@ from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder
-from probes.texts.causal_folders import load_tokeniser, not_finite, unfit
+from probes.texts.causal_folders import load_tokeniser, not_finite, one_batch, run_key, unfit
 from probes.texts.evidence import Grounded
 from probes.texts.text_encoders import most_positions
-from probes.texts.text_generation import one_batch, run_key
 
 PREMISE_TOKENS, OVERLAP = 350, 50
 ENTAILMENT = ("entailment", "entail", "entails", "entailed", "supported", "supports", "support", "consistent")

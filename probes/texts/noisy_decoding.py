@@ -19,11 +19,12 @@ from probes.core.cache import Cache
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
 from probes.models.checkpoints import ModelFolder
-from probes.texts.causal_folders import unfit
+from probes.texts.causal_folders import run_key, unfit
 from probes.texts.evidence import Grounded
 from probes.texts.grounded_prompts import Prompts, Template
 from probes.texts.option_scores import positions
-from probes.texts.text_generation import TEXTS, CausalLM, Sampling, row_seed, run_key, token_entry, tokens_of_entry
+from probes.texts.text_generation import TEXTS, CausalLM, token_entry, tokens_of_entry
+from probes.texts.token_draws import Sampling, row_seed
 
 SAMPLING = Sampling(temperature=0.6, top_p=0.9, max_new_tokens=90)
 """As the paper's code sets it."""
@@ -58,7 +59,10 @@ class _Mixture:
         if self._kept is not None:
             call[str(self._name)] = self._kept
         output = self._model.network(input_ids=whole[:, -fresh:], **call)
-        self._kept = output.get(self._name) if self._name else None
+        kept = output.get(self._name) if self._name else None
+        # What other layers than attention keep cannot be told what is padding.
+        attends = all(hasattr(layer, "keys") for layer in getattr(kept, "layers", [None]))
+        self._kept = kept if attends else None
         coins = self._blind[:, written.shape[1], None]
         return torch.where(coins, output.logits[:, -1].to(logits.device, logits.dtype), logits)
 

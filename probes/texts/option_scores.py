@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probes.texts.text_generation import CausalLM, one_batch
+from probes.texts.causal_folders import one_batch
+from probes.texts.text_generation import CausalLM
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,20 @@
 """Text generation by a causal language model, with temperature, top-k, top-p and repetition penalty.
 
-A token is the argmax of its logits after repetition penalty, temperature, top-k and top-p, plus Gumbel noise, which
-is an exact draw from their softmax (Gumbel 1954; Maddison et al. 2014). Every text has a random stream of its own,
-so that it does not depend on its neighbours in the batch; only rounding, which differs between batch
-shapes, can turn a near-tie the other way. Batches are kept by content: a killed run goes on where it was.
+Every text has a random stream of its own, so that it does not depend on its neighbours in the batch; only rounding,
+which differs between batch shapes, can turn a near-tie the other way. Batches are kept by content: a killed run goes
+on where it was.
 """
 
 import functools
-import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from probes.core.cache import Cache
-from probes.core.errors import IncompleteError, InputError
 from probes.core.guarded_imports import transformers
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
@@ -30,37 +25,16 @@ from probes.texts.causal_folders import (
     generation_settings,
     load_network,
     load_tokeniser,
-    not_finite,
+    one_batch,
+    run_key,
     special_tokens,
     unfit,
 )
+from probes.texts.token_draws import Draw, Sampling, row_seed
 
 TEXTS = "generated-texts"
 _VERSION = 1
 _ABSENT = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
-    """Settings of sampling: temperature 0 takes the likeliest token, top-k 0 and top-p 1 cut nothing off."""
-
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    repetition_penalty: float = 1.0
-    max_new_tokens: int = 128
-
-    def __post_init__(self) -> None:
-        bounds = {
-            "temperature": 0 <= self.temperature < math.inf,
-            "top_p": 0 < self.top_p <= 1,
-            "top_k": self.top_k >= 0,
-            "repetition_penalty": 0 < self.repetition_penalty < math.inf,
-            "max_new_tokens": self.max_new_tokens >= 1,
-        }
-        for name in (name for name, fits in bounds.items() if not fits):
-            hint = "temperature and top_k: 0 or more; top_p: above 0 up to 1; the others: above 0."
-            raise InputError(f"{name} is {getattr(self, name)}, which cannot be.", where=name, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,23 +203,6 @@ def parameters_of(folder: ModelFolder) -> int:
     return sum(weight.numel() for weight in model.parameters())
 
 
-@contextmanager
-def one_batch(count: int, unit: str = "texts", hint: str = "Lower --batch.") -> Iterator[None]:
-    """Run a model without gradients; where the device runs out of memory, say on how much."""
-    try:
-        with torch.inference_mode():
-            yield
-    except torch.OutOfMemoryError as error:
-        message = f"The device ran out of memory on a batch of {count} {unit}."
-        raise IncompleteError(message, hint=hint) from error
-
-
-def run_key(folder: ModelFolder, device: str, dtype: str) -> list[object]:
-    """Return what, beside its inputs, a model's numbers depend on."""
-    packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
-    return [folder.sha256, dtype, device.partition(":")[0], packages]
-
-
 class CausalLM:
     """A frozen causal language model with its tokenizer.
 
@@ -295,7 +252,7 @@ class CausalLM:
         ends = self.speller.ends
         tokens, mask = self.padded(prompts)
         longest = tokens.shape[1]
-        draw = _Draw(sampling, seeds, mask, self.speller.folder)
+        draw = Draw(sampling, seeds, mask, self.speller.folder)
         stop = {"max_new_tokens": sampling.max_new_tokens, "eos_token_id": ends or None, "pad_token_id": self._pad}
         settings = transformers().GenerationConfig(do_sample=False, num_beams=1, **stop)
         call = {
@@ -322,44 +279,6 @@ class CausalLM:
         tokens = torch.tensor([[self._pad] * (longest - len(ids)) + list(ids) for ids in prompts], device=self._device)
         lengths = torch.tensor([len(ids) for ids in prompts], device=self._device)
         return tokens, (torch.arange(longest, device=self._device) >= longest - lengths[:, None]).long()
-
-
-class _Draw:
-    """A logits processor of transformers whose argmax is a draw from the distribution of the next token."""
-
-    def __init__(self, sampling: Sampling, seeds: Sequence[int], mask: Tensor, folder: ModelFolder) -> None:
-        hub = transformers()
-        self._mask, self._folder = mask.bool(), folder
-        self._penalty = hub.RepetitionPenaltyLogitsProcessor(penalty=float(sampling.repetition_penalty))
-        self._warpers: list[Any] = []
-        self._streams: list[torch.Generator] = []
-        if sampling.temperature == 0:
-            return
-        self._warpers.append(hub.TemperatureLogitsWarper(float(sampling.temperature)))
-        if sampling.top_k:
-            self._warpers.append(hub.TopKLogitsWarper(sampling.top_k))
-        if sampling.top_p < 1:
-            self._warpers.append(hub.TopPLogitsWarper(float(sampling.top_p)))
-        # On the CPU, so that every device sees the same noise.
-        self._streams = [torch.Generator().manual_seed(seed) for seed in seeds]
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        if not bool(torch.isfinite(scores.amax(dim=-1)).all()):
-            raise not_finite(self._folder)
-        width = self._mask.shape[1]
-        # Padding is no part of the text: it is replaced by the last token of the prompt, which is.
-        seen = torch.where(self._mask, input_ids[:, :width], input_ids[:, width - 1 : width])
-        scores = self._penalty(torch.cat([seen, input_ids[:, width:]], dim=1), scores)
-        for warp in self._warpers:
-            scores = warp(input_ids, scores)
-        return scores.double() + self._noise(scores) if self._streams else scores
-
-    def _noise(self, scores: Tensor) -> Tensor:
-        """Return Gumbel noise, minus the logarithm of exponential noise; double precision reaches its rare values."""
-        noise = torch.empty(scores.shape, dtype=torch.float64)
-        for row, stream in zip(noise, self._streams, strict=True):
-            row.exponential_(generator=stream)
-        return -noise.clamp_min_(torch.finfo(torch.float64).tiny).log_().to(scores.device)
 
 
 def generate_all(
@@ -393,8 +312,8 @@ def generate_all(
     speller = Speller(folder)
     # All of them now: a prompt that cannot be continued is refused before hours are spent on others.
     rows = [(prompt, *speller.spell(prompt, sampling.max_new_tokens)) for prompt in prompts]
-    packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
-    common = [_VERSION, folder.sha256, asdict(sampling), seed, dtype, device.partition(":")[0], packages]
+    weights, *machine = run_key(folder, device, dtype)
+    common = [_VERSION, weights, asdict(sampling), seed, *machine]
     model = functools.cache(partial(CausalLM, folder, device=device, dtype=dtype))
     texts: list[Generated] = []
     with progress.phase(label, len(prompts), "texts") as advance:
@@ -407,14 +326,6 @@ def generate_all(
                 texts.append(speller.read(prompt, ids, new, cut))
             advance(len(part))
     return texts
-
-
-def row_seed(seed: int, row: int, sampling: Sampling) -> int:
-    """Return the seed of one text's noise, which differs by settings but not by the number of new tokens."""
-    settings = asdict(sampling)
-    del settings["max_new_tokens"]
-    # 60 bits, which any generator takes as a seed.
-    return int(sha256_json(["text", seed, row, settings])[:15], 16)
 
 
 def _continued(

@@ -21,11 +21,11 @@ from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
 from probes.models.checkpoints import ModelFolder
-from probes.texts.causal_folders import not_finite
+from probes.texts.causal_folders import not_finite, one_batch, run_key
 from probes.texts.evidence import Grounded
 from probes.texts.grounded_prompts import Prompts, Spelt, Template
 from probes.texts.option_scores import logits_behind
-from probes.texts.text_generation import CausalLM, one_batch, run_key
+from probes.texts.text_generation import CausalLM
 
 LIKELIHOODS = "token-likelihoods"
 BLANK, SHUFFLED = "blank", "shuffled"

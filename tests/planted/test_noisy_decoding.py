@@ -18,7 +18,7 @@ from probes.texts import noisy_decoding
 from probes.texts.evidence import Evidence, Grounded, read_evidence
 from probes.texts.grounded_prompts import Template
 from probes.texts.noisy_decoding import SAMPLING, decode
-from probes.texts.text_generation import Sampling
+from probes.texts.token_draws import Sampling
 from probes.texts.token_information import Information
 
 WORLD = SlotWorld(5, 10, 0.1)

@@ -13,7 +13,8 @@ from probes.language_models.slot_model import MOST_SLOTS, MOST_VALUES, SlotWorld
 from probes.models.checkpoints import find_model
 from probes.texts.evidence import Evidence, Grounded, read_evidence
 from probes.texts.grounded_prompts import Template
-from probes.texts.text_generation import CausalLM, Sampling
+from probes.texts.text_generation import CausalLM
+from probes.texts.token_draws import Sampling
 from probes.texts.token_information import Information
 
 EXACT = 1e-9

@@ -12,7 +12,7 @@ from audits.precision_recall import Options
 from audits.precision_recall.preflight import warnings_of
 from audits.precision_recall.sides import Generation
 from probes.models.checkpoints import ModelFolder
-from probes.texts.text_generation import Sampling
+from probes.texts.token_draws import Sampling
 
 WORDS = [f"word{number} goes on from here" for number in range(100)]
 

@@ -21,15 +21,8 @@ from probes.models.checkpoints import find_model
 from probes.texts import text_generation
 from probes.texts.causal_lm import train_causal_lm, train_tokeniser
 from probes.texts.synthetic_sentences import make_sentences
-from probes.texts.text_generation import (
-    TEXTS,
-    CausalLM,
-    Generated,
-    Sampling,
-    check_causal,
-    generate_all,
-    row_seed,
-)
+from probes.texts.text_generation import TEXTS, CausalLM, Generated, check_causal, generate_all
+from probes.texts.token_draws import Sampling, row_seed
 
 SENTENCES = make_sentences(120, seed=4)
 PROMPTS = ["The baker", "", "If you cut the bread in the kitchen, my old neighbour", "Why", "There was a warm"]

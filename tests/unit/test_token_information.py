@@ -18,7 +18,9 @@ from probes.texts import token_information
 from probes.texts.causal_lm import train_tokeniser
 from probes.texts.evidence import Evidence, Grounded
 from probes.texts.grounded_prompts import DEFAULT_TEMPLATE, Prompts, Template, read_template
+from probes.texts.noisy_decoding import decode
 from probes.texts.synthetic_sentences import make_sentences
+from probes.texts.token_draws import Sampling
 from probes.texts.token_information import Information
 
 TEXTS = make_sentences(60, seed=4)
@@ -108,6 +110,45 @@ def test_results_do_not_depend_on_the_batch(model: Path, tmp_path: Path, monkeyp
     for name, values in whole.items():
         for other in (one[name], many[name][::-1], small[name]):
             assert np.abs(values - other).max() < 30 * TOLERANCE
+
+
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "Llama": SIZES | {"intermediate_size": 32},
+    # Neither of these takes positions of tokens.
+    "Bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 2},
+    "Mamba": {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 4},
+}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def other(request: pytest.FixtureRequest, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp(request.param)
+    tokeniser = transformers().AutoTokenizer.from_pretrained(model, local_files_only=True)
+    config = getattr(transformers(), f"{request.param}Config")(
+        vocab_size=len(tokeniser), initializer_range=0.3, bos_token_id=0, eos_token_id=0, **FAMILIES[request.param]
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        transformers().AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    tokeniser.save_pretrained(folder)
+    return folder
+
+
+def test_other_families_read_padded_batches_alike(other: Path, tmp_path: Path) -> None:
+    plain = Plain(other)
+    for pair, one in zip(PAIRS[:3], probe(other, tmp_path).by_token(PAIRS[:3]), strict=True):
+        asked = f"{pair.question}\n" if pair.question else ""
+        prefixes = (plain.ids(f"{pair.evidence.text}\n{asked}"), plain.ids(f"\n{asked}"))
+        expected = plain.information(prefixes, plain.ids(pair.output))
+        assert one is not None and np.abs(one.information - expected).max() < TOLERANCE
+
+
+def test_other_families_write_without_context_alike_in_any_batch(other: Path, tmp_path: Path) -> None:
+    call = {"template": Template(), "seed": 0, "device": "cpu", "dtype": "float32", "progress": Silent()}
+    call |= {"cache": Cache(tmp_path), "sampling": Sampling(max_new_tokens=8)}
+    whole, single = (decode(find_model(str(other)), PAIRS[:4], 0.5, batch=batch, **call) for batch in (4, 1))
+    assert whole == single and len(set(whole)) == 4
 
 
 @pytest.mark.parametrize("number", ["bfloat16", "float16"])
