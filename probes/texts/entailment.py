@@ -158,6 +158,13 @@ class Entailment:
 
 
 def check_classifier(folder: ModelFolder) -> Any:
+    """Return the configuration of a classifier of sentence pairs, one of whose labels is entailment; loads no weights.
+
+    Raises
+    ------
+    InputError
+        Where the folder is none, or no label, or more than one, is named so.
+    """
     known = transformers().models.auto.modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
     named = [str(one) for one in folder.config.get("architectures") or ()]
     name = known.get(folder.family)
@@ -165,7 +172,9 @@ def check_classifier(folder: ModelFolder) -> Any:
         saved = ", ".join(named) or "no architecture"
         what = f"{folder.family!r}, saved as {saved}, is no classifier of sentence pairs that miles can run."
         raise unfit(folder, what, "Give a model of natural language inference, such as BertForSequenceClassification.")
-    return hub_models.configuration(folder)
+    config = hub_models.configuration(folder)
+    _label(folder, config, ENTAILMENT)
+    return config
 
 
 def _label(folder: ModelFolder, config: Any, names: Sequence[str], *, required: bool = True) -> int | None:

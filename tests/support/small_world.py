@@ -432,7 +432,8 @@ def _outputs(folder: Path) -> None:
     """Write what two systems say of restaurants, of which the second gets every fourth dish wrong."""
     lines = []
     for at in range(60):
-        name, food = f"The {'Red Blue Green Grey Gold'.split()[at % 5]} Duck", "Italian French Thai".split()[at % 3]
+        name = f"The {('Red', 'Blue', 'Green', 'Grey', 'Gold')[at % 5]} Duck"
+        food = ("Italian", "French", "Thai")[at % 3]
         context = f"name[{name}], food[{food}], rating[{at % 5 + 1} stars]"
         for system in ("first", "second"):
             wrong = system == "second" and at % 4 == 0
