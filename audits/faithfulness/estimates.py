@@ -201,7 +201,7 @@ def rate_row(
 def _add_trust(draft: Draft, counts: Counts) -> None:
     """Add what each metric sees of the errors that were planted, and of content that was left out."""
     faithful = counts.contexts[counts.faithful]
-    for planted in (*counts.planted, *counts.decodes[1:]):
+    for planted in (*counts.planted, *(counts.decodes[1:] if counts.decodes and counts.decodes[0].scores else ())):
         clusters = faithful[planted.rows]
         for metric, after in planted.scores.items():
             before = counts.faithful_scores[metric]
@@ -329,7 +329,9 @@ def _add_doses(draft: Draft, counts: Counts, planted: Sequence[Planted], knob: s
     for metric in metrics:
         found, clusters = [], []
         for kind in kinds:
-            doses = [one for one in planted if one.corruption == kind and (knob == "rate" or one is not planted[-1])]
+            doses = [one for one in planted if one.corruption == kind and metric in one.scores]
+            # The last decodes are those without noise, once more with another seed.
+            doses = doses if knob == "rate" else [one for one in doses if one is not planted[-1]]
             table = np.full((len(faithful), len(doses) + 1), np.nan)
             if knob == "rate":
                 table[:, 0] = counts.faithful_scores[metric]

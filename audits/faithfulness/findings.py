@@ -198,10 +198,12 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
         )
         headline, text = f"Whether {system} is more faithful than {against} is undecided.", why
     else:
-        best = max(carrying, key=lambda row: abs(row.value) / max(row.high - row.low, 1e-12))  # type: ignore[operator]
-        name = said(str(best.where["metric"]))
+        best = max(carrying, key=_clearness)
+        people = best.where["metric"] == LABEL
+        name = "people's labels" if people else said(str(best.where["metric"]))
+        differs = f"{name} {'differ' if people else 'differs'} by {span(best)}"
         headline = fitting(
-            f"{system} is {verdict} faithful than {against}: {name} differs by {span(best)}.",
+            f"{system} is {verdict} faithful than {against}: {differs}.",
             f"{system} is {verdict} faithful than {against}, by {name}.",
         )
         carrying.sort(key=lambda row: row is not best)
@@ -223,6 +225,12 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
         against=against,
         verdict=verdict,
     )
+
+
+def _clearness(row: Estimate) -> tuple[bool, float]:
+    """Return what makes a difference stand for a verdict: what people say comes first, then what is clearest."""
+    assert row.low is not None and row.high is not None
+    return row.where["metric"] == LABEL, abs(row.value) / max(row.high - row.low, 1e-12)
 
 
 def _confounded(row: Estimate, carrying: Sequence[Estimate]) -> bool:
@@ -303,8 +311,18 @@ def _conclude(draft: Draft, counts: Counts) -> None:
         numbers=[(row, _words(row)) for row in rows],
         may=[claim.headline for claim in worst if claim.id == "faithfulness.verdict"] + list(_may(draft)),
         may_not=list(_may_not(draft, counts)),
-        verdicts=[(row, verdict_of(row) != "blind", verdict_of(row)) for _, _, row in trust_rows(draft)],
+        verdicts=[*_verdicts(draft)],
     )
+
+
+def _verdicts(draft: Draft) -> Iterator[tuple[Estimate, bool, str]]:
+    """Yield what the matrix on top says: trust, and whether omission is told from invention."""
+    for _, _, row in trust_rows(draft):
+        yield row, verdict_of(row) != "blind", verdict_of(row)
+    for row in draft.select("detection_auc", corruption=DROP, pairing="pooled"):
+        assert row.low is not None and row.high is not None
+        moved = row.low > CHANCE or row.high < CHANCE
+        yield row, moved, "omission moves it" if moved else "unmoved, as it should be"
 
 
 def _trust_title(draft: Draft) -> str:
