@@ -121,14 +121,13 @@ def _add_pairs(draft: Draft, counts: Counts) -> None:
     """Add the differences of twins: changes that chain against changes that do not, and choosing against saying."""
     by_name = {(graded.system, graded.scoring): graded for graded in counts.graded}
     for (system, scoring), graded in by_name.items():
-        if scoring != ("choice" if (system, "choice") in by_name else scoring):
+        if scoring != leading_scoring(counts, system):
             continue
         chained, plain = (_by_twin(graded, counts.items, task) for task in (POINTER, OVERWRITE))
         for depth in sorted({depth for depth, _ in chained} & {depth for depth, _ in plain}):
             shared = [key for key in chained if key[0] == depth and key in plain]
             pairs = [chained[key] - plain[key] for key in shared]
-            if draft.get("chained_minus_overwrite", system=system, depth=depth) is None:
-                draft.add("chained_minus_overwrite", _mean(pairs, draft.level), system=system, depth=depth)
+            draft.add("chained_minus_overwrite", _mean(pairs, draft.level), system=system, depth=depth)
     for (system, scoring), graded in by_name.items():
         said = by_name.get((system, "exact"))
         if scoring == "choice" and said is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from audits.core.context import Draft
 from audits.core.records import Estimate, Severity
-from audits.core.wording import fitting, listed, span
+from audits.core.wording import fitting, listed, many, span
 from audits.statistics import clopper_pearson
 from audits.tracking.conclusion import conclude
 from audits.tracking.critical_depth import Hits, limits_of
@@ -178,10 +178,9 @@ def _find_chance(draft: Draft, counts: Counts, graded: Graded, task: str) -> Non
             f"At no depth is accuracy shown to be above chance, which stands in brackets: it is {', '.join(pairs)}.",
             [best, *(row for row in rows if row is not best), *guessed],
             headline=fitting(
-                f"{graded.system} is not shown to be above chance at {ends} changes of {task_words(task)}: at most "
-                f"{span(best)} right.",
-                f"{graded.system} is not shown to be above chance at {ends} changes: at most {span(best)} right.",
-                f"{graded.system} is not shown to be above chance: at most {span(best)} right.",
+                f"{graded.system} is not shown above chance at {ends} changes of {task_words(task)}: at most {span(best)}.",
+                f"{graded.system} is not shown to be above chance on {task_words(task)}: at most {span(best)}.",
+                f"{graded.system} is not shown to be above chance: at most {span(best)}.",
             ),
             how_sure=_SIMULTANEOUS,
             **where,
@@ -331,7 +330,7 @@ def _find_format(draft: Draft, system: str) -> None:
             "tracking.format",
             "low",
             f"The right option is the likeliest more often than it is what the model writes, by more than {LOSS} at "
-            f"{len(rows)} depths of tasks. At those depths its choices are above chance.",
+            f"{many(len(rows), 'depth of a task', 'depths of tasks')}. At those depths its choices are above chance.",
             rows,
             headline=fitting(
                 f"{system} knows more than it says: {span(worst)} of answers are right only when chosen.",

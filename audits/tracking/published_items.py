@@ -150,17 +150,18 @@ def read_babi(path: Path) -> Found:
             continue
         support = behind[1].split() if len(behind) > 1 else []
         prompt = "\n".join([*facts, question.strip()])
-        item = Item(
-            id=item_id(f"{prompt}#{len(items)}"),
-            task=path.stem,
-            prompt=prompt,
-            target=behind[0].strip(),
-            n_ops=len(facts),
-            n_changes=len(support),
-            depth=len(support),
-            index=len(items),
+        items.append(
+            Item(
+                id=item_id(f"{prompt}#{len(items)}"),
+                task=path.stem,
+                prompt=prompt,
+                target=behind[0].strip(),
+                n_ops=len(facts),
+                n_changes=len(support),
+                depth=len(support),
+                index=len(items),
+            )
         )
-        items.append(item)
     return Found("bAbI", tuple(items))
 
 

@@ -14,7 +14,7 @@ from audits.tracking import AUDIT, Options
 from audits.tracking.estimates import estimates
 from audits.tracking.findings import findings
 from audits.tracking.generators import Recipe, make_items
-from audits.tracking.items import Item
+from audits.tracking.items import Item, task_words
 from audits.tracking.measure import Counts, Graded
 from audits.tracking.predictions import Answer
 from audits.tracking.scoring import Score, score
@@ -111,7 +111,8 @@ def test_guessing_is_at_chance_and_nothing_else(tmp_path: Path) -> None:
         assert all(row.high == -1 for row in draft.select("critical_n"))
         for claim in draft.findings:
             if claim.id == "tracking.at_chance":
-                assert "1 to 8" in claim.headline
+                words = task_words(str(claim.where["task"]))
+                assert f"above chance at 1 to 8 changes of {words}: at most" in claim.headline
                 assert sorted(row.where["depth"] for row in claim.evidence) == sorted(DEPTHS[1:] * 2)
                 assert claim.evidence[0].value == max(row.value for row in claim.evidence if row.name == "accuracy")
 
