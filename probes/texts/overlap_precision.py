@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,7 @@ class OverlapPrecision:
 
     contexts: int
     holding: Mapping[str, int]
-    name: ClassVar[str] = "overlap"
+    name = "overlap"
 
     @classmethod
     def fit(cls, evidences: Sequence[Evidence]) -> "OverlapPrecision":

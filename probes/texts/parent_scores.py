@@ -16,8 +16,6 @@ are never joined: recall is coverage and no grounding. A word of an attribute's 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +29,11 @@ _ORDER = 4
 _LEAST = 1e-5
 """What stands for a share of 0, whose logarithm there is not."""
 
-_Words = tuple[str, ...]
 
-
-@dataclass(frozen=True, slots=True)
 class Parent:
     """Precision and recall of PARENT; they need a table and a reference."""
 
-    name: ClassVar[str] = "parent"
+    name = "parent"
 
     def score(self, pairs: Sequence[Grounded]) -> dict[str, NDArray[np.float64]]:
         """Return both for outputs; NaN where there is no cell, no reference or no output."""
@@ -53,7 +48,7 @@ def _of_one(pair: Grounded) -> tuple[float, float]:
         return math.nan, math.nan
     held = {*split_words(pair.evidence.text).forms}
 
-    def entailed(gram: _Words) -> float:
+    def entailed(gram: tuple[str, ...]) -> float:
         return sum(word in held for word in gram) / len(gram)
 
     precisions, recalls = [], []
@@ -67,15 +62,15 @@ def _of_one(pair: Grounded) -> tuple[float, float]:
     return _geometric_mean(precisions), recall
 
 
-def _grams(words: _Words, length: int) -> Counter[_Words]:
+def _grams(words: tuple[str, ...], length: int) -> Counter[tuple[str, ...]]:
     return Counter(words[at : at + length] for at in range(len(words) - length + 1))
 
 
-def _weigh(counts: Counter[_Words], weight: Callable[[_Words], float]) -> float:
+def _weigh(counts: Counter[tuple[str, ...]], weight: Callable[[tuple[str, ...]], float]) -> float:
     return sum(count * weight(gram) for gram, count in counts.items())
 
 
-def _covered(cells: Sequence[_Words], text: _Words) -> float:
+def _covered(cells: Sequence[tuple[str, ...]], text: tuple[str, ...]) -> float:
     return sum(LCSseq.similarity(cell, text) / len(cell) for cell in cells) / len(cells)
 
 

@@ -35,6 +35,8 @@ def test_names_are_learnt_inside_of_sentences_only() -> None:
         ("and I think It is The Rome of old", [("Rome", True)]),
         ("we saw Jean-Luc O'Neil", [("Jean-Luc O'Neil", False)]),
         ("SHE MET BOB SMITH IN BATH", [("BATH", False)]),
+        ("we Met Bob Smith Jones", [("Met Bob Smith Jones", False)]),
+        ("Bob Smith", [("Smith", False)]),
         ("all lower case, ann lee too", []),
         ("", []),
     ],
