@@ -153,9 +153,9 @@ def difference_row(
     within = shared[contexts]
     by_run = [_run_means(scores, contexts, side & within, runs) for side in sides]
     if min(map(len, by_run)) > 1:
-        ends = _over_runs(by_run, level)
+        reach = _over_runs(by_run, level)
         method, n, unit = RUNS, min(map(len, by_run)), "runs"
-        low, high = min(low, value + ends[0]), max(high, value + ends[1])
+        low, high = min(low, value - reach), max(high, value + reach)
     return Interval(value=value, low=low, high=high, method=method, n=n, unit=unit)
 
 
@@ -163,17 +163,18 @@ def _run_means(scores: Floats, contexts: Integers, side: Bools, runs: NDArray[np
     return {run: float(scores[side & (runs == run)].mean()) for run in sorted(set(runs[side].tolist())) if run}
 
 
-def _over_runs(by_run: Sequence[Mapping[str, float]], level: float) -> tuple[float, float]:
-    """Return how far the ends lie from the mean: paired where the runs have the same names, else Welch."""
-    from scipy.stats import ttest_1samp, ttest_ind
+def _over_runs(by_run: Sequence[Mapping[str, float]], level: float) -> float:
+    """Return how far the ends lie from the mean: paired where the runs have the same names, else Welch's."""
+    from scipy.stats import t
 
     first, second = (np.array(list(runs.values())) for runs in by_run)
     if by_run[0].keys() == by_run[1].keys():
-        ends = ttest_1samp(first - second, 0.0).confidence_interval(level)
+        parts, freedom = [(first - second).var(ddof=1) / len(first)], len(first) - 1.0
     else:
-        ends = ttest_ind(first, second, equal_var=False).confidence_interval(level)
-    middle = float(first.mean() - second.mean())
-    return float(ends.low) - middle, float(ends.high) - middle
+        parts = [side.var(ddof=1) / len(side) for side in (first, second)]
+        below = sum(part**2 / (len(side) - 1) for part, side in zip(parts, (first, second), strict=True))
+        freedom = sum(parts) ** 2 / below if below else 1.0
+    return float(t.isf((1 - level) / 2, freedom) * np.sqrt(sum(parts)))
 
 
 def _add_mentions(draft: Draft, counts: Counts) -> None:
