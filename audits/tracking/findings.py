@@ -178,7 +178,8 @@ def _find_chance(draft: Draft, counts: Counts, graded: Graded, task: str) -> Non
             f"At no depth is accuracy shown to be above chance, which stands in brackets: it is {', '.join(pairs)}.",
             [best, *(row for row in rows if row is not best), *guessed],
             headline=fitting(
-                f"{graded.system} is not shown above chance at {ends} changes of {task_words(task)}: at most {span(best)}.",
+                f"{graded.system} is not shown above chance at {ends} changes of {task_words(task)}: at most "
+                f"{span(best)}.",
                 f"{graded.system} is not shown to be above chance on {task_words(task)}: at most {span(best)}.",
                 f"{graded.system} is not shown to be above chance: at most {span(best)}.",
             ),
