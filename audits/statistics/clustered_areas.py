@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.core.intervals import Interval
+from audits.statistics.binomial import clopper_pearson
 from audits.statistics.bootstrap import ratio
 from audits.statistics.clustered_rates import NO_INTERVAL, rate_intervals
 from audits.statistics.mean_intervals import STUDENT_SKEW, mean_interval
@@ -23,6 +24,7 @@ Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Labels = NDArray[Any]
 JACKKNIFE = "jackknife over clusters, logit scale, Student t"
+ALIKE = "Clopper-Pearson over disjoint pairs of clusters that move nothing"
 STUDENT = "jackknife over clusters, Student t"
 LEAST_FREEDOM = 3.0
 """Least degrees of freedom under a heavy tail: one outlying cluster must not make the interval useless."""
@@ -131,7 +133,9 @@ def area_interval(found: ClusteredArea, *, level: float = 0.95, unit: str = "clu
 
     Where an area leaves fewer than ten rows of the smaller side on the wrong side, the interval is widened to that of
     Newcombe, as in `roc.area_interval`, of as many independent rows as have the variance of the clustered ones. Where
-    all pairs come out alike, so do all disjoint ones, which are independent trials.
+    all pairs come out alike, so do all disjoint ones, which are independent trials. Where no cluster moves the area v,
+    as of a metric that sees nothing of a fault, those that would are a share of at most 1 - q of the disjoint pairs,
+    and it is from q v to q v + 1 - q.
 
     Examples
     --------
@@ -150,6 +154,9 @@ def area_interval(found: ClusteredArea, *, level: float = 0.95, unit: str = "clu
         sizes = (max(found.rows[0] / alike, 1.0), max(found.rows[1] / alike, 1.0))
         low, high, wider = ends_varied(value, *spread, sizes, level)
         ends = low, high, f"{JACKKNIFE}, {NEWCOMBE}" if wider else JACKKNIFE
+    elif spread:
+        same = clopper_pearson(found.disjoint, found.disjoint, level=level)[0]
+        ends = same * value, same * value + 1 - same, ALIKE
     return _interval(value, ends, n, unit)
 
 
