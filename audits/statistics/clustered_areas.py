@@ -4,13 +4,13 @@ Nothing is resampled: what an area is without each cluster follows from counts t
 
 Measured at 95 % over 360 worlds of 600 repeats each: 5, 10, 20, 50 and 200 clusters, of two rows, of six, of log-normal
 size, and with one that has a third of all rows; half of the rows positive, 6 %, or whole clusters; areas of .5, .8 and
-.95, scores continuous or of three values, 40 % of their variance shared in a cluster; pairs of all rows, across clusters
-and within. Areas are covered in 93.2 % at least (200 clusters, three values) and 97 % in the middle; few clusters and few
-positive rows make intervals too wide, by half with 5 clusters and a quarter with 20. Of 10 clusters with 6 % positive
-rows three in ten runs have none, as one cluster has all of them. Differences of areas of .8 and .9 with 10 or 20
-clusters and 6 % positive rows are covered in 89 to 90 % only, all others in 92 to 100 % (150 repeats). Means over 10
-clusters and more are covered in 93 to 98 %, of log-normal numbers over 20 clusters and fewer in 91 to 93 % (500
-repeats); paired shares in 95 to 100 % (300).
+.95, scores continuous or of three values, 40 % of their variance shared in a cluster; pairs of all rows, across
+clusters and within. Areas are covered in 93.2 % at least (200 clusters, three values) and 97 % in the middle; few
+clusters and few positive rows make intervals too wide, by half with 5 clusters and a quarter with 20. Of 10 clusters
+with 6 % positive rows three in ten runs have none, as one cluster has all of them. Differences of areas of .8 and .9
+with 10 or 20 clusters and 6 % positive rows are covered in 89 to 90 % only, all others in 92 to 100 % (150 repeats).
+Means over 10 clusters and more are covered in 93 to 98 %, of log-normal numbers over 20 clusters and fewer in 91 to 93
+% (500 repeats); paired shares in 95 to 100 % (300).
 """
 
 from dataclasses import dataclass
