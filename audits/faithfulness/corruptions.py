@@ -173,7 +173,7 @@ def _values(pair: Grounded, pool: Pool) -> Iterator[Mention]:
 
 
 def _numbers(pair: Grounded, _: Pool) -> Iterator[Mention]:
-    known = {reading for number in read_numbers(pair.evidence.text) for reading in number.readings}
+    known = _readings(pair.evidence.text)
     for (start, end), supported in NumberSupport().mentions(pair):
         # "5 out of 2" would be no number like the other.
         if supported and not pair.output[:start].endswith("out of "):
@@ -202,11 +202,9 @@ def _negations(pair: Grounded, _: Pool) -> Iterator[Mention]:
 
 def _comes_true(evidence: Evidence, words: list[str], *, denies: bool) -> bool:
     """Tell whether a sentence on an attribute of yes or no would be right with its negation changed."""
-    for attribute, value in evidence.cells:
-        names = content_words(" ".join(re.findall(r"[A-Z]?[a-z]+", attribute)).lower())
-        if _TRUTHS.get(value.casefold()) == denies and any(word in part for part in words for word in names):
-            return True
-    return False
+    answers = (attribute for attribute, value in evidence.cells if _TRUTHS.get(value.casefold()) == denies)
+    names = content_words(" ".join(re.findall(r"[A-Z]?[a-z]+", " ".join(answers))).lower())
+    return any(name in word for word in words for name in names)
 
 
 def _drops(pair: Grounded, _: Pool) -> Iterator[Mention]:

@@ -2,7 +2,15 @@
 
 Nothing is resampled: what an area is without each cluster follows from counts that sorting gives.
 
-COVERAGE
+Measured at 95 % over 360 worlds of 600 repeats each: 5, 10, 20, 50 and 200 clusters, of two rows, of six, of log-normal
+size, and with one that has a third of all rows; half of the rows positive, 6 %, or whole clusters; areas of .5, .8 and
+.95, scores continuous or of three values, 40 % of their variance shared in a cluster; pairs of all rows, across
+clusters and within. Areas are covered in 93.2 % at least (200 clusters, three values) and 97 % in the middle; few
+clusters and few positive rows make intervals too wide, by half with 5 clusters and a quarter with 20. Of 10 clusters
+with 6 % positive rows three in ten runs have none, as one cluster has all of them. Differences of areas of .8 and .9
+with 10 or 20 clusters and 6 % positive rows are covered in 89 to 90 % only, all others in 92 to 100 % (150 repeats).
+Means over 10 clusters and more are covered in 93 to 98 %, of log-normal numbers over 20 clusters and fewer in 91 to 93
+% (500 repeats); paired shares in 95 to 100 % (300).
 """
 
 from dataclasses import dataclass
@@ -12,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.core.intervals import Interval
+from audits.statistics.binomial import clopper_pearson
 from audits.statistics.bootstrap import ratio
 from audits.statistics.clustered_rates import NO_INTERVAL, rate_intervals
 from audits.statistics.mean_intervals import STUDENT_SKEW, mean_interval
@@ -23,6 +32,7 @@ Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Labels = NDArray[Any]
 JACKKNIFE = "jackknife over clusters, logit scale, Student t"
+ALIKE = "Clopper-Pearson over disjoint pairs of clusters that move nothing"
 STUDENT = "jackknife over clusters, Student t"
 LEAST_FREEDOM = 3.0
 """Least degrees of freedom under a heavy tail: one outlying cluster must not make the interval useless."""
@@ -131,7 +141,9 @@ def area_interval(found: ClusteredArea, *, level: float = 0.95, unit: str = "clu
 
     Where an area leaves fewer than ten rows of the smaller side on the wrong side, the interval is widened to that of
     Newcombe, as in `roc.area_interval`, of as many independent rows as have the variance of the clustered ones. Where
-    all pairs come out alike, so do all disjoint ones, which are independent trials.
+    all pairs come out alike, so do all disjoint ones, which are independent trials. Where no cluster moves the area v,
+    as of a metric that sees nothing of a fault, those that would are a share of at most 1 - q of the disjoint pairs,
+    and it is from q v to q v + 1 - q.
 
     Examples
     --------
@@ -150,6 +162,9 @@ def area_interval(found: ClusteredArea, *, level: float = 0.95, unit: str = "clu
         sizes = (max(found.rows[0] / alike, 1.0), max(found.rows[1] / alike, 1.0))
         low, high, wider = ends_varied(value, *spread, sizes, level)
         ends = low, high, f"{JACKKNIFE}, {NEWCOMBE}" if wider else JACKKNIFE
+    elif spread:
+        same = clopper_pearson(found.disjoint, found.disjoint, level=level)[0]
+        ends = same * value, same * value + 1 - same, ALIKE
     return _interval(value, ends, n, unit)
 
 

@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from audits.statistics.clustered_areas import (
+    ALIKE,
     JACKKNIFE,
     ClusteredArea,
     area_difference,
@@ -145,6 +146,18 @@ def test_equal_scores_are_half_within_what_ties_allow() -> None:
     result = area_interval(found)
     assert (result.value, result.method) == (0.5, TIED)
     assert 0 < (result.low or 0) < 0.5 < (result.high or 0) < 1
+
+
+def test_metric_that_sees_nothing_of_a_fault_is_blind_and_not_without_interval() -> None:
+    scores = np.repeat(np.arange(40.0) % 7, 2)
+    found = clustered_area(scores, np.tile([True, False], 40), np.repeat(np.arange(40), 2), across=True)
+    assert found is not None
+    assert not found.tied
+    result = area_interval(found)
+    assert result.value == pytest.approx(0.5)
+    assert result.method == ALIKE
+    same = 0.025 ** (1 / 20)
+    assert (result.low, result.high) == pytest.approx((same / 2, 1 - same / 2))
 
 
 def test_no_area_of_one_class_and_no_interval_of_one_cluster() -> None:
