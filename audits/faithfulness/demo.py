@@ -30,7 +30,8 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
             world = SlotWorld(error=MODEL_ERROR)
             world.write_model(made / "model")
             drawn = [world.make_rows(CONTEXTS, error, context.seed) for error in ERRORS.values()]
-            swap = np.random.default_rng(context.seed).random(CONTEXTS) < (0.5 if balanced else 0.0)
+            rng = np.random.default_rng(context.seed)
+            swap = rng.random(CONTEXTS) < (0.5 if balanced else 0.0)
             lines = [
                 json.dumps(
                     {
