@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ class Mlp(nn.Module):
     def __init__(self, widths: Sequence[int], act: str = "relu", *, bias: bool = True) -> None:
         super().__init__()
         self.act = act
-        pairs = zip(widths, widths[1:], strict=False)
+        pairs = pairwise(widths)
         self.layers = nn.ModuleList(nn.Linear(a, b, bias=bias) for a, b in pairs)
 
     def forward(self, inputs: Tensor) -> Tensor:
