@@ -127,7 +127,7 @@ def build(
 def made_batches(
     net: str, widths: Sequence[int], count: int, size: int, steps: int, rng: torch.Generator
 ) -> list[Batch]:
-    """Draw batches of Gaussian classes, of unit spread around centres of norm 2; sequences have a class at each step."""
+    """Draw batches of Gaussian classes, of unit spread about centres of norm 2; a sequence has a class at each step."""
     features, classes = widths[0], widths[-1]
     centres = torch.randn(classes, features, generator=rng, dtype=torch.float64) * (2 / math.sqrt(features))
     shape = (size, steps) if net == "gru" else (size,)
