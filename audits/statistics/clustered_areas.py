@@ -183,7 +183,7 @@ def area_difference(
         ends = max(-1.0, value - reach), min(1.0, value + reach), STUDENT
     elif spread:
         parts = [area_interval(one, level=(1 + level) / 2) for one in (first, second)]
-        (a, b), (c, d) = ((p.low or 0.0, 1.0 if p.high is None or p.method == TIED else p.high) for p in parts)
+        (a, b), (c, d) = ((p.low or 0.0, p.high or 1.0) if p.method != TIED else (0.0, 1.0) for p in parts)
         ends = min(a - d, value), max(b - c, value), parts[0].method
     return _interval(value, ends, n, unit)
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import t
 
 from audits.statistics.clustered_areas import (
     ALIKE,
@@ -138,6 +139,10 @@ def test_perfect_scores_count_contexts_not_rows() -> None:
     apart = clustered_area(positive.astype(float), positive, clusters, across=True)
     assert apart is not None
     assert area_interval(apart).low == pytest.approx(0.025 ** (1 / 3))
+    # Two rows of each class in a system, but six contexts with pairs of their own.
+    within = clustered_area(positive.astype(float), positive, clusters, strata=clusters)
+    assert within is not None
+    assert area_interval(within).low == pytest.approx(0.025 ** (1 / 6))
 
 
 def test_equal_scores_are_half_within_what_ties_allow() -> None:
@@ -158,6 +163,14 @@ def test_metric_that_sees_nothing_of_a_fault_is_blind_and_not_without_interval()
     assert result.method == ALIKE
     same = 0.025 ** (1 / 20)
     assert (result.low, result.high) == pytest.approx((same / 2, 1 - same / 2))
+    # Two contexts that are alike, right in three pairs of four.
+    twins = clustered_area(np.tile([2.0, 3.0, 4.0], 2), np.tile([True, True, False], 2), np.repeat([0, 1], 3))
+    assert twins is not None
+    assert area_interval(twins).value == 0
+    mixed = clustered_area(np.tile([2.0, 4.0, 3.0, 1.0], 2), np.tile([1, 1, 0, 0], 2) == 1, np.repeat([0, 1], 4))
+    assert mixed is not None
+    ends, same = area_interval(mixed), 0.025 ** (1 / 2)
+    assert (ends.low, ends.value, ends.high) == pytest.approx((0.75 * same, 0.75, 0.75 * same + 1 - same))
 
 
 def test_no_area_of_one_class_and_no_interval_of_one_cluster() -> None:
@@ -190,6 +203,49 @@ def test_difference_of_metrics_is_paired() -> None:
     assert (ours.low, ours.high) == pytest.approx((plain.low, plain.high), abs=0.02 * (plain.high - plain.low))
 
 
+def quantile_of(scores: Floats, other: Floats, positive: NDArray[np.bool_], clusters: Labels) -> tuple[float, int]:
+    """Return how many jackknife errors the interval of a difference reaches, and the number of clusters."""
+    first, second = (clustered_area(one, positive, clusters) for one in (scores, other))
+    assert first is not None
+    assert second is not None
+    gap, count = area_difference(first, second), first.clusters
+    error = np.sqrt(((first.moves - second.moves).sum(0) ** 2).sum() * count / (count - 1))
+    return ((gap.high or 0) - gap.value) / error, count
+
+
+def test_few_clusters_that_weigh_much_leave_few_degrees_of_freedom() -> None:
+    rng = np.random.default_rng(7)
+    scores, other = rng.normal(size=(2, 600))
+    even = np.repeat(np.arange(60), 10)
+    quantile, count = quantile_of(scores, other, rng.random(600) < 0.5, even)
+    assert t.isf(0.025, count - 1) <= quantile < t.isf(0.025, 20)
+    # Half of the rows are of one cluster.
+    quantile, _ = quantile_of(scores, other, rng.random(600) < 0.5, np.where(np.arange(600) < 300, 0, even))
+    assert quantile > t.isf(0.025, 5)
+    # Three clusters have all positive rows, and the scores agree on the other rows.
+    positive, shift = even < 3, np.array([1.0, 0.0, -1.0])[np.minimum(even, 2)]
+    quantile, _ = quantile_of(scores, scores + np.where(positive, shift, 0), positive, even)
+    assert quantile > t.isf(0.025, 2.5)
+    # All but one cluster come out alike under both.
+    quantile, _ = quantile_of(scores, np.where(even == 9, -scores, scores), rng.random(600) < 0.5, even)
+    assert quantile > t.isf(0.025, 5)
+
+
+def test_two_clusters_have_an_interval_and_few_wrong_rows_a_wider_one() -> None:
+    scores, positive, clusters = np.array([3.0, 1.0, 2.0, 4.0, 0.0, 2.5]), np.arange(6) % 2 == 0, np.arange(6) // 3
+    two = clustered_area(scores, positive, clusters)
+    assert two is not None
+    assert area_interval(two).low is not None
+    # The same rows ten times over are no more rows.
+    scores, positive, clusters, _ = large(4, 12)
+    once, often = (
+        area_interval(found_in((np.tile(scores, k), np.tile(positive, k), np.tile(clusters, k), clusters), across=True))
+        for k in (1, 10)
+    )
+    assert once.method == often.method
+    assert (often.low, often.high) == pytest.approx((once.low, once.high))
+
+
 def test_difference_where_nothing_varies_spans_both_intervals() -> None:
     positive, clusters = np.arange(20) % 2 == 0, np.arange(20) // 2
     perfect = clustered_area(positive.astype(float), positive, clusters)
@@ -198,7 +254,7 @@ def test_difference_where_nothing_varies_spans_both_intervals() -> None:
     assert blind is not None
     gap = area_difference(perfect, blind)
     assert gap.value == 0.5
-    assert (gap.low or 0) < 0.5 <= (gap.high or 0) <= 1
+    assert (gap.low, gap.high) == pytest.approx((0.0125 ** (1 / 10) - 1, 1))
 
 
 def test_share_of_pairs_is_over_whole_clusters() -> None:
@@ -213,6 +269,7 @@ def test_share_of_pairs_is_over_whole_clusters() -> None:
     alone = paired_share(-apart[::5], 0 * apart[::5], np.arange(40))
     assert (found.low, found.high) == pytest.approx((alone.low, alone.high), abs=0.01)
     assert paired_share(np.ones(3), np.zeros(3), np.zeros(3)).method == NO_INTERVAL
+    assert paired_share(np.array([1.0, 2.0, 2.0]), np.array([2.0, 2.0, 1.0]), np.arange(3)).value == 0.5
 
 
 def test_mean_over_clusters_is_that_of_their_means_where_all_are_as_large() -> None:
@@ -224,6 +281,10 @@ def test_mean_over_clusters_is_that_of_their_means_where_all_are_as_large() -> N
     assert found.value == pytest.approx(values.mean())
     assert (found.low or 0) <= plain[1][0] + 1e-9
     assert (found.low, found.high) == pytest.approx(plain[1], abs=0.1)
+    lone = np.where(np.arange(60) < 30, 0, np.arange(60))
+    wide, plain = clustered_mean(values, lone), mean_interval(values)
+    assert plain is not None
+    assert (wide.high or 0) - (wide.low or 0) > 2 * (plain[1][1] - plain[1][0])
     turned = clustered_mean(-values, np.repeat(np.arange(12), 5))
     assert (turned.low, turned.high) == pytest.approx((-(found.high or 0), -(found.low or 0)))
     for few in (np.zeros(60), np.arange(60)):
