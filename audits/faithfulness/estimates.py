@@ -210,7 +210,8 @@ def _add_trust(draft: Draft, counts: Counts) -> None:
                 before = counts.decodes[0].scores[metric]
                 pooled = _pooled(before, after, faithful[counts.decodes[0].rows], clusters, draft.level)
             else:
-                pooled = _pooled(before, after, faithful, clusters, draft.level)
+                # Texts in which this error cannot be planted may differ from the others in their scores.
+                pooled = _pooled(before[planted.rows], after, clusters, clusters, draft.level)
             where: dict[str, Coordinate] = {
                 "metric": metric,
                 "corruption": planted.corruption,
