@@ -1,6 +1,9 @@
 """Estimators that fit every model: backpropagation, and what is made of it by signs and by chance."""
 
 import math
+import warnings
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +15,14 @@ def noise(like: Tensor, rng: torch.Generator) -> Tensor:
     """Draw Gaussian noise of the shape and type of a tensor."""
     # Drawn where the generator lives, so that a seed means the same on every device.
     return torch.randn(like.shape, generator=rng, dtype=like.dtype, device=rng.device).to(like.device)
+
+
+def forward_slope(function: Callable[[Any], Any], at: Any, along: Any) -> Any:
+    """Return the derivative of a function of tensors along a direction, by forward differentiation."""
+    with warnings.catch_warnings():
+        # torch loads its own scripted formulas at the first call, and warns of scripting.
+        warnings.filterwarnings("ignore", "`torch.jit.script", DeprecationWarning)
+        return torch.func.jvp(function, (at,), (along,))[1]
 
 
 class AnyModel:
@@ -66,5 +77,5 @@ class ForwardGradient(AnyModel):
         def value(of: dict[str, Tensor]) -> Tensor:
             return loss(torch.func.functional_call(model, of, (batch.inputs,)), batch.targets)
 
-        slope = torch.func.jvp(value, (parameters,), (directions,))[1]
-        return {name: slope.detach() * v for name, v in directions.items()}
+        slope = forward_slope(value, parameters, directions)
+        return {name: slope * v for name, v in directions.items()}
