@@ -32,8 +32,13 @@ class Estimator(Protocol):
     `stochastic` says that it draws random numbers, from the generator that it is given and from nowhere else.
     """
 
-    name: str
-    stochastic: bool
+    @property
+    def name(self) -> str:
+        """The name of the method, with its setting."""
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether it draws random numbers."""
 
     def supports(self, model: nn.Module) -> str | None:
         """Return None where it can be used on this model, else the reason why not."""
@@ -43,8 +48,8 @@ class Estimator(Protocol):
 
 
 def backpropagated(model: nn.Module, batch: Batch, loss: Loss) -> dict[str, Tensor]:
-    """Return the gradient by backpropagation; parameters that the loss does not depend on are absent."""
-    names, parameters = zip(*model.named_parameters(), strict=True)
+    """Return the gradient by backpropagation; parameters that are frozen or do not move the loss are absent."""
+    names, parameters = zip(*((name, p) for name, p in model.named_parameters() if p.requires_grad), strict=True)
     value = loss(model(batch.inputs), batch.targets)
     found = torch.autograd.grad(value, parameters, allow_unused=True)
     return {name: gradient for name, gradient in zip(names, found, strict=True) if gradient is not None}
