@@ -29,7 +29,7 @@ def orthogonality(model: Mlp) -> Gaps:
     found = {}
     for name, weight in model.named_parameters():
         if weight.ndim == 2:
-            away = weight @ weight.T - torch.eye(len(weight)).to(weight)
+            away = weight.detach() @ weight.detach().T - torch.eye(len(weight)).to(weight)
             found["orthogonality", name] = float(away.norm()) / math.sqrt(len(weight))
     return found
 

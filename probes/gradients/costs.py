@@ -37,6 +37,7 @@ def counted(method: str, depth: int, *, ratio: float = 0.0) -> Cost | None:
     Forward, the gradient of the data and that of the weights cost 1 each in a dense layer. `ratio` is width by batch
     size: the cost of a product of two weight matrices, of which FOTON needs one a layer for its feedback and two for
     each round of orthogonalisation. The span counts layers in sequence, however wide; sums over all of them as log2.
+    A feedback that is fitted is taken as fitted once and for all; the seconds of `dsf:fitted-...` have a fit in each.
 
     >>> counted("bp", 8), counted("highway-2", 8), counted("dsf:linspace", 64)
     (Cost(work=24, span=16), Cost(work=32, span=16.0), Cost(work=192, span=70.0))
@@ -60,10 +61,11 @@ def counted(method: str, depth: int, *, ratio: float = 0.0) -> Cost | None:
     return costs.get(method.partition(":")[0])
 
 
-def saved_bytes(call: Callable[[], object], held: Iterable[Tensor] = ()) -> int:
+def saved_bytes(call: Callable[[], object], held: Iterable[Tensor] = ()) -> int | None:
     """Return the bytes that one call saves for its backward passes: each storage once, those `held` before not.
 
-    What a method keeps by itself is not seen here; nor is what it frees between two passes taken off.
+    What a method keeps by itself is not seen here; nor is what it frees between two passes taken off. None inside
+    transforms of torch.func, whose tensors cannot be seen.
     """
     outside = {one.untyped_storage().data_ptr() for one in held}
     kept: dict[int, Tensor] = {}
@@ -73,6 +75,11 @@ def saved_bytes(call: Callable[[], object], held: Iterable[Tensor] = ()) -> int:
         kept.setdefault(saved.untyped_storage().data_ptr(), saved.detach())
         return saved.detach()
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
-        call()
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
+            call()
+    except RuntimeError as error:
+        if "saved tensor hooks" in str(error) or "python storage" in str(error):
+            return None
+        raise
     return sum(one.untyped_storage().nbytes() for place, one in kept.items() if place not in outside)

@@ -33,6 +33,13 @@ class Unrolled:
         (found,) = torch.autograd.grad(self.following, self.before, deltas, retain_graph=True)
         return torch.cat([found[:, 1:], torch.zeros_like(found[:, :1])], 1)
 
+    def deltas(self, k: int) -> Tensor:
+        """Return what comes back to each state from its own output and the next k - 1, all that there are at most."""
+        found = self.local
+        for _ in range(min(k, self.local.shape[1]) - 1):
+            found = self.local + self.back(found)
+        return found
+
     def rows(self) -> Iterator[Tensor]:
         """Yield the rows of the Jacobians J_t: of each next unit by all former ones, shape (batch, time - 1, width)."""
         for unit in self.following.unbind(2):
@@ -62,10 +69,7 @@ class Truncated(_OfRecurrent):
     def gradients(self, model: nn.Module, batch: Batch, loss: Loss, *, rng: torch.Generator) -> dict[str, Tensor]:
         """Return the estimate: k - 1 rounds over all steps at once."""
         steps = Unrolled(model, batch, loss)
-        deltas = steps.local
-        for _ in range(min(self.k, batch.inputs.shape[1]) - 1):
-            deltas = steps.local + steps.back(deltas)
-        return steps.weights(deltas)
+        return steps.weights(steps.deltas(self.k))
 
 
 class Chunked(_OfRecurrent):
@@ -158,7 +162,7 @@ def best_stationary(model: nn.Module, batch: Batch, loss: Loss, *, rounds: int =
     def cosine(diagonal: Tensor, *, differentiable: bool = False) -> Tensor:
         found = steps.weights(scan(steps.local, diagonal), differentiable=differentiable)
         estimate = torch.cat([found[name].flatten() for name in exact])
-        return torch.dot(estimate, reference) / (estimate.norm() * reference.norm()).clamp_min(1e-300)
+        return nn.functional.cosine_similarity(estimate, reference, dim=0, eps=1e-300)
 
     best = max(_starts(steps), key=lambda start: float(cosine(start)))
     diagonal = best.clone().requires_grad_()
@@ -166,7 +170,7 @@ def best_stationary(model: nn.Module, batch: Batch, loss: Loss, *, rounds: int =
 
     def closure() -> Tensor:
         value = -cosine(diagonal, differentiable=True)
-        (diagonal.grad,) = torch.autograd.grad(value, diagonal)
+        (diagonal.grad,) = torch.autograd.grad(value, diagonal, materialize_grads=True)
         return value
 
     optimiser.step(closure)
@@ -175,9 +179,7 @@ def best_stationary(model: nn.Module, batch: Batch, loss: Loss, *, rounds: int =
 
 
 def _starts(steps: Unrolled) -> list[Tensor]:
-    deltas = steps.local
-    for _ in range(deltas.shape[1] - 1):
-        deltas = steps.local + steps.back(deltas)
+    deltas = steps.deltas(steps.local.shape[1])
     later = torch.cat([deltas[:, 1:], torch.zeros_like(deltas[:, :1])], 1)
     squares = (later * later).sum((0, 1))
     none = torch.zeros_like(squares)
