@@ -15,8 +15,8 @@ from audits.tracking.critical_depth import critical_depth, depth_above_chance, h
 from audits.tracking.inputs import MODEL
 from audits.tracking.items import Item, agrees, is_gold
 from audits.tracking.measure import Counts, Graded
-from audits.tracking.operators import middle
 from audits.tracking.trained_curves import TrainedCurve
+from probes.core.timing import middle
 
 POINTER, OVERWRITE = "pointer", "overwrite"
 TRAINED = "trained"

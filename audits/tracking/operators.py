@@ -1,7 +1,5 @@
 """The forms of attention that follows chains, compared with the solution in float64, and timed."""
 
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +8,7 @@ from typing import Any
 from audits.core.context import Context
 from audits.tracking import Options
 from audits.tracking.inputs import Inputs
+from probes.core.timing import in_turns, ratios
 
 Form = Callable[[Any, Any], Any]
 
@@ -89,21 +88,5 @@ def compare_operators(options: Options, inputs: Inputs, context: Context) -> tup
 
 def _ratios(way: Callable[..., object], reference: Callable[..., object], *args: object) -> tuple[float, ...]:
     """Return the times of a form by those of the solution, each pair one after the other."""
-    pairs = [(_seconds(way, args), _seconds(reference, args)) for _ in range(ROUNDS + 1)]
-    # The first round warms up.
-    return tuple(own / other for own, other in pairs[1:])
-
-
-def _seconds(way: Callable[..., object], args: tuple[object, ...]) -> float:
-    begun = time.perf_counter()
-    way(*args)
-    return max(time.perf_counter() - begun, 1e-9)
-
-
-def middle(ratios: tuple[float, ...]) -> tuple[float, float, float]:
-    """Return the median of `ROUNDS` ratios and the least and greatest, which hold it with 98.4 %.
-
-    >>> middle((1.0, 3.0, 2.0, 5.0, 4.0, 7.0, 6.0))
-    (4.0, 1.0, 7.0)
-    """
-    return statistics.median(ratios), min(ratios), max(ratios)
+    taken = in_turns({"own": partial(way, *args), "reference": partial(reference, *args)}, ROUNDS)
+    return ratios(taken["own"], taken["reference"])

@@ -61,23 +61,22 @@ class ResMlp(nn.Module):
         return output
 
 
-class Gru(nn.Module):
-    """A gated recurrent cell over (batch, time, features), and a linear head at every step."""
+class Recurrent(nn.Module):
+    """A cell over (batch, time, features) from a state of zeros, and a linear head at every step."""
 
-    def __init__(self, features: int, width: int, classes: int, *, gate_bias: float = 0.0) -> None:
+    head: nn.Linear
+
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.cell = nn.GRUCell(features, width)
-        self.head = nn.Linear(width, classes)
-        self.gate_bias = gate_bias
+        self.width = width
 
     def step(self, inputs: Tensor, state: Tensor) -> Tensor:
         """Return the next state, shape (batch, width)."""
-        following: Tensor = self.cell(inputs, state)
-        return following
+        raise NotImplementedError
 
     def states(self, inputs: Tensor) -> Tensor:
         """Return the states behind each step, shape (batch, time, width)."""
-        state = inputs.new_zeros(len(inputs), self.cell.hidden_size)
+        state = inputs.new_zeros(len(inputs), self.width)
         found = []
         for time in range(inputs.shape[1]):
             state = self.step(inputs[:, time], state)
@@ -88,6 +87,36 @@ class Gru(nn.Module):
         """Return the outputs, shape (batch, time, classes)."""
         outputs: Tensor = self.head(self.states(inputs))
         return outputs
+
+
+class Gru(Recurrent):
+    """A gated recurrent cell."""
+
+    def __init__(self, features: int, width: int, classes: int, *, gate_bias: float = 0.0) -> None:
+        super().__init__(width)
+        self.cell = nn.GRUCell(features, width)
+        self.head = nn.Linear(width, classes)
+        self.gate_bias = gate_bias
+
+    def step(self, inputs: Tensor, state: Tensor) -> Tensor:
+        """Return the next state, shape (batch, width)."""
+        following: Tensor = self.cell(inputs, state)
+        return following
+
+
+class Rnn(Recurrent):
+    """The plain recurrent cell h_t = act(W x_t + b + U h_{t-1})."""
+
+    def __init__(self, features: int, width: int, classes: int, act: str = "tanh") -> None:
+        super().__init__(width)
+        self.act = act
+        self.entry = nn.Linear(features, width)
+        self.feedback = nn.Linear(width, width, bias=False)
+        self.head = nn.Linear(width, classes)
+
+    def step(self, inputs: Tensor, state: Tensor) -> Tensor:
+        """Return the next state, shape (batch, width)."""
+        return ACTIVATIONS[self.act](self.entry(inputs) + self.feedback(state))
 
 
 def initialise(model: nn.Module, init: str, rng: torch.Generator) -> None:
