@@ -61,6 +61,11 @@ class Agreement:
         return _mean(np.clip(_over(self.dot, np.sqrt(self.square) * np.sqrt(self.reference)), -1, 1))
 
     @property
+    def squared_cosine(self) -> Floats:
+        """Return cos^2, the share of the gradient's progress where the loss is equally curved in all directions."""
+        return _mean(np.clip(_over(self.dot**2, self.square * self.reference), 0, 1))
+
+    @property
     def norm_ratio(self) -> Floats:
         """Return ||g|| / ||r||."""
         return _mean(np.sqrt(_over(self.square, self.reference)))
@@ -185,7 +190,8 @@ def _mean(values: Floats) -> Floats:
 
 def _over(above: Floats, below: Floats) -> Floats:
     """Divide, with NaN where there is nothing to divide by."""
-    return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
+    out: Floats = np.full(np.shape(above), np.nan)
+    return np.asarray(np.divide(above, below, out=out, where=below > 0))
 
 
 def _sum(values: Floats) -> Floats:

@@ -25,7 +25,6 @@ STUCK = "no step along the gradient lowers the loss on the other batch"
 class Progress:
     """Shares of the gradient's progress; None where there is none, with the reason by kind."""
 
-    smooth: float | None
     curvature: float | None
     line_search: float | None
     reasons: Mapping[str, str]
@@ -39,7 +38,7 @@ def progress(
     estimates: Mapping[str, Gradients],
     held_out: Batch | None = None,
 ) -> dict[str, Progress]:
-    """Return the progress of estimates by their names: smooth is cos^2, curvature uses the exact Hessian of the batch.
+    """Return the progress of estimates by their names; that of equal curvature, cos^2, follows from `Agreement`.
 
     With another batch, line_search is the loss that the best of `STEPS` really takes off it; an estimate is first
     scaled to the length of the gradient, since its scale is a matter of the learning rate.
@@ -51,7 +50,7 @@ def progress(
     for (name, estimate), bent in zip(estimates.items(), curvatures[1:], strict=True):
         along, square, reasons = inner(reference, estimate), inner(estimate, estimate), {}
         if not squared * square > 0:
-            found[name] = Progress(None, None, None, dict.fromkeys(("smooth", "curvature", "line_search"), ZERO))
+            found[name] = Progress(None, None, dict.fromkeys(("curvature", "line_search"), ZERO))
             continue
         ratio = searched = None
         if curvatures[0] > 0 and bent > 0:
@@ -63,7 +62,7 @@ def progress(
             searched = largest_decrease(model, held_out, loss, scaled) / best
         elif held_out is not None:
             reasons["line_search"] = STUCK
-        found[name] = Progress(along**2 / (squared * square), ratio, searched, reasons)
+        found[name] = Progress(ratio, searched, reasons)
     return found
 
 
