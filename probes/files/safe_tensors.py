@@ -4,7 +4,7 @@ A file is checked by its header alone: its length, its JSON, and that the tensor
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from probes.core.errors import InputError
 from probes.files.json_values import parse_json
@@ -41,8 +41,8 @@ def read_safetensors(path: Path) -> "dict[str, Tensor]":
     return tensors
 
 
-def check_safetensors(path: Path) -> None:
-    """Check a safetensors file without loading it.
+def check_safetensors(path: Path) -> tuple[int, dict[str, Any]]:
+    """Check a safetensors file without loading it; return where its numbers begin, and its header.
 
     Raises
     ------
@@ -70,6 +70,7 @@ def check_safetensors(path: Path) -> None:
         expected = end
     if 8 + length + expected != size:
         raise damaged(f"its tensors need {8 + length + expected} bytes, the file has {size}", where)
+    return 8 + length, header
 
 
 def _span(name: str, entry: object, where: str) -> tuple[int, int]:

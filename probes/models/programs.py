@@ -110,6 +110,22 @@ def load_weights(net: nn.Module, tensors: Mapping[str, torch.Tensor], path: Path
         ) from error
 
 
+def call_any(factory: str) -> object:
+    """Return what "module:callable" returns, which may lie in the current folder. This runs its code.
+
+    Raises
+    ------
+    InputError
+        Where there is no such callable, it needs arguments, or fails.
+    """
+    with _current_folder_importable(), torch.random.fork_rng(devices=[]):
+        function = _find(factory)
+        try:
+            return function()
+        except (Exception, SystemExit) as error:
+            raise _bad(factory, f"fails with {type(error).__name__}: {first_line(error)}") from error
+
+
 @contextmanager
 def _current_folder_importable() -> Iterator[None]:
     here = str(Path.cwd())

@@ -1,0 +1,178 @@
+"""The counts of the audit: how every estimate agrees with the gradient, what it costs, and what training with it gives."""
+
+import copy
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from audits.core.context import Context
+from audits.gradients import Options
+from audits.gradients.counts import Counts
+from audits.gradients.inputs import Inputs
+from audits.gradients.subjects import Subject
+from audits.gradients.training import losses_at_budgets
+from probes.core.random_streams import stream
+from probes.gradients.agreement import Agreement, Floats, agreement, stacked
+from probes.gradients.assumptions import gaps
+from probes.gradients.costs import COUNTED_CEILING, counted, depth_of, saved_bytes
+from probes.gradients.curvature import progress
+from probes.gradients.estimators import Batch, Estimator, Loss, backpropagated
+from probes.gradients.stored_gradients import compare_stored
+
+MINIBATCH = "minibatch"
+ROUNDS = 7
+"""Rounds in which the seconds of all methods are measured one after the other."""
+
+
+def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
+    """Compare stored gradients, or those that the methods give along a training by backpropagation."""
+    if inputs.stored is not None:
+        found = compare_stored(inputs.stored, context.progress)
+        totals = {name: one.with_totals(inputs.stored.hidden) for name, one in found.agreements.items()}
+        return Counts(
+            layers=(*inputs.stored.shapes, "hidden", "all"),
+            steps=inputs.stored.steps,
+            agreements=totals,
+            absent={name: count for name, count in found.absent.items() if count},
+        )
+    assert inputs.subject is not None
+    subject = inputs.subject
+    names = [name for name, _ in subject.model.named_parameters()]
+    hidden = hidden_of(names)
+    parts: dict[str, list[Agreement]] = {}
+    curved: dict[str, dict[str, list[Floats]]] = {"curvature": {}, "line_search": {}}
+    total = len(inputs.steps) * len(subject.batches)
+    with context.progress.phase("Comparing gradients", total, "batches") as advance:
+        for step, model in _along(subject, inputs.steps, inputs.rates[len(inputs.rates) // 2]):
+            found, moved = _at(model, subject, inputs.estimators, options, context.seed + step, partial(advance, 1))
+            for name, one in found.items():
+                parts.setdefault(name, []).append(one)
+            for kind, by_method in moved.items():
+                for name, values in by_method.items():
+                    curved[kind].setdefault(name, []).append(values)
+    depth = depth_of(subject.model, subject.batches[0])
+    costs, ceilings = _costs(subject, inputs.estimators, depth, context.seed)
+    return Counts(
+        layers=(*names, "hidden", "all"),
+        steps=inputs.steps,
+        agreements={name: stacked(steps, 2).with_totals(hidden) for name, steps in parts.items()},
+        progress={kind: {name: np.stack(rows) for name, rows in one.items()} for kind, one in curved.items()},
+        costs=costs,
+        ceilings=ceilings,
+        losses=losses_at_budgets(options, inputs, costs, context) if options.train_steps else {},
+        gaps=_gaps(subject),
+        skipped=inputs.skipped,
+        absent=inputs.absent,
+    )
+
+
+def hidden_of(names: Sequence[str]) -> list[bool]:
+    """Return which parameters are not of the last layer, which most methods give exactly.
+
+    >>> hidden_of(["layers.0.weight", "layers.1.weight", "layers.1.bias"])
+    [True, False, False]
+    """
+    last = names[-1].rpartition(".")[0]
+    return [name.rpartition(".")[0] != last for name in names]
+
+
+def _along(subject: Subject, steps: Sequence[int], rate: float) -> "list[tuple[int, nn.Module]]":
+    """Return the network at each step of a training by backpropagation, one batch after the other."""
+    model, found = copy.deepcopy(subject.model), []
+    for step in range(max(steps) + 1):
+        if step in steps:
+            found.append((step, copy.deepcopy(model)))
+        batch = subject.batches[step % len(subject.batches)]
+        gradient = backpropagated(model, batch, subject.loss)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if name in gradient:
+                    parameter.sub_(rate * gradient[name])
+    return found
+
+
+def _at(
+    model: nn.Module,
+    subject: Subject,
+    estimators: Sequence[Estimator],
+    options: Options,
+    seed: int,
+    advance: Callable[[], None],
+) -> tuple[dict[str, Agreement], dict[str, dict[str, Floats]]]:
+    """Return agreements by method, shape (draws, parameters, batches), and progress by kind and method, (batches,)."""
+    exact = [backpropagated(model, batch, subject.loss) for batch in subject.batches]
+    whole = {name: torch.stack([one[name] for one in exact]).mean(0) for name in exact[0]}
+    rows: dict[str, list[Agreement]] = {}
+    moved: dict[str, dict[str, list[float]]] = {"curvature": {}, "line_search": {}}
+    for at, batch in enumerate(subject.batches):
+        reference = whole if options.reference == "full-batch" else exact[at]
+        rows.setdefault(MINIBATCH, []).append(agreement([exact[at]], whole))
+        first: dict[str, Mapping[str, Tensor]] = {}
+        for estimator in estimators:
+            draws = _draws(estimator, model, batch, subject.loss, options.draws, stream(seed, f"{estimator.name} {at}"))
+            first[estimator.name] = draws[0]
+            rows.setdefault(estimator.name, []).append(agreement(draws, reference))
+        for name, one in progress(model, batch, subject.loss, reference, first, subject.held_out[0]).items():
+            for kind, value in (("curvature", one.curvature), ("line_search", one.line_search)):
+                moved[kind].setdefault(name, []).append(np.nan if value is None else value)
+        advance()
+    found = {name: stacked(parts, -1) for name, parts in rows.items()}
+    return found, {kind: {name: np.array(values) for name, values in one.items()} for kind, one in moved.items()}
+
+
+def _draws(
+    estimator: Estimator, model: nn.Module, batch: Batch, loss: Loss, count: int, rng: torch.Generator
+) -> list[Mapping[str, Tensor]]:
+    return [estimator.gradients(model, batch, loss, rng=rng) for _ in range(count if estimator.stochastic else 1)]
+
+
+def _costs(
+    subject: Subject, estimators: Sequence[Estimator], depth: int | None, seed: int
+) -> tuple[dict[tuple[str, str], Floats], dict[str, Floats]]:
+    """Return costs by method and kind, and the ceilings: counted where the layers are known, seconds side by side."""
+    model, batch, loss = subject.model, subject.batches[0], subject.loss
+    calls: dict[str, Callable[[], object]] = {"bp": lambda: backpropagated(model, batch, loss)}
+    for one in estimators:
+        calls[one.name] = partial(one.gradients, model, batch, loss, rng=stream(seed, "cost"))
+    found: dict[tuple[str, str], Floats] = {}
+    held = [*model.parameters(), *model.buffers(), batch.inputs, batch.targets]
+    for name, call in calls.items():
+        cost = None if depth is None else counted(name, depth)
+        if cost is not None:
+            found[name, "work"], found[name, "span"] = np.array([cost.work * 1.0]), np.array([cost.span * 1.0])
+        saved = saved_bytes(call, held)
+        if saved is not None:
+            found[name, "saved_bytes"] = np.array([float(saved)])
+    calls["forward"] = lambda: model(batch.inputs)
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name, call in calls.items():
+            seconds[name].append(_seconds(call))
+    forward = np.array(seconds.pop("forward"))
+    for name, values in seconds.items():
+        found[name, "seconds"] = np.array(values)
+    # A faster backward pass leaves the forward pass: no more than this is gained, however parallel.
+    measured = np.array(seconds["bp"]) / forward
+    ceilings = {name: np.array([max(COUNTED_CEILING, statistics.median(measured))]) for name in seconds if name != "bp"}
+    return found, ceilings
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
+
+
+def _gaps(subject: Subject) -> dict[tuple[str, str, str], Floats]:
+    """Return the assumption gaps of the network, by the methods that assume them."""
+    owners = {"orthogonality": "foton", "linearity": "foton", "highway": "highway", "stationarity": "dsf"}
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for batch in subject.batches:
+        for (kind, layer), value in gaps(subject.model, batch, subject.loss).items():
+            found.setdefault((owners[kind], layer, kind), []).append(value)
+    return {key: np.array(values[:1] if key[2] == "orthogonality" else values) for key, values in found.items()}

@@ -1,0 +1,43 @@
+"""The rows of records.csv: one for each method, layer, step and batch."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from audits.core.records import Coverage, Skipped
+
+if TYPE_CHECKING:
+    from audits.gradients.counts import Counts
+
+
+def coverage(counts: "Counts") -> Coverage:
+    """Return how many comparisons of a gradient of a batch there are, and which methods were left out."""
+    used = sum(one.dot[0, -1].size for one in counts.agreements.values())
+    skipped = tuple(Skipped(reason=f"{name}: {reason}"[:200], count=1) for name, reason in counts.skipped.items())
+    return Coverage(given=used + len(skipped), used=used, skipped=skipped)
+
+
+def records(counts: "Counts") -> list[dict[str, Any]]:
+    """Return the numbers of every batch; empty where a method gives no gradient of a parameter."""
+    rows = []
+    for method, one in counts.agreements.items():
+        tables = {
+            "cosine": one.cosine,
+            "norm_ratio": one.norm_ratio,
+            "sign_agreement": one.sign_agreement,
+            "weighted_sign_agreement": one.weighted_sign_agreement,
+            "relative_error": one.relative_error,
+            "reference_square": one.reference[0],
+        }
+        for layer, step, batch in np.ndindex(one.reference.shape[1:]):
+            values = {name: float(table[layer, step, batch]) for name, table in tables.items()}
+            rows.append(
+                {
+                    "method": method,
+                    "layer": counts.layers[layer],
+                    "step": counts.steps[step],
+                    "batch": batch,
+                    **{name: value if value == value else "" for name, value in values.items()},
+                }
+            )
+    return rows

@@ -1,0 +1,84 @@
+"""The network that is audited: a built-in one on made-up classes, or what a user's factory returns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from audits.gradients import Options
+from probes.core.errors import InputError, first_line
+from probes.core.random_streams import stream
+from probes.gradients.estimators import Batch, Loss
+from probes.gradients.networks import build, cross_entropy, made_batches
+
+HELD_OUT = 2
+"""Batches beside the audited ones: one to choose learning rates by, one to report losses on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A network in double precision, its loss, the audited batches, and those that no step is taken on."""
+
+    model: nn.Module
+    loss: Loss
+    batches: tuple[Batch, ...]
+    held_out: tuple[Batch, ...]
+
+
+def subject_of(options: Options, widths: Sequence[int], seed: int) -> Subject:
+    """Return the network of the options; another seed gives another initialisation of a built-in one.
+
+    Raises
+    ------
+    InputError
+        Where a factory fails or returns something else.
+    """
+    if options.factory is not None:
+        return _of_factory(options)
+    assert options.net is not None
+    model = build(options.net, widths, options.act, options.init, stream(seed, "weights"))
+    count = options.batches + HELD_OUT
+    batches = made_batches(options.net, widths, count, options.batch_size, options.sequence, stream(0, "batches"))
+    return Subject(
+        model=model,
+        loss=cross_entropy,
+        batches=tuple(batches[: options.batches]),
+        held_out=tuple(batches[options.batches :]),
+    )
+
+
+def _of_factory(options: Options) -> Subject:
+    from probes.models.programs import call_any, load_weights
+
+    assert options.factory is not None
+    made = call_any(options.factory)
+    where = f"--factory {options.factory}"
+    hint = "Return (model, loss, batches): a torch.nn.Module, loss(output, target) and pairs (input, target)."
+    if not (isinstance(made, tuple) and len(made) == 3 and isinstance(made[0], nn.Module) and callable(made[1])):
+        raise InputError("It does not return (model, loss, batches).", where=where, hint=hint)
+    model, loss, given = made
+    if options.model is not None:
+        from probes.files.weights import read_weights
+
+        load_weights(model, read_weights(Path(options.model)), Path(options.model), options.factory)
+    try:
+        pairs = [Batch(inputs, targets) for inputs, targets in given]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Its batches are no pairs: {first_line(error)}", where=where, hint=hint) from error
+    tensors = all(isinstance(side, torch.Tensor) for pair in pairs for side in (pair.inputs, pair.targets))
+    if not tensors or len(pairs) < 2 + HELD_OUT:
+        message = (
+            f"It returns {len(pairs)} batches of tensors; {2 + HELD_OUT} are needed, of which {HELD_OUT} are held out."
+        )
+        raise InputError(message, where=where, hint=hint)
+    pairs = [Batch(_double(pair.inputs), _double(pair.targets)) for pair in pairs]
+    kept = min(options.batches, len(pairs) - HELD_OUT)
+    return Subject(
+        model=model.double().eval(), loss=loss, batches=tuple(pairs[:kept]), held_out=tuple(pairs[-HELD_OUT:])
+    )
+
+
+def _double(values: torch.Tensor) -> torch.Tensor:
+    return values.double() if values.is_floating_point() else values
