@@ -142,7 +142,7 @@ def _find_system_name(draft: Draft) -> None:
             "are inflated, and those within a system are the ones to read.",
             [row, *draft.select("human_auc", scope="within_system", group=ALL)],
             headline=f"The system's name alone tells faithful outputs: AUC {span(row)}.",
-            how_sure="The rates of labels of these same outputs stand for the systems.",
+            how_sure="In each half of the contexts, the rates of labels in the other half stand for the systems.",
         )
 
 
