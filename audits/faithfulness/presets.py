@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from probes.texts.slot_labels import e2e_labels
-
 from probes.core.errors import InputError
 from probes.files.tables import Table, read_table
+from probes.texts.slot_labels import e2e_labels
 
 Cells = Mapping[str, str | None]
 

@@ -1,6 +1,7 @@
 """Are texts of 100,000 characters, made to be matched again and again, read in time that grows with their length?"""
 
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from audits.faithfulness.corruptions import Pool, corrupt
 from audits.faithfulness.english_clauses import negations, removable
+from probes.texts import grounding_words
 from probes.texts.entailment import sentence_spans
 from probes.texts.evidence import Evidence, Grounded, read_evidence
 from probes.texts.number_words import NumberSupport
@@ -48,3 +50,16 @@ def test_slots_are_read_as_before() -> None:
     cells = read_evidence(" name [ The Aromi, 2 ] , family friendly[yes],x[]", "here").cells
     assert cells == (("name", "The Aromi, 2"), ("family friendly", "yes"), ("x", ""))
     assert read_evidence("said [1], and [2] more", "here").cells == ()
+
+
+def test_what_is_kept_of_texts_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grounding_words, "KEPT", 1000)
+    asked = []
+    lengths = grounding_words.kept(lambda text: asked.append(text) or Kept(text))  # type: ignore[func-returns-value]
+    results = [weakref.ref(lengths(f"{at:0100}")) for at in range(50) for _ in range(2)]
+    assert len(asked) == 50 and len({id(one()) for one in results if one()}) <= 10
+
+
+class Kept:
+    def __init__(self, text: str) -> None:
+        self.text = text
