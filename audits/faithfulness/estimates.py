@@ -16,7 +16,7 @@ from audits.core.intervals import Interval, Undefined
 from audits.core.records import Coordinate
 from audits.faithfulness.corrected_rates import corrected_rate
 from audits.faithfulness.measure import NOISY, SHUFFLED, Counts, Planted
-from audits.faithfulness.metrics import FLAGGED_BELOW, SEES, Floats, Integers
+from audits.faithfulness.metrics import FLAGGED_BELOW, LABEL, SEES, Floats, Integers
 from audits.statistics.clustered_areas import area_interval, clustered_area, clustered_mean, paired_share
 from audits.statistics.clustered_rates import rate_intervals
 from audits.statistics.mean_intervals import mean_interval
@@ -26,8 +26,6 @@ Bools = NDArray[np.bool_]
 ALL = "all"
 DROP = "drop"
 UNIT = "contexts"
-LABEL = "label"
-"""Stands for what people say where systems are compared by metrics."""
 STRATA = (("overlap<0.25", 0.0, 0.25), ("overlap 0.25-0.6", 0.25, 0.6), ("overlap>0.6", 0.6, 1.01))
 """Of the share of the output's pairs of words that the context holds, by which metrics are looked at apart."""
 UNITS = {"cxmi_token": "token", "cxmi_output": "output", "cxmi_minimum": "minimum"}

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from audits.core.context import Draft
 from audits.core.records import Estimate
 from audits.core.wording import fitting, listed, many, span
-from audits.faithfulness.estimates import ALL, DROP, LABEL
+from audits.faithfulness.estimates import ALL, DROP
 from audits.faithfulness.measure import NOISY, OUTPUTS, SHUFFLED, Counts
-from audits.faithfulness.metrics import LEANS_ON_REFERENCE, PLAUSIBILITY
+from audits.faithfulness.metrics import LABEL, LEANS_ON_REFERENCE, PLAUSIBILITY
 
 TRUSTED, CHANCE = 0.8, 0.5
 CONFOUNDED = 0.6

@@ -34,7 +34,10 @@ class Layout:
 
 
 def _e2e(cells: Cells) -> tuple[bool | None, bool | None]:
-    added, missed = e2e_labels(cells.get("mr") or "", cells.get("orig_mr") or "")
+    said, given = (cells.get(name) or "" for name in ("mr", "orig_mr"))
+    if not (said.strip() and given.strip()):
+        return None, None
+    added, missed = e2e_labels(said, given)
     return not added, missed and not added
 
 

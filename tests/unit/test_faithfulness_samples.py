@@ -103,6 +103,12 @@ def test_begin_and_the_cleaned_restaurants(tmp_path: Path) -> None:
     assert [(one.label, one.omits) for one in read(path, "e2e")] == [(True, False), (False, False), (True, True)]
 
 
+def test_restaurants_without_corrected_slots_have_no_label(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('orig_mr,ref\n"name[A], food[Thai]",A serves Greek food.\n')
+    assert [(sample.label, sample.omits) for sample in read(path, "e2e")] == [(None, None)]
+
+
 def test_contexts_and_judgements_that_lie_beside_a_published_table(tmp_path: Path) -> None:
     path = lines(
         tmp_path / "response.jsonl",
