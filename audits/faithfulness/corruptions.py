@@ -6,6 +6,7 @@ that a faulty text is as plausible as the right one. In passages, which have no 
 """
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -113,24 +114,28 @@ def corrupt(pair: Grounded, kind: str, rate: float, rng: np.random.Generator, po
     """
     mentions = [] if pair.evidence.empty else list(_FINDERS[kind](pair, pool))
     wanted, stated = max(1, round(rate * len({one.within for one in mentions}))), _plain(pair.evidence.text)
-    changes: list[tuple[Span, str, Span]] = []
+    changes: list[tuple[Span, str]] = []
+    taken: list[Span] = []
     for at in rng.permutation(len(mentions)):
         if len(changes) == wanted:
             break
         mention = mentions[at]
         tried = [mention.options[pick] for pick in rng.integers(len(mention.options), size=TRIES)]
-        taken = any(mention.within[0] < end and start < mention.within[1] for _, _, (start, end) in changes)
+        # Spans that are taken do not overlap: only the one before could.
+        place = bisect_left(taken, (mention.within[1],))
+        free = not (place and taken[place - 1][1] > mention.within[0])
         old = pair.output[slice(*mention.span)]
         # The other kinds are looked at where they are found.
         new = next((one for one in tried if kind not in ("name", "value") or _is_false(old, one, stated)), None)
-        if not taken and new is not None:
-            changes.append((mention.span, _cased(old, new), mention.within))
+        if free and new is not None:
+            taken.insert(place, mention.within)
+            changes.append((mention.span, _cased(old, new)))
     return _changed(pair.output, changes) if changes else None
 
 
-def _changed(text: str, changes: list[tuple[Span, str, Span]]) -> Planted:
+def _changed(text: str, changes: list[tuple[Span, str]]) -> Planted:
     made, spans, last = "", [], 0
-    for (start, end), new, _ in sorted(changes):
+    for (start, end), new in sorted(changes):
         made += text[last:start]
         spans.append((len(made), len(made) + len(new)))
         made, last = made + new, end
@@ -221,9 +226,12 @@ def _found(text: str, phrases: Iterable[tuple[str, str]]) -> list[tuple[str, Spa
     """Return where phrases stand in a text, each with its key; the longest where they overlap."""
     words, found = split_words(text), dict[int, tuple[str, Span]]()
     taken: set[int] = set()
+    begins = defaultdict[str, list[int]](list)
+    for at, form in enumerate(words.forms):
+        begins[form].append(at)
     split = [(key, phrase, split_words(phrase).forms) for key, phrase in phrases if phrase.casefold() not in _TRUTHS]
     for key, phrase, forms in sorted(split, key=lambda one: -len(one[2])):
-        for at in range(len(words.forms) - len(forms) + 1) if forms else ():
+        for at in begins[forms[0]] if forms else ():
             places = range(at, at + len(forms))
             if words.forms[at : at + len(forms)] == forms and taken.isdisjoint(places):
                 taken.update(places)

@@ -13,6 +13,8 @@ FEWEST_LETTERS = 4
 """Letters of a content word, at least."""
 LEAST_KEPT = 3
 """Words before a clause that may be left out, at least."""
+LONGEST = 2000
+"""Characters of a sentence, at most, that is looked into: what is longer is a list, a table or code."""
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _FUNCTION = frozenset(
@@ -74,6 +76,8 @@ def negations(text: str) -> Iterator[Negation]:
     ['does not serve', 'is not', 'can']
     """
     for sentence in _SENTENCE.finditer(text):
+        if len(sentence[0]) > LONGEST:
+            continue
         denies = _DENYING.search(sentence[0]) is not None
         for match in (_DENIED if denies else _STATING).finditer(text, *sentence.span()):
             before = text[sentence.start() : match.start()].split()
@@ -107,7 +111,7 @@ def removable(text: str) -> Iterator[Span]:
         # "Yes!" alone would be nothing to judge.
         kept = kept or len(_WORD.findall(sentence[0])) >= LEAST_KEPT
         last, stop = sentence.end(), sentence.start() + len(sentence[0].rstrip(".!? "))
-        for clause in _CLAUSE.finditer(text, sentence.start(), stop):
+        for clause in _CLAUSE.finditer(text, sentence.start(), stop) if len(sentence[0]) <= LONGEST else ():
             comma = text.find(", ", clause.end(), stop)
             end = stop if comma < 0 else comma
             if _may_go(text[sentence.start() : clause.start()], text[clause.start() : end]):

@@ -4,7 +4,7 @@ All intervals are over contexts, whose outputs are no independent observations, 
 several of a system.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -16,7 +16,7 @@ from audits.core.intervals import Interval, Undefined
 from audits.core.records import Coordinate
 from audits.faithfulness.corrected_rates import corrected_rate
 from audits.faithfulness.measure import NOISY, SHUFFLED, Counts, Planted
-from audits.faithfulness.metrics import FLAGGED_BELOW, SEES, Floats, Integers
+from audits.faithfulness.metrics import FLAGGED_BELOW, LABEL, SEES, Floats, Integers
 from audits.statistics.clustered_areas import area_interval, clustered_area, clustered_mean, paired_share
 from audits.statistics.clustered_rates import rate_intervals
 from audits.statistics.mean_intervals import mean_interval
@@ -26,8 +26,6 @@ Bools = NDArray[np.bool_]
 ALL = "all"
 DROP = "drop"
 UNIT = "contexts"
-LABEL = "label"
-"""Stands for what people say where systems are compared by metrics."""
 STRATA = (("overlap<0.25", 0.0, 0.25), ("overlap 0.25-0.6", 0.25, 0.6), ("overlap>0.6", 0.6, 1.01))
 """Of the share of the output's pairs of words that the context holds, by which metrics are looked at apart."""
 UNITS = {"cxmi_token": "token", "cxmi_output": "output", "cxmi_minimum": "minimum"}
@@ -205,11 +203,11 @@ def _add_trust(draft: Draft, counts: Counts) -> None:
     for planted in (*counts.planted, *(counts.decodes[1:] if counts.decodes and counts.decodes[0].scores else ())):
         clusters = faithful[planted.rows]
         for metric, after in planted.scores.items():
-            before = counts.faithful_scores[metric]
             if planted.corruption == NOISY:
                 before = counts.decodes[0].scores[metric]
                 pooled = _pooled(before, after, faithful[counts.decodes[0].rows], clusters, draft.level)
             else:
+                before = counts.faithful_scores[metric]
                 # Texts in which this error cannot be planted may differ from the others in their scores.
                 pooled = _pooled(before[planted.rows], after, clusters, clusters, draft.level)
             where: dict[str, Coordinate] = {
@@ -283,19 +281,20 @@ def _add_labels(draft: Draft, counts: Counts, groups: Mapping[str, Bools]) -> No
         return
     faithful = np.array([bool(sample.label) for sample in counts.samples])
     contexts, masks = counts.contexts, systems_of(counts)
-    rates = np.zeros(len(judged))
     for system, inside in masks.items():
         used = inside & judged
         row = rate_row(
             faithful[used].astype(np.float64), np.ones(int(used.sum())), contexts[used], draft.level, "outputs"
         )
         draft.add("label_rate", row, system=system)
-        rates[inside] = faithful[used].mean() if used.any() else 0.0
     if len({bool(one) for one in faithful[judged]}) < 2:
         return
     number = np.unique([sample.system for sample in counts.samples], return_inverse=True)[1]
     if len(masks) > 1:
-        draft.add("system_only_auc", area_row(rates[judged], faithful[judged], contexts[judged], draft.level))
+        half = np.random.default_rng(draft.seed).permutation(int(contexts.max()) + 1)[contexts] % 2
+        rates = _rates_elsewhere(faithful, judged, masks.values(), half)
+        row = area_row(rates[judged], faithful[judged], contexts[judged], draft.level, strata=half[judged])
+        draft.add("system_only_auc", row)
     scopes = {"pooled": None, "within_system": number, "same_context": contexts}
     several = {**groups, **_strata(counts), **{f"system={name}": inside for name, inside in masks.items()}}
     for metric, scores in counts.scores.items():
@@ -313,6 +312,19 @@ def _add_labels(draft: Draft, counts: Counts, groups: Mapping[str, Bools]) -> No
                 )
                 if isinstance(row, Interval) or (group == ALL and scope == "pooled"):
                     draft.add("human_auc", row, metric=metric, scope=scope, group=group)
+
+
+def _rates_elsewhere(faithful: Bools, judged: Bools, systems: Iterable[Bools], half: Integers) -> Floats:
+    """Return of each output the rate of labels of its system in the other half of the contexts, NaN without any.
+
+    Rates of the same labels would tell these apart even where systems do not differ.
+    """
+    rates = np.full(len(judged), np.nan)
+    for inside in systems:
+        for side in (0, 1):
+            other = inside & judged & (half != side)
+            rates[inside & (half == side)] = faithful[other].mean() if other.any() else np.nan
+    return rates
 
 
 def _strata(counts: Counts) -> dict[str, Bools]:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from audits.core.context import Draft
 from audits.core.records import Estimate
 from audits.core.wording import fitting, listed, many, span
-from audits.faithfulness.estimates import ALL, DROP, LABEL
+from audits.faithfulness.estimates import ALL, DROP
 from audits.faithfulness.measure import NOISY, OUTPUTS, SHUFFLED, Counts
-from audits.faithfulness.metrics import LEANS_ON_REFERENCE, PLAUSIBILITY
+from audits.faithfulness.metrics import LABEL, LEANS_ON_REFERENCE, PLAUSIBILITY
 
 TRUSTED, CHANCE = 0.8, 0.5
 CONFOUNDED = 0.6
@@ -142,7 +142,7 @@ def _find_system_name(draft: Draft) -> None:
             "are inflated, and those within a system are the ones to read.",
             [row, *draft.select("human_auc", scope="within_system", group=ALL)],
             headline=f"The system's name alone tells faithful outputs: AUC {span(row)}.",
-            how_sure="The rates of labels of these same outputs stand for the systems.",
+            how_sure="In each half of the contexts, the rates of labels in the other half stand for the systems.",
         )
 
 

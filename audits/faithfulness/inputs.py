@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from audits.core.context import Context, Plan
 from audits.core.records import Source, Subject, Warning
 from audits.faithfulness import Options
-from audits.faithfulness.metrics import families_of
+from audits.faithfulness.metrics import TAKEN, families_of
 from audits.faithfulness.samples import DATASET, FIELDS, Sample, Wanted, read_samples
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
@@ -60,6 +60,10 @@ def check(options: Options, context: Context) -> Plan:
         by=tuple(dict.fromkeys(options.by)),
         scores=options.scores,
     )
+    named = Counter(name.removeprefix("-") for name in options.scores)
+    for name in [one for one, count in named.items() if count > 1 or one in TAKEN]:
+        what = "is named twice" if named[name] > 1 else "is the name of a metric of this audit"
+        raise InputError(f"{name!r} {what}.", where="--scores", hint="Give each column once, by a name of its own.")
     samples, table = read_samples(options.file, options.preset, wanted)
     used = tuple(sample for sample in samples if not sample.apart)
     apart = Counter(sample.apart for sample in samples if sample.apart)

@@ -5,6 +5,7 @@ Whatever is resampled later rests on these numbers: no model runs twice for an i
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ class Planted:
     failed: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Counts:
     """What was measured.
 
@@ -80,7 +81,7 @@ class Counts:
         """Names of the systems, in their order."""
         return tuple(dict.fromkeys(sample.system for sample in self.samples))
 
-    @property
+    @cached_property
     def contexts(self) -> Integers:
         """The context of each sample, as a number, shape (samples,)."""
         return np.unique([sample.context_id for sample in self.samples], return_inverse=True)[1].astype(np.int64)

@@ -10,7 +10,7 @@ from audits.core.context import Context
 from audits.faithfulness import METRICS, Options
 from probes.core.errors import InputError
 from probes.models.checkpoints import ModelFolder
-from probes.texts.evidence import Grounded
+from probes.texts.evidence import Evidence, Grounded
 
 if TYPE_CHECKING:
     from probes.texts.grounded_prompts import Template
@@ -34,6 +34,13 @@ LEANS_ON_REFERENCE = ("parent_precision", "parent_recall")
 INFORMATION = ("cxmi_token", "cxmi_output", "cxmi_minimum")
 PLAUSIBILITY = "log_probability"
 """No metric of grounding: how likely the model finds an output."""
+LABEL = "label"
+"""Stands for what people say where systems are compared by metrics."""
+TAKEN = frozenset(
+    (LABEL, PLAUSIBILITY, *FLAGGED_BELOW, *LEANS_ON_REFERENCE, *INFORMATION, "no_contradiction")
+    + ("unigram_precision", "bigram_precision", "lcs_precision", "idf_precision")
+)
+"""Names of metrics that are computed here, which a metric of --scores may not have."""
 
 
 class Family(Protocol):
@@ -86,7 +93,7 @@ def build(
         "entities": lambda: EntitySupport.fit(evidences),
         "values": lambda: ValueSupport.fit(evidences),
         "parent": Parent,
-        "cxmi": lambda: _information(folders["model"], template, options, context),
+        "cxmi": lambda: _information(folders["model"], template, evidences, options, context),
         "nli": lambda: _entailment(folders["nli"], options, context),
     }
     return {name: makers[name]() for name in names}
@@ -103,11 +110,19 @@ def running(options: Options, context: Context) -> dict[str, Any]:
     }
 
 
-def _information(folder: ModelFolder, template: "Template | None", options: Options, context: Context) -> Family:
+def _information(
+    folder: ModelFolder,
+    template: "Template | None",
+    evidences: Sequence[Evidence],
+    options: Options,
+    context: Context,
+) -> Family:
     from probes.texts.token_information import Information
 
     assert template is not None
-    return Information(folder, template, options.without, seed=context.seed, **running(options, context))
+    texts = [evidence.text for evidence in evidences]
+    call = running(options, context)
+    return Information(folder, template, options.without, seed=context.seed, contexts=texts, **call)
 
 
 def _entailment(folder: ModelFolder, options: Options, context: Context) -> Family:

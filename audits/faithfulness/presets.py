@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from probes.texts.slot_labels import e2e_labels
-
 from probes.core.errors import InputError
 from probes.files.tables import Table, read_table
+from probes.texts.slot_labels import e2e_labels
 
 Cells = Mapping[str, str | None]
 
@@ -35,7 +34,10 @@ class Layout:
 
 
 def _e2e(cells: Cells) -> tuple[bool | None, bool | None]:
-    added, missed = e2e_labels(cells.get("mr") or "", cells.get("orig_mr") or "")
+    said, given = (cells.get(name) or "" for name in ("mr", "orig_mr"))
+    if not (said.strip() and given.strip()):
+        return None, None
+    added, missed = e2e_labels(said, given)
     return not added, missed and not added
 
 

@@ -21,9 +21,11 @@ ONLY = "output"
 """Name of the system where no column names one."""
 EMPTY, REFUSAL, NO_CONTEXT = "empty output", "refusal to answer", "empty context"
 _REFUSES = re.compile(
-    r"\W*(?:i(?:'m| am)? (?:sorry|afraid|can(?:not|'t)|could not|don't know|do not know|am unable|'m unable)|sorry\b|"
-    r"(?:there is|i have) no (?:information|answer)|(?:unable to|cannot) (?:answer|determine|provide)|"
-    r"(?:no answer|unanswerable|not (?:mentioned|answerable)|n/?a)\W*$)",
+    r"\W*(?:(?:(?:i'm|i am) )?(?:sorry|afraid)\b\W*(?:but )?)?(?:"
+    r"i (?:do not|don't) know(?: the answer\b|\W*$)|(?:there is|i have) no (?:information|answer)\b|"
+    r"(?:i )?(?:can(?:not|'t)|could(?: not|n't)|(?:am |'m )?unable to) "
+    r"(?:answer|determine|provide|assist|help\b(?! but)|(?:say|tell)\W*$)|"
+    r"(?:(?:(?:i'm|i am) )?sorry|no answer|unanswerable|not (?:mentioned|answerable)|n/?a)\W*$)",
     re.IGNORECASE,
 )
 
@@ -167,7 +169,7 @@ def _apart(evidence: Evidence, output: str) -> str:
         return EMPTY
     if evidence.empty:
         return NO_CONTEXT
-    return REFUSAL if len(output) < 200 and _REFUSES.match(output) else ""
+    return REFUSAL if len(output) < 200 and _REFUSES.match(output.replace("\u2019", "'")) else ""
 
 
 def _check_ids(samples: Sequence[Sample], table: Table) -> None:

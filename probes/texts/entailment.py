@@ -52,7 +52,7 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     spans, start = [], 0
     for stop in [*(found.end() for found in _END.finditer(text)), len(text)]:
         piece = text[start:stop]
-        if _SHORT.search(piece.rstrip()) and stop < len(text):
+        if _SHORT.search(piece.rstrip()[-8:]) and stop < len(text):
             continue
         if piece.strip():
             spans.append((start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())))

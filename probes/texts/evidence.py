@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from probes.core.errors import InputError
 
-_SLOTS = re.compile(r"\s*[^\[\],]+\[[^\[\]]*\]\s*(?:,\s*[^\[\],]+\[[^\[\]]*\]\s*)*")
-_SLOT = re.compile(r"\s*([^\[\],]+?)\s*\[([^\[\]]*)\]")
+# Nothing is matched twice: of long texts that nearly are lists of slots that would take forever.
+_SLOTS = re.compile(r"[^\[\],]++\[[^\[\]]*+\]\s*+(?:,[^\[\],]++\[[^\[\]]*+\]\s*+)*+")
+_SLOT = re.compile(r"(?:^|,)([^\[\],]++)\[([^\[\]]*+)\]")
 _CAMEL = re.compile(r"(?<=[a-z])[A-Z](?=[a-z])")
 
 
@@ -67,7 +68,7 @@ def read_evidence(value: object, where: str) -> Evidence:
         if stripped.startswith(("[", "{")) and (parsed := _json(stripped)) is not None:
             return read_evidence(parsed, where)
         if _SLOTS.fullmatch(stripped):
-            return _of_cells((name, content.strip()) for name, content in _SLOT.findall(stripped))
+            return _of_cells((name.strip(), content.strip()) for name, content in _SLOT.findall(stripped))
         return Evidence(value)
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return Evidence("\n".join(value), chunks=tuple(value))

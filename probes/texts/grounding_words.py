@@ -2,16 +2,17 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import NamedTuple, TypeVar
 
 from probes.texts.text_words import UNSPACED
 
+T = TypeVar("T")
 Span = tuple[int, int]
 """First character, and the one behind the last."""
-KEPT = 2048
-"""Texts whose words or numbers are kept, since many outputs share an evidence."""
+KEPT = 2**23
+"""Characters of the texts whose words or numbers are kept, since many outputs share an evidence: some 250 MB."""
 _WORD = re.compile(f"[{UNSPACED}]|[^ {UNSPACED}]+")
 
 
@@ -35,7 +36,27 @@ class _Letters(dict[int, str]):
 _LETTERS = _Letters()
 
 
-@lru_cache(maxsize=KEPT)
+def kept(function: Callable[[str], T]) -> Callable[[str], T]:
+    """Keep what a function returns for texts, until these are `KEPT` characters long, and then begin anew."""
+    held: dict[str, T] = {}
+    size = 0
+
+    @wraps(function)
+    def found(text: str) -> T:
+        nonlocal size
+        value = held.get(text)
+        if value is None:
+            size += len(text)
+            if size > KEPT:
+                held.clear()
+                size = len(text)
+            held[text] = value = function(text)
+        return value
+
+    return found
+
+
+@kept
 def split_words(text: str) -> Words:
     """Return the words of a text: runs of letters, marks and digits, in lower case.
 

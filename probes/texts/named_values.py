@@ -9,10 +9,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from probes.texts.evidence import Evidence, Grounded
-from probes.texts.grounding_words import KEPT, Span, Words, joined, split_words
+from probes.texts.grounding_words import Span, Words, joined, kept, split_words
 from probes.texts.support_checks import SupportCheck
 
 _STOP = re.compile(r"[.!?\n\u3002]")
@@ -73,7 +72,7 @@ class EntitySupport(SupportCheck):
         ]
 
 
-@lru_cache(maxsize=KEPT)
+@kept
 def _capitals(text: str) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
     """Return which words have a capital letter in front, and which begin a sentence."""
     words = split_words(text)

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from probes.texts.evidence import Evidence, Grounded
-from probes.texts.grounding_words import KEPT, Span
+from probes.texts.grounding_words import Span, kept
 from probes.texts.support_checks import SupportCheck
 
 _CARDINALS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
@@ -45,8 +45,8 @@ _BELOW_1000 = rf"(?:(?:an?|{_BELOW_100}){_GAP}hundred(?![^\W_])(?:{_AND}{_BELOW_
 _LARGE = _any_of(_SCALES)
 _DIGITS = (
     r"(?:(?<!\S)[-\u2212])?(?:"
-    r"\d{1,3}(?:[,\u00a0\u2009\u202f]\d{3})+(?:\.\d+)?(?!,?\d)"  # 1,000.5
-    r"|\d{1,3}(?:\.\d{3})+,\d+(?!\.?\d)|\d{1,3}(?:\.\d{3}){2,}(?!\.?\d)"  # 1.000,5 and 1.000.000
+    r"\d{1,3}(?:[,\u00a0\u2009\u202f]\d{3}){1,40}(?:\.\d+)?(?!,?\d)"  # 1,000.5
+    r"|\d{1,3}(?:\.\d{3}){1,40},\d+(?!\.?\d)|\d{1,3}(?:\.\d{3}){2,40}(?!\.?\d)"  # 1.000,5 and 1.000.000
     r"|\d+\.\d+|(?<!\d,)\d+,\d{1,2}(?!,?\d)|\d+|(?<!\d)\.\d+)"
 )
 _SPOKEN = _BELOW_1000
@@ -75,7 +75,7 @@ class Number(NamedTuple):
         return (self.value, self.value / 100) if self.percent else (self.value,)
 
 
-@lru_cache(maxsize=KEPT)
+@kept
 def read_numbers(text: str) -> tuple[Number, ...]:
     """Return the numbers of a text in order.
 
@@ -133,7 +133,7 @@ class NumberSupport(SupportCheck):
                 yield number.span, plain or (self.derived and _follows(number.value, known, pair.evidence))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=2048)
 def _known(evidence: Evidence) -> frozenset[Decimal]:
     return frozenset(value for number in read_numbers(evidence.text) for value in number.readings)
 

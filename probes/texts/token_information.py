@@ -7,7 +7,7 @@ kept by content: a killed run goes on where it was, and resampling needs no mode
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -62,6 +62,8 @@ class Information:
         `blank`, `shuffled` (the context of another row, by the seed), or a text: what stands for no context.
     batch
         Texts at a time, fewer where a large vocabulary would fill the memory.
+    contexts
+        Of the run: among them and those of the pairs contexts are shuffled, the same for few pairs and for all.
 
     Raises
     ------
@@ -83,7 +85,9 @@ class Information:
         dtype: str,
         cache: Cache,
         progress: Progress,
+        contexts: Iterable[str] = (),
     ) -> None:
+        self._contexts = frozenset(contexts)
         self._without, self._seed, self._batch = without, seed, batch
         self._cache, self._progress = cache, progress
         self._prompts = Prompts(folder, template)
@@ -138,7 +142,7 @@ class Information:
 
     def _others(self, pairs: Sequence[Grounded]) -> dict[str, str]:
         """Return what stands in the place of each context."""
-        contexts = {pair.evidence.text for pair in pairs}
+        contexts = self._contexts | {pair.evidence.text for pair in pairs}
         if self._without == BLANK:
             return dict.fromkeys(contexts, "")
         if self._without != SHUFFLED:

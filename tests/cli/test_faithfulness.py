@@ -34,6 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(work)
     write("rows.jsonl", rows(30))
     write("labels.jsonl", rows(30, label="fine"))
+    write("scores.jsonl", rows(30, label=1, mine=2, idf_precision=3))
     write("empty.jsonl", rows(3, output=" "))
     write("bare.jsonl", [{"id": 1}])
     (work / "template.txt").write_text("{output} after {context}")
@@ -52,6 +53,9 @@ def write(name: str, what: Sequence[Mapping[str, Any]]) -> None:
         (["empty.jsonl"], "3: empty output"),
         (["labels.jsonl"], "--faithful LABEL"),
         (["rows.jsonl", "--scores", "mine"], "no column 'mine'"),
+        (["scores.jsonl", "--scores", "mine,-mine"], "named twice"),
+        (["scores.jsonl", "--scores", "label"], "is the name of a metric of this audit"),
+        (["scores.jsonl", "--scores", "-idf_precision"], "is the name of a metric of this audit"),
         (["rows.jsonl", "--by", "domain"], "no column 'domain'"),
         (["rows.jsonl", "--column", "text=output"], "is not FIELD=COLUMN"),
         (["rows.jsonl", "--metrics", "cxmi"], "cxmi needs --model"),

@@ -37,6 +37,25 @@ def test_outputs_that_say_nothing_are_classes_of_their_own(tmp_path: Path) -> No
     assert [sample.apart for sample in found] == [EMPTY, REFUSAL, NO_CONTEXT, REFUSAL, ""]
 
 
+@pytest.mark.parametrize(
+    ("said", "apart"),
+    [
+        ("I don\u2019t know.", REFUSAL),
+        ("I'm sorry, but I don't know the answer to that.", REFUSAL),
+        ("I am unable to answer this from the text.", REFUSAL),
+        ("Sorry!", REFUSAL),
+        ("N/A", REFUSAL),
+        ("I can't believe that Elvis was born in 1935!", ""),
+        ("Sorry to hear that, Elvis was born in 1935.", ""),
+        ("I don't know why, but some bodybuilders advocated that.", ""),
+        ("I could not agree more, Elvis sang rock.", ""),
+    ],
+)
+def test_only_what_states_nothing_is_a_refusal(said: str, apart: str, tmp_path: Path) -> None:
+    (found,) = read(lines(tmp_path / "rows.jsonl", [{"context": "A", "output": said}]))
+    assert found.apart == apart
+
+
 def test_labels_and_scores_are_read_and_wrong_ones_refused(tmp_path: Path) -> None:
     rows = [{"context": "A", "output": "x", "label": label, "cost": cost} for label, cost in ((1, 3), ("no", "nan"))]
     first, second = read(lines(tmp_path / "rows.jsonl", rows), scores=("-cost",))
@@ -82,6 +101,12 @@ def test_begin_and_the_cleaned_restaurants(tmp_path: Path) -> None:
         base, more, less = "name[A], food[Thai]", "name[A], food[Thai], area[city]", "name[A]"
         written.writerows([[base, "x", base], [more, "x", base], [less, "x", base]])
     assert [(one.label, one.omits) for one in read(path, "e2e")] == [(True, False), (False, False), (True, True)]
+
+
+def test_restaurants_without_corrected_slots_have_no_label(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('orig_mr,ref\n"name[A], food[Thai]",A serves Greek food.\n')
+    assert [(sample.label, sample.omits) for sample in read(path, "e2e")] == [(None, None)]
 
 
 def test_contexts_and_judgements_that_lie_beside_a_published_table(tmp_path: Path) -> None:

@@ -240,6 +240,15 @@ def test_shuffled_contexts_are_those_of_other_rows(model: Path, plain: Plain, tm
     assert len({tuple(values) for values in sums}) > 1
 
 
+def test_a_context_is_shuffled_alike_for_few_pairs_and_for_all(model: Path, tmp_path: Path) -> None:
+    contexts = [pair.evidence.text for pair in PAIRS]
+    asked = probe(model, tmp_path, without="shuffled", contexts=contexts)
+    whole = asked.score(PAIRS)["cxmi_token"]
+    for at, pair in enumerate(PAIRS):
+        (alone,) = asked.score([pair])["cxmi_token"]
+        assert alone == pytest.approx(whole[at], abs=TOLERANCE, nan_ok=True)
+
+
 def test_a_context_cannot_be_shuffled_with_itself(model: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="All rows have the same context"):
         probe(model, tmp_path, without="shuffled").score([PAIRS[0], PAIRS[0]])
