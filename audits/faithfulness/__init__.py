@@ -97,7 +97,10 @@ class Options:
         panel=_MODELS,
     )
     template: Path | None = option(
-        "Text that joins {context}, {question} and {output} for the model.", metavar="FILE", panel=_MODELS
+        "Text that joins {context}, {question} and {output} for the model.",
+        metavar="FILE",
+        panel=_MODELS,
+        only_with=("model",),
     )
     noisy: tuple[str, ...] = option(
         "Shares of steps at which the model decodes without the context, such as 0,.1,.5,1.",
@@ -123,7 +126,13 @@ MEASURES = (
         neutral=0.0,
     ),
     Measure("unsupported_rate", ("system", "kind"), "mentions without support", unit="mentions", worse="up"),
-    Measure("corrected_rate", ("system", "metric"), "outputs with an error, corrected", unit="outputs", worse="up"),
+    Measure(
+        "corrected_rate",
+        ("system", "metric"),
+        "outputs with an error that it sees, corrected",
+        unit="outputs",
+        worse="up",
+    ),
     Measure(
         "cxmi", ("system", "unit"), "information that the context gives", unit="outputs", worse="down", neutral=0.0
     ),

@@ -1,7 +1,8 @@
 """The rate of outputs with an error, corrected for what a metric misses and for its false alarms.
 
 Rogan and Gladen (1978): of a share q that is flagged, with sensitivity se and specificity sp, (q + sp - 1) / (se + sp -
-1) have an error. All three rates are of the same data: contexts are resampled together.
+1) have an error. se and sp are those against people's labels where there are enough of both kinds. Else they are those
+against planted errors, and the rate is that of errors of these kinds alone. Contexts are resampled together.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from audits.core.intervals import Interval, Undefined
-from audits.faithfulness.measure import OUTPUTS, Counts
+from audits.faithfulness.measure import LEAST_LABELLED, OUTPUTS, Counts
 from audits.faithfulness.metrics import Floats
 from audits.statistics.bootstrap import cluster_weights, percentile_interval, ratio, resampled_sums
 
@@ -65,15 +66,23 @@ def corrected_rate(
     if ends is None:
         return Undefined("There are too few contexts to resample.", "few-contexts")
     value = float(true_rate(rates[0], rates[1], 1 - rates[2]))
+    if ends[0] == ends[1]:
+        return Undefined("All resamples give the same rate: there are too few contexts, or no spread.", "no-spread")
     n = int(sums[1].sum())
     return Interval(
         value=value,
         low=min(ends[0], value),
         high=max(ends[1], value),
-        method="Rogan-Gladen, percentile bootstrap over contexts",
+        method=f"Rogan-Gladen by {'labels' if by_labels(counts) else 'planted errors'}, bootstrap over contexts",
         n=n,
         unit="outputs",
     )
+
+
+def by_labels(counts: Counts) -> bool:
+    """Tell whether there are enough labels of both kinds for sensitivity and specificity to rest on these."""
+    labels = [sample.label for sample in counts.samples]
+    return min(labels.count(True), labels.count(False)) >= LEAST_LABELLED
 
 
 def _sums(counts: Counts, system: str, metric: str, below: float, kinds: Sequence[str]) -> Floats:
@@ -84,16 +93,19 @@ def _sums(counts: Counts, system: str, metric: str, below: float, kinds: Sequenc
     least = {
         one.corruption: one for one in sorted(counts.planted, key=lambda one: -one.strength) if one.corruption in kinds
     }
-    parts = [
-        (counts.scores[metric][of_system], contexts[of_system]),
-        (
-            np.concatenate([np.zeros(0), *(one.scores[metric] for one in least.values() if one.scores)]),
-            np.concatenate([np.zeros(0, np.int64), *(faithful[one.rows] for one in least.values() if one.scores)]),
-        ),
-        (counts.faithful_scores[metric], faithful),
-    ]
+    scores = counts.scores[metric]
+    labels = [sample.label for sample in counts.samples]
+    if by_labels(counts):
+        kinds_of = [np.array([label is value for label in labels]) for value in (False, True)]
+        known = [(scores[side], contexts[side]) for side in kinds_of]
+    else:
+        planted = [one for one in least.values() if one.scores]
+        wrong = np.concatenate([scores[:0], *(one.scores[metric] for one in planted)])
+        of_wrong = np.concatenate([contexts[:0], *(faithful[one.rows] for one in planted)])
+        known = [(wrong, of_wrong), (counts.faithful_scores[metric], faithful)]
+    parts = [(scores[of_system], contexts[of_system]), *known]
     rows, count = [], int(contexts.max()) + 1
-    for scores, of in parts:
-        there = np.isfinite(scores)
-        rows += [np.bincount(of[there], (scores < below)[there], count), np.bincount(of[there], minlength=count)]
+    for values, of in parts:
+        there = np.isfinite(values)
+        rows += [np.bincount(of[there], (values < below)[there], count), np.bincount(of[there], minlength=count)]
     return np.stack(rows).astype(np.float64)

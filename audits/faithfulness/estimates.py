@@ -15,8 +15,8 @@ from audits.core.context import Draft
 from audits.core.intervals import Interval, Undefined
 from audits.core.records import Coordinate
 from audits.faithfulness.corrected_rates import corrected_rate
-from audits.faithfulness.measure import NOISY, SHUFFLED, Counts, Planted
-from audits.faithfulness.metrics import FLAGGED_BELOW, LABEL, SEES, Floats, Integers
+from audits.faithfulness.measure import NOISY, OUTPUTS, SHUFFLED, Counts, Planted
+from audits.faithfulness.metrics import FLAGGED_BELOW, LABEL, PLAUSIBILITY, SEES, Floats, Integers
 from audits.statistics.clustered_areas import area_interval, clustered_area, clustered_mean, paired_share
 from audits.statistics.clustered_rates import rate_intervals
 from audits.statistics.mean_intervals import mean_interval
@@ -81,8 +81,11 @@ def mean_row(values: Floats, clusters: Integers, level: float, unit: str = UNIT)
     """Return the mean over outputs, with an interval over their contexts."""
     if len(values) < 2:
         return FEW
+    if np.ptp(values) == 0:
+        why = f"All {len(values)} scores are {values[0]:.3g}: without spread there is no interval."
+        return Undefined(why, "equal-scores")
     found = clustered_mean(values, clusters, level=level, unit=unit)
-    return ended(found, "There are fewer than two contexts with a score, or all scores are equal.")
+    return ended(found, "There are fewer than two contexts with a score.")
 
 
 def ended(found: Interval, why: str) -> Interval | Undefined:
@@ -125,7 +128,9 @@ def _add_differences(draft: Draft, counts: Counts, groups: Mapping[str, Bools]) 
                 defined = inside & np.isfinite(scores)
                 sides = [defined & masks[name] for name in (system, against)]
                 row = difference_row(scores, counts.contexts, sides, runs, draft.level)
-                if group == ALL or isinstance(row, Interval):
+                if isinstance(row, Undefined) and row.id == "few-shared-contexts":
+                    draft.warn(row.id, f"{system} and {against}: {row.why}", system=system, against=against)
+                elif group == ALL or isinstance(row, Interval):
                     draft.add("difference", row, system=system, against=against, metric=metric, group=group)
 
 
@@ -140,7 +145,8 @@ def difference_row(
     )
     shared: Bools = np.asarray((sizes > 0).all(axis=0))
     if shared.sum() < 2:
-        return Undefined("The systems share fewer than two contexts.", "few-contexts")
+        why = "they share fewer than two contexts (column context_id says which outputs share one)."
+        return Undefined(why, "few-shared-contexts")
     means = totals[:, shared] / sizes[:, shared]
     apart = means[0] - means[1]
     found = mean_interval(apart, level=level)
@@ -215,7 +221,8 @@ def _add_trust(draft: Draft, counts: Counts) -> None:
                 "corruption": planted.corruption,
                 "strength": planted.strength,
             }
-            draft.add("detection_auc", pooled, **where, pairing="pooled")
+            if metric != PLAUSIBILITY:
+                draft.add("detection_auc", pooled, **where, pairing="pooled")
             if planted.corruption != NOISY:
                 both = _paired(before[planted.rows], after, clusters, draft.level)
                 draft.add("detection_auc", both, **where, pairing="paired")
@@ -267,7 +274,8 @@ def _add_flags(draft: Draft, counts: Counts) -> None:
         there = np.isfinite(scores)
         alarms = (scores < below).astype(np.float64)
         alarm = rate_row(alarms[there], np.ones(int(there.sum())), faithful[there], draft.level, "outputs")
-        draft.add("false_alarm", alarm, metric=metric)
+        if counts.source != OUTPUTS:
+            draft.add("false_alarm", alarm, metric=metric)
         kinds = SEES.get(metric, ("name", "value", "number", "negation"))
         for system in systems_of(counts):
             row = corrected_rate(counts, system, metric, below, kinds, level=draft.level, seed=draft.seed)

@@ -5,12 +5,13 @@ interval reaches down to 0.5. Only trusted metrics say which of two systems is m
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from audits.core.context import Draft
 from audits.core.records import Estimate
 from audits.core.wording import fitting, listed, many, span
 from audits.faithfulness.estimates import ALL, DROP
-from audits.faithfulness.measure import NOISY, OUTPUTS, SHUFFLED, Counts
+from audits.faithfulness.measure import NOISY, OUTPUTS, REFERENCES, SHUFFLED, Counts
 from audits.faithfulness.metrics import LABEL, LEANS_ON_REFERENCE, PLAUSIBILITY
 
 TRUSTED, CHANCE = 0.8, 0.5
@@ -24,14 +25,14 @@ NAMES = {
     "number": "changed numbers",
     "negation": "negations",
     SHUFFLED: "the context of another text",
-    "labels": "what people call unfaithful",
+    "labels": "what labels call unfaithful",
 }
 
 
 def findings(draft: Draft, counts: Counts) -> None:
     """Add the findings and set the answer."""
-    for row in _pairs(draft):
-        _find_verdict(draft, counts, str(row.where["system"]), str(row.where["against"]))
+    for system, against in combinations(counts.systems, 2):
+        _find_verdict(draft, counts, system, against)
     _find_system_name(draft)
     _find_omissions(draft)
     _find_trust(draft, counts)
@@ -46,12 +47,14 @@ def said(metric: str) -> str:
 
 
 def verdict_of(row: Estimate) -> str:
-    """Return whether a metric is trusted, weak or blind, by the interval of its AUC.
+    """Return whether a metric is trusted, weak or blind by the interval of its AUC; empty where it is too wide to say.
 
     An area below one half is no better: such a metric calls the error the more faithful text.
     """
-    assert row.low is not None
-    return "trusted" if row.low >= TRUSTED else "blind" if row.low <= CHANCE else "weak"
+    assert row.low is not None and row.high is not None
+    if row.low >= TRUSTED:
+        return "trusted"
+    return "weak" if row.low > CHANCE else "blind" if row.high < TRUSTED else ""
 
 
 def trust_rows(draft: Draft) -> Iterator[tuple[str, str, Estimate]]:
@@ -74,10 +77,17 @@ def trust_rows(draft: Draft) -> Iterator[tuple[str, str, Estimate]]:
 def _find_trust(draft: Draft, counts: Counts) -> None:
     for metric, kind, row in list(trust_rows(draft)):
         verdict = verdict_of(row)
+        if not verdict:
+            message = f"Whether {said(metric)} sees {NAMES[kind]} cannot be told: AUC {span(row)}, of {row.n} contexts."
+            draft.warn("undecided-trust", message, metric=metric, corruption=kind)
+            continue
+        assert row.high is not None
         shows = {
             "trusted": f"{said(metric)} sees {NAMES[kind]}: AUC {span(row)}.",
             "weak": f"{said(metric)} sees {NAMES[kind]} only in part: AUC {span(row)}.",
-            "blind": f"{said(metric)} is blind to {NAMES[kind]} on these data: AUC {span(row)}.",
+            "blind": f"{said(metric)} is blind to {NAMES[kind]} on these data: AUC {span(row)}."
+            if row.high >= CHANCE
+            else f"{said(metric)} takes {NAMES[kind]} for the better text: AUC {span(row)}.",
         }[verdict]
         how = (
             f"Against human labels, {str(row.where['scope']).replace('_', ' ')}."
@@ -172,17 +182,13 @@ def _find_doses(draft: Draft) -> None:
         )
 
 
-def _pairs(draft: Draft) -> list[Estimate]:
-    """Return one difference of each two systems."""
-    found = {(row.where["system"], row.where["against"]): row for row in draft.select("difference", group=ALL)}
-    return list(found.values())
-
-
 def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> None:
     """Say which of two systems is more faithful, by the metrics that are trusted and agree."""
     trusted = trusted_for(draft)
     rows = draft.select("difference", system=system, against=against, group=ALL)
-    rows = [row for row in rows if row.where["metric"] in trusted]
+    # What labels say needs no metric, and no correction for the number of metrics.
+    labelled = [row for row in rows if row.where["metric"] == LABEL]
+    rows = labelled or [row for row in rows if row.where["metric"] in trusted]
     signs = [_sign(row, len(rows)) for row in rows]
     decided = {sign for sign in signs if sign}
     verdict = {1: "more", -1: "less"}[decided.pop()] if len(decided) == 1 else "undecided"
@@ -190,17 +196,19 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
     metrics = [said(str(row.where["metric"])) for row in carrying]
     if verdict == "undecided":
         why = (
-            "No metric is trusted for any kind of error here."
+            "No metric that is trusted here has a difference with an interval."
             if not rows
+            else "The labels show no difference."
+            if labelled
             else "Trusted metrics disagree."
             if carrying
-            else f"None of {many(len(rows), 'trusted metric', 'trusted metrics')} shows a difference."
+            else f"No metric shows a difference, corrected for {many(len(rows), 'trusted metric', 'trusted metrics')}."
         )
         headline, text = f"Whether {system} is more faithful than {against} is undecided.", why
     else:
-        best = max(carrying, key=_clearness)
+        best = max(carrying, key=lambda row: (len(trusted[str(row.where["metric"])]), _clearness(row)))
         people = best.where["metric"] == LABEL
-        name = "people's labels" if people else said(str(best.where["metric"]))
+        name = "labels" if people else said(str(best.where["metric"]))
         differs = f"{name} {'differ' if people else 'differs'} by {span(best)}"
         headline = fitting(
             f"{system} is {verdict} faithful than {against}: {differs}.",
@@ -208,7 +216,7 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
         )
         carrying.sort(key=lambda row: row is not best)
         kinds = sorted({NAMES[kind] for row in carrying for kind in trusted[str(row.where["metric"])]})
-        text = f"Carried by {listed(metrics)}, trusted for {listed(kinds)}: it says nothing of other errors."
+        text = f"Carried by {listed(metrics)}, trusted for {listed(kinds)}, over {carrying[0].n} {carrying[0].unit}."
         omits = [said(str(row.where["metric"])) for row in draft.select("omission_auc") if _confounded(row, carrying)]
         if omits:
             text += f" {listed(omits).capitalize()} also falls where content is left out."
@@ -220,17 +228,19 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
         text,
         carrying or rows,
         headline=headline,
-        how_sure=f"Bonferroni over {many(len(rows), 'trusted metric', 'trusted metrics')}, paired by context.",
+        how_sure=f"Bonferroni over {many(len(rows), 'trusted metric', 'trusted metrics')}; {rows[0].method}."
+        if rows
+        else "",
         system=system,
         against=against,
         verdict=verdict,
     )
 
 
-def _clearness(row: Estimate) -> tuple[bool, float]:
-    """Return what makes a difference stand for a verdict: what people say comes first, then what is clearest."""
+def _clearness(row: Estimate) -> float:
+    """Return how clear a difference is, by its interval."""
     assert row.low is not None and row.high is not None
-    return row.where["metric"] == LABEL, abs(row.value) / max(row.high - row.low, 1e-12)
+    return abs(row.value) / max(row.high - row.low, 1e-12)
 
 
 def _confounded(row: Estimate, carrying: Sequence[Estimate]) -> bool:
@@ -267,6 +277,14 @@ def _warn(draft: Draft, counts: Counts) -> None:
                 f"{system} is one training run: intervals over contexts leave out how trainings differ.",
                 system=system,
             )
+    for metric, scores in counts.scores.items():
+        missing = int((scores != scores).sum())
+        if missing:
+            message = f"{missing:,} of {len(scores):,} outputs have no {said(metric)}: it is not defined for them."
+            draft.warn("no-score", message, metric=metric)
+    if counts.source == REFERENCES and "parent_precision" in counts.scores:
+        message = "PARENT leans on the references, which errors were planted in: what it sees was not measured."
+        draft.warn("parent-not-judged", message)
     if counts.truncated:
         message = f"The context of {counts.truncated:,} outputs was cut to what the model takes."
         draft.warn("truncated-context", message)
@@ -309,7 +327,7 @@ def _conclude(draft: Draft, counts: Counts) -> None:
     draft.conclude(
         title,
         numbers=[(row, _words(row)) for row in rows],
-        may=[claim.headline for claim in worst if claim.id == "faithfulness.verdict"] + list(_may(draft)),
+        may=[claim.headline for claim in verdicts] + list(_may(draft)),
         may_not=list(_may_not(draft, counts)),
         verdicts=[*_verdicts(draft)],
     )
@@ -318,11 +336,14 @@ def _conclude(draft: Draft, counts: Counts) -> None:
 def _verdicts(draft: Draft) -> Iterator[tuple[Estimate, bool, str]]:
     """Yield what the matrix on top says: trust, and whether omission is told from invention."""
     for _, _, row in trust_rows(draft):
-        yield row, verdict_of(row) != "blind", verdict_of(row)
+        yield row, verdict_of(row) not in ("blind", ""), verdict_of(row) or "too few contexts"
     for row in draft.select("detection_auc", corruption=DROP, pairing="pooled"):
         assert row.low is not None and row.high is not None
         moved = row.low > CHANCE or row.high < CHANCE
         yield row, moved, "omission moves it" if moved else "unmoved, as it should be"
+    for row in draft.select("detection_auc", corruption=NOISY, pairing="pooled"):
+        seen = row.low is not None and row.low > CHANCE
+        yield row, seen, "seen" if seen else "not seen"
 
 
 def _trust_title(draft: Draft) -> str:
@@ -331,6 +352,8 @@ def _trust_title(draft: Draft) -> str:
     kinds = [kind for kind in NAMES if kind != SHUFFLED and any(kind == one for _, one, _ in trust_rows(draft))]
     if not kinds:
         return ""
+    if not trusted and any(warning.id == "undecided-trust" for warning in draft.warnings):
+        return "There are too few contexts to tell which metric can be trusted."
     if not trusted:
         return "No metric can be trusted for any kind of error on these data."
     best = max(trusted, key=lambda metric: len(trusted[metric]))
@@ -363,7 +386,7 @@ def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
             blind.setdefault(NAMES[kind], []).append(said(metric))
     for kind, metrics in blind.items():
         yield f"Anything about {kind} from {listed(metrics)}: blind to them here."
-    if draft.select("omission_auc"):
+    if any(row.low is not None and row.low > CHANCE for row in draft.select("omission_auc")):
         yield "That an output with a low score adds something: it may leave something out."
     if len(counts.systems) > 1 and _single_runs(counts, counts.systems):
         yield "That a way of training is more faithful: each system is one training run."

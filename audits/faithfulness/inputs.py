@@ -170,10 +170,22 @@ def _cost(options: Options, inputs: Inputs) -> tuple[tuple[str, str], ...]:
         decoded = min(options.plant, count) * (len(inputs.alphas) + 1)
         lines.append(("decodes", f"{decoded:,} of up to {options.max_new_tokens} tokens"))
     lines.append(("disk", "a few MB in the cache"))
-    # Of one core, on passages of 25 and outputs of 20 words; of a model of 124 M parameters with 300 tokens.
-    seconds = texts * (0.0006 + 1.0 * ("cxmi" in inputs.families) + 0.3 * ("nli" in inputs.families))
+    # Of one core: passages of 25 and outputs of 20 words; models of 124 million parameters, 300 tokens or one chunk.
+    each = {"cxmi": 1.0 * _size(inputs.folders.get("model")), "nli": 0.3 * _size(inputs.folders.get("nli"))}
+    seconds = texts * (0.0006 + sum(each[name] for name in each if name in inputs.families))
+    if inputs.alphas:
+        seconds += decoded * options.max_new_tokens * 0.03 * _size(inputs.folders["model"])
     lines.append(("time", f"about {seconds / 60:.1f} minutes" if seconds > 60 else "about a minute or less"))
     return tuple(lines)
+
+
+def _size(folder: ModelFolder | None) -> float:
+    """Return the parameters of a model in units of 124 million; small ones take time to call, too."""
+    if folder is None:
+        return 0.0
+    from probes.texts.text_generation import parameters_of
+
+    return max(parameters_of(folder) / 124e6, 0.005)
 
 
 def _warnings(inputs: Inputs) -> list[Warning]:

@@ -37,8 +37,10 @@ PLAUSIBILITY = "log_probability"
 LABEL = "label"
 """Stands for what people say where systems are compared by metrics."""
 TAKEN = frozenset(
-    (LABEL, PLAUSIBILITY, *FLAGGED_BELOW, *LEANS_ON_REFERENCE, *INFORMATION, "no_contradiction")
-    + ("unigram_precision", "bigram_precision", "lcs_precision", "idf_precision")
+    (
+        *(LABEL, PLAUSIBILITY, *FLAGGED_BELOW, *LEANS_ON_REFERENCE, *INFORMATION, "no_contradiction"),
+        *("unigram_precision", "bigram_precision", "lcs_precision", "idf_precision"),
+    )
 )
 """Names of metrics that are computed here, which a metric of --scores may not have."""
 

@@ -84,6 +84,7 @@ def read_samples(path: Path, preset: str | None, wanted: Wanted) -> tuple[list[S
     if DATASET in table.columns and DATASET not in wanted.by:
         wanted = replace(wanted, by=(*wanted.by, DATASET))
     found = [_sample(row, index, table, columns, faithful, wanted, layout) for index, row in enumerate(table.rows)]
+    _check_labels(table, columns, wanted.faithful)
     _check_ids(found, table)
     return found, table
 
@@ -142,7 +143,17 @@ def _label(text: str | None, faithful: frozenset[str], where: str) -> bool | Non
     if plain.casefold() in YES | NO:
         return plain.casefold() in YES
     hint = "Name the labels of faithful outputs with --faithful LABEL,...; all others then are not."
-    raise InputError(f"The label {plain[:40]!r} is neither 0 nor 1.", where=where, hint=hint)
+    message = f"The label {plain[:40]!r} is neither 0 nor 1, nor true, false, yes or no."
+    raise InputError(message, where=where, hint=hint)
+
+
+def _check_labels(table: Table, columns: Mapping[str, str], faithful: frozenset[str]) -> None:
+    """Refuse labels of faithful outputs of which none is there."""
+    if faithful and "label" in columns:
+        there = {(row.values.get(columns["label"]) or "").strip() for row in table.rows} - {""}
+        if not there & faithful:
+            hint = f"There are: {', '.join(sorted(there)[:5])}."
+            raise InputError(f"No output has the label {sorted(faithful)[0]!r}.", where="--faithful", hint=hint)
 
 
 def _score(row: Row, name: str, where: str) -> tuple[str, float] | None:

@@ -432,7 +432,10 @@ def _outputs(folder: Path) -> None:
     """Write what two systems say of restaurants, of which the second gets every fourth dish wrong."""
     lines = []
     for at in range(60):
-        name = f"The {('Red', 'Blue', 'Green', 'Grey', 'Gold')[at % 5]} Duck"
+        animal = ("Duck", "Lion", "Bear", "Swan", "Crow", "Deer", "Wolf", "Hare", "Frog", "Boar", "Goat", "Mole")[
+            at // 5
+        ]
+        name = f"The {('Red', 'Blue', 'Green', 'Grey', 'Gold')[at % 5]} {animal}"
         food = ("Italian", "French", "Thai")[at % 3]
         context = f"name[{name}], food[{food}], rating[{at % 5 + 1} stars]"
         for system in ("first", "second"):
