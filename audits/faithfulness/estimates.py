@@ -4,6 +4,7 @@ All intervals are over contexts, whose outputs are no independent observations, 
 several of a system.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -29,7 +30,7 @@ UNIT = "contexts"
 STRATA = (("overlap<0.25", 0.0, 0.25), ("overlap 0.25-0.6", 0.25, 0.6), ("overlap>0.6", 0.6, 1.01))
 """Of the share of the output's pairs of words that the context holds, by which metrics are looked at apart."""
 UNITS = {"cxmi_token": "token", "cxmi_output": "output", "cxmi_minimum": "minimum"}
-RUNS = "Student t over training runs, or contexts where wider"
+RUNS = "Student t over training runs and over contexts, together"
 FEW = Undefined("There are too few outputs of this kind.", "few-outputs")
 
 
@@ -159,7 +160,8 @@ def difference_row(
     if min(map(len, by_run)) > 1:
         reach = _over_runs(by_run, level)
         method, n, unit = RUNS, min(map(len, by_run)), "runs"
-        low, high = min(low, value - reach), max(high, value + reach)
+        # Other runs and other contexts would both move it.
+        low, high = value - math.hypot(value - low, reach), value + math.hypot(high - value, reach)
     return Interval(value=value, low=low, high=high, method=method, n=n, unit=unit)
 
 

@@ -189,7 +189,8 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
     # What labels say needs no metric, and no correction for the number of metrics.
     labelled = [row for row in rows if row.where["metric"] == LABEL]
     rows = labelled or [row for row in rows if row.where["metric"] in trusted]
-    signs = [_sign(row, len(rows)) for row in rows]
+    pairs = len({(row.where["system"], row.where["against"]) for row in draft.select("difference", group=ALL)})
+    signs = [_sign(row, len(rows) * pairs) for row in rows]
     decided = {sign for sign in signs if sign}
     verdict = {1: "more", -1: "less"}[decided.pop()] if len(decided) == 1 else "undecided"
     carrying = [row for row, sign in zip(rows, signs, strict=True) if sign]
@@ -220,15 +221,17 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
         omits = [said(str(row.where["metric"])) for row in draft.select("omission_auc") if _confounded(row, carrying)]
         if omits:
             text += f" {listed(omits).capitalize()} also falls where content is left out."
-    if _single_runs(counts, (system, against)):
-        text += " Each system is one training run: another training may turn this round (one-training-run)."
+    single = _single_runs(counts, (system, against))
+    if single:
+        text += f" One training run of {listed(single)}: another training may turn this round (one-training-run)."
     draft.find(
         "faithfulness.verdict",
         "info" if verdict == "undecided" else "medium",
         text,
         carrying or rows,
         headline=headline,
-        how_sure=f"Bonferroni over {many(len(rows), 'trusted metric', 'trusted metrics')}; {rows[0].method}."
+        how_sure=f"Bonferroni over {many(len(rows), 'trusted metric', 'trusted metrics')} and "
+        f"{many(pairs, 'pair', 'pairs')} of systems; {rows[0].method}."
         if rows
         else "",
         system=system,
@@ -249,24 +252,22 @@ def _confounded(row: Estimate, carrying: Sequence[Estimate]) -> bool:
 
 
 def _sign(row: Estimate, tests: int) -> int:
-    """Return the sign of a difference that holds for so many metrics at once, else 0.
+    """Return the sign of a difference that holds for so many metrics and pairs of systems at once, else 0.
 
-    The interval is stretched as a normal one's would be; its own shape is not known any more.
+    The interval is stretched as one of Student's would be; its own shape is not known any more.
     """
-    from scipy.stats import norm
+    from scipy.stats import t
 
     assert row.low is not None and row.high is not None
     tail = (1 - row.level) / 2
-    stretch = float(norm.isf(tail / tests) / norm.isf(tail))
+    stretch = float(t.isf(tail / tests, row.n - 1) / t.isf(tail, row.n - 1))
     low, high = row.value - stretch * (row.value - row.low), row.value + stretch * (row.high - row.value)
     return 1 if low > 0 else -1 if high < 0 else 0
 
 
 def _single_runs(counts: Counts, systems: Sequence[str]) -> list[str]:
     """Return the systems of which there is one training run, as far as is known."""
-    return [
-        system for system in systems if len({sample.run for sample in counts.samples if sample.system == system}) < 2
-    ]
+    return [one for one in systems if len({sample.run for sample in counts.samples if sample.system == one} - {""}) < 2]
 
 
 def _warn(draft: Draft, counts: Counts) -> None:
@@ -388,5 +389,6 @@ def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
         yield f"Anything about {kind} from {listed(metrics)}: blind to them here."
     if any(row.low is not None and row.low > CHANCE for row in draft.select("omission_auc")):
         yield "That an output with a low score adds something: it may leave something out."
-    if len(counts.systems) > 1 and _single_runs(counts, counts.systems):
-        yield "That a way of training is more faithful: each system is one training run."
+    single = _single_runs(counts, counts.systems)
+    if len(counts.systems) > 1 and single:
+        yield f"That a way of training is more faithful: there is one training run of {listed(single)}."

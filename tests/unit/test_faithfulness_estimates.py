@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from audits.core.context import Draft
-from audits.faithfulness.estimates import estimates
-from audits.faithfulness.findings import findings
+from audits.core.intervals import Interval
+from audits.core.records import Estimate
+from audits.faithfulness.estimates import difference_row, estimates
+from audits.faithfulness.findings import _sign, findings
 from audits.faithfulness.measure import NOISY, REFERENCES, Counts, Planted
 from audits.faithfulness.samples import Sample
 from probes.texts.evidence import Evidence, Grounded
@@ -58,3 +60,37 @@ def test_decodes_are_judged_by_metrics_that_faithful_texts_have_no_score_of() ->
         decodes=tuple(decodes),
     )
     assert len(draft.select("detection_auc", corruption=NOISY)) == 3
+
+
+def test_a_difference_over_runs_is_covered_where_contexts_matter_as_much_as_trainings() -> None:
+    contexts, runs, covered, repeats = 40, 20, 0, 400
+    rng = np.random.default_rng(0)
+    system, run, context = (part.ravel() for part in np.meshgrid(range(2), range(runs), range(contexts), indexing="ij"))
+    for _ in range(repeats):
+        # Of the mean difference, trainings and contexts both have the variance 2 / runs.
+        scores = (
+            rng.normal(size=(2, runs))[system, run]
+            + rng.normal(size=(2, contexts))[system, context] * (contexts / runs) ** 0.5
+        )
+        found = difference_row(scores, context, [system == 0, system == 1], run.astype(str), 0.95)
+        assert isinstance(found, Interval) and found.low is not None and found.high is not None
+        covered += found.low <= 0 <= found.high
+    # 95 % less three standard errors.
+    assert covered / repeats > 0.917
+
+
+def test_many_metrics_over_few_runs_are_corrected_by_the_tails_of_few_runs() -> None:
+    given = {"name": "difference", "value": 1.0, "level": 0.95, "method": "t", "n": 3, "unit": "runs", "where": {}}
+    row = Estimate(low=0.4, high=1.6, **given)  # type: ignore[arg-type]
+    # Student's quantiles with 2 degrees of freedom are 4.30 and, for ten at once, 14.09.
+    assert [_sign(row, tests) for tests in (1, 2, 10)] == [1, 1, 0]
+
+
+def test_a_system_without_names_of_runs_is_one_training_run() -> None:
+    samples = [
+        sample(at, "ab"[at % 2], run=str(at % 4 // 2) if at % 2 else "", context_id=str(at // 4)) for at in range(40)
+    ]
+    draft = judged(samples, {"good": np.random.default_rng(0).random(40)})
+    assert [warning.where for warning in draft.warnings if warning.id == "one-training-run"] == [{"system": "a"}]
+    (found,) = [claim for claim in draft.findings if claim.id == "faithfulness.verdict"]
+    assert "One training run of a:" in found.statement and "Each system" not in found.statement
