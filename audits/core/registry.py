@@ -131,6 +131,14 @@ AUDITS: tuple[Entry, ...] = (
         seconds=57,
     ),
     Entry(
+        name="audit-gradients",
+        summary="Is a training signal the gradient: where, when, and what does it save?",
+        needs="a built-in network, a factory of your own, or files of gradients",
+        target="audits.gradients:AUDIT",
+        demo="a signal that is the gradient only where widths do not grow",
+        seconds=20,
+    ),
+    Entry(
         name="audit-groups",
         summary="Which groups of speakers does a recogniser serve worse? From transcripts alone.",
         needs="transcripts or counts of errors, with attributes of the speakers",

@@ -34,6 +34,8 @@ class Counts:
         The method that losses and seconds are compared to.
     skipped, absent
         By method, the reason why it was not used, and how often it gave no gradient of a parameter.
+    claims
+        Speed-ups that are claimed, by method.
     """
 
     layers: tuple[str, ...]
@@ -47,6 +49,7 @@ class Counts:
     against: str = "bp"
     skipped: Mapping[str, str] = field(default_factory=dict)
     absent: Mapping[str, int] = field(default_factory=dict)
+    claims: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -43,8 +43,8 @@ def _cosines(draft: Draft, counts: Counts) -> Figure:
     return Figure(
         id="cosine",
         title="Where does each signal follow the gradient?",
-        caption="Mean cosine with the reference gradient by layer, at the first and the last step that was looked at. 1 is "
-        "the same direction, 0 is chance.",
+        caption="Mean cosine with the reference gradient by layer, at the first and the last step that was looked at. "
+        "1 is the same direction, 0 is chance.",
         file="cosine",
         spec=spec,
     )
@@ -74,8 +74,8 @@ def _lengths(draft: Draft, counts: Counts) -> Figure:
     return Figure(
         id="lengths",
         title="How long is each signal?",
-        caption=f"Length by that of the gradient at the first step, with {percent(draft.level)} intervals over batches: a "
-        "signal that is three times as long has three times the learning rate.",
+        caption=f"Length by that of the gradient at the first step, with {percent(draft.level)} intervals over "
+        "batches: a signal that is three times as long has three times the learning rate.",
         file="lengths",
         spec=spec,
     )
@@ -120,8 +120,8 @@ def _costs(draft: Draft) -> Figure:
     return Figure(
         id="costs",
         title="What does a step cost?",
-        caption="Work and span in forward passes of one layer where layers are known, else seconds. A faster backward pass "
-        "alone gains no more than the ceiling among the numbers.",
+        caption="Work and span in forward passes of one layer where layers are known, else seconds. A faster backward "
+        "pass alone gains no more than the ceiling among the numbers.",
         file="costs",
         spec=spec,
     )

@@ -18,7 +18,7 @@ REACH = 1.96
 """Standard deviations of a random direction's cosine, 1 / sqrt(entries), within which it is chance."""
 
 
-def findings(draft: Draft, counts: Counts, claims: dict[str, float] | None = None) -> None:
+def findings(draft: Draft, counts: Counts) -> None:
     """Add the findings and set the answer."""
     _find_claims(draft, counts)
     for method in counts.methods:
@@ -93,7 +93,8 @@ def _find_chance(draft: Draft, counts: Counts, method: str) -> None:
     """Say where a signal is within the band of random directions at every step: in all hidden layers, or in some."""
     sizes = dict(zip(counts.layers, counts.sizes.tolist(), strict=True))
     found = []
-    for layer in [HIDDEN, *counts.layers[:-2]]:
+    # A bias has so few entries that chance reaches far.
+    for layer in [HIDDEN, *(name for name in counts.layers[:-2] if not name.endswith("bias"))]:
         rows = draft.select("cosine", method=method, layer=layer)
         band = REACH / math.sqrt(max(sizes[layer], 1.0))
         if rows and all(row.low is not None and -band < row.low and (row.high or 0.0) < band for row in rows):
@@ -122,8 +123,9 @@ def _find_descent(draft: Draft, method: str) -> None:
     least = min(rows, key=lambda row: row.value)
     ascends = [row for row in rows if row.high is not None and row.high < 0]
     verdict = "ascent" if ascends else "descent" if all((row.low or 0.0) > 0 for row in rows) else "uncertain"
+    shown = (ascends or [least])[0]
     words = {
-        "ascent": f"{method} ascends at step {(ascends or [least])[0].where['step']}: cosine {span((ascends or [least])[0])}.",
+        "ascent": f"{method} ascends at step {shown.where['step']}: cosine {span(shown)}.",
         "descent": f"{method} descends at every step: cosine at least {span(least)}.",
         "uncertain": f"Whether {method} descends is uncertain: cosine {span(least)}.",
     }
@@ -131,7 +133,7 @@ def _find_descent(draft: Draft, method: str) -> None:
         "gradients.descent",
         "medium" if ascends else "info",
         "A direction descends, for short steps, where its inner product with the gradient is positive.",
-        [(ascends or [least])[0]],
+        [shown],
         headline=words[verdict],
         how_sure=f"{least.method}, each step by itself; of all parameters together.",
         method=method,
@@ -146,7 +148,8 @@ def _find_noise(draft: Draft, method: str) -> None:
         for row in draft.select("relative_error", method=method, layer=ALL)
     ]
     whole = [(row, noise) for row, noise in pairs if noise is not None and row.high is not None and row.value > EQUAL]
-    if whole and all(noise.low is not None and (row.high or 0.0) < noise.low for row, noise in whole):
+    # An error as long as the gradient itself is not harmless because noise is longer still.
+    if whole and all(noise.low is not None and (row.high or 0.0) < min(noise.low, 1.0) for row, noise in whole):
         row, noise = max(whole, key=lambda pair: pair[0].value)
         draft.find(
             "gradients.below_noise",
@@ -180,10 +183,11 @@ def _conclude(draft: Draft, counts: Counts) -> None:
     worst = draft.by_severity()
     if not worst:
         return
-    order = ("gradients.claimed_speed", "gradients.descent", "gradients.not_equal", "gradients.equal")
     serious = [claim for claim in worst if claim.severity in ("high", "medium")]
     named = [claim for claim in worst if claim.where.get("method") not in (*BASELINES, "bp")]
-    lead = (serious or [one for key in order[2:] for one in named if one.id == key] or worst)[0]
+    lead = (
+        serious or [one for key in ("not_equal", "equal") for one in named if one.id == f"gradients.{key}"] or worst
+    )[0]
     rows = [*lead.evidence[:1], *(row for row in draft.leading() if row not in lead.evidence[:1])]
     draft.conclude(
         lead.headline,
@@ -207,4 +211,5 @@ def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
     if draft.select("cost", kind="span"):
         yield "A saving in span as one in time: it needs hardware that works side by side."
     if counts.skipped:
-        yield f"Anything about {first_of(list(counts.skipped), 3)}: {many(len(counts.skipped), 'method', 'methods')} left out."
+        left = many(len(counts.skipped), "method was", "methods were")
+        yield f"Anything about {first_of(list(counts.skipped), 3)}: {left} left out."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from audits.core.context import Context, Plan
 from audits.core.records import Source, Warning
 from audits.core.records import Subject as Audited
-from audits.gradients import BASELINES, BUDGETS, Options
+from audits.gradients import BASELINES, Options
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 
@@ -32,8 +32,6 @@ class Inputs:
         By method, parameters that it gives no gradient of.
     claims
         Speed-ups that are claimed, by method.
-    kinks
-        Why the gradient could be checked only beside the weights; empty where it was checked there.
     """
 
     stored: "StoredGradients | None" = None
@@ -45,7 +43,6 @@ class Inputs:
     skipped: dict[str, str]
     absent: dict[str, int]
     claims: dict[str, float]
-    kinks: str = ""
 
 
 def check(options: Options, context: Context) -> Plan:
@@ -68,6 +65,7 @@ def check(options: Options, context: Context) -> Plan:
     from audits.gradients.subjects import subject_of
     from probes.gradients.checks import check_estimator, check_reference
     from probes.gradients.methods import named_estimators
+    from probes.models.network_weights import hash_tensors
 
     widths = _wholes("--widths", options.widths, least=1, most=WIDEST)
     _check_widths(options, widths)
@@ -95,26 +93,22 @@ def check(options: Options, context: Context) -> Plan:
         skipped=skipped,
         absent=absent,
         claims=_claims(options.claim, [estimator.name for estimator in estimators]),
-        kinks=checked.reason,
     )
     count = sum(parameter.numel() for parameter in subject.model.parameters())
+    where = options.model or options.factory or f"built-in {options.net}"
     audited = Audited(
-        path=options.model or options.net or "factory", family=options.net or "factory", sha256="", parameters=count
+        path=where,
+        family=options.net or "factory",
+        sha256=hash_tensors(subject.model, where),
+        parameters=count,
     )
     return Plan(
         inputs=inputs,
-        subject=audited if options.model is None else _with_hash(audited, options.model),
+        subject=audited,
         data=(),
         cost=_cost(options, inputs, count),
-        warnings=tuple(_warnings(inputs)),
+        warnings=(Warning(id="reference-check", message=checked.reason, where={}),) if checked.reason else (),
     )
-
-
-def _with_hash(audited: Audited, path: str) -> Audited:
-    from dataclasses import replace
-    from pathlib import Path
-
-    return replace(audited, sha256=sha256_file(Path(path)))
 
 
 def _stored(options: Options) -> Plan:
@@ -124,7 +118,7 @@ def _stored(options: Options) -> Plan:
     stored = find_gradients(options.gradients)
     size = sum(file.path.stat().st_size for file in stored.files)
     inputs = Inputs(
-        stored=stored, steps=stored.steps, skipped={}, absent={}, claims=_claims(options.claim, stored.draws)
+        stored=stored, steps=stored.steps, skipped={}, absent={}, claims=_claims(options.claim, list(stored.draws))
     )
     sources = tuple(
         Source(
@@ -180,7 +174,7 @@ def _rates(texts: Sequence[str]) -> tuple[float, ...]:
     return tuple(sorted(set(found)))
 
 
-def _claims(entries: Sequence[str], methods: Sequence[str] | dict[str, int]) -> dict[str, float]:
+def _claims(entries: Sequence[str], methods: Sequence[str]) -> dict[str, float]:
     found = {}
     for entry in entries:
         name, _, text = entry.partition("=")
@@ -212,19 +206,3 @@ def _cost(options: Options, inputs: Inputs, parameters: int) -> tuple[tuple[str,
     seconds = (passes + trained) * (2e-3 + 1e-10 * 8 * parameters * samples)
     lines += [("disk", "nothing beside the run folder"), ("time", f"about {max(seconds, 1):,.0f} seconds")]
     return tuple(lines)
-
-
-def _warnings(inputs: Inputs) -> list[Warning]:
-    found = [
-        Warning(id="method-skipped", message=f"{name} was not measured: {reason}", where={"method": name})
-        for name, reason in inputs.skipped.items()
-    ]
-    for name, count in inputs.absent.items():
-        message = f"{name} gives no gradient of {count} parameters: these are left out of its sums."
-        found.append(Warning(id="absent-gradients", message=message, where={"method": name}))
-    if inputs.kinks:
-        found.append(Warning(id="reference-check", message=inputs.kinks, where={}))
-    return found
-
-
-__all__ = ["BUDGETS", "Inputs", "check"]

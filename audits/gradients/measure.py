@@ -1,4 +1,4 @@
-"""The counts of the audit: how every estimate agrees with the gradient, what it costs, and what training with it gives."""
+"""The counts of the audit: how estimates agree with the gradient, what they cost, and what training with them gives."""
 
 import copy
 import statistics
@@ -32,13 +32,14 @@ ROUNDS = 7
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     """Compare stored gradients, or those that the methods give along a training by backpropagation."""
     if inputs.stored is not None:
-        found = compare_stored(inputs.stored, context.progress)
-        totals = {name: one.with_totals(inputs.stored.hidden) for name, one in found.agreements.items()}
+        stored = compare_stored(inputs.stored, context.progress)
+        totals = {name: one.with_totals(inputs.stored.hidden) for name, one in stored.agreements.items()}
         return Counts(
             layers=(*inputs.stored.shapes, "hidden", "all"),
             steps=inputs.stored.steps,
             agreements=totals,
-            absent={name: count for name, count in found.absent.items() if count},
+            absent={name: count for name, count in stored.absent.items() if count},
+            claims=inputs.claims,
         )
     assert inputs.subject is not None
     subject = inputs.subject
@@ -68,6 +69,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         gaps=_gaps(subject),
         skipped=inputs.skipped,
         absent=inputs.absent,
+        claims=inputs.claims,
     )
 
 

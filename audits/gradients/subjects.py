@@ -60,9 +60,10 @@ def _of_factory(options: Options) -> Subject:
         raise InputError("It does not return (model, loss, batches).", where=where, hint=hint)
     model, loss, given = made
     if options.model is not None:
-        from probes.files.weights import read_weights
+        from probes.models.checkpoints import read_checkpoint
 
-        load_weights(model, read_weights(Path(options.model)), Path(options.model), options.factory)
+        path = Path(options.model)
+        load_weights(model, read_checkpoint(path).tensors, path, options.factory)
     try:
         pairs = [Batch(inputs, targets) for inputs, targets in given]
     except (TypeError, ValueError) as error:
