@@ -6,6 +6,8 @@ interval reaches down to 0.5. Only trusted metrics say which of two systems is m
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from audits.core.context import Draft
 from audits.core.records import Estimate
 from audits.core.wording import fitting, listed, many, span
@@ -74,10 +76,13 @@ def trust_rows(draft: Draft) -> Iterator[tuple[str, str, Estimate]]:
 def _find_trust(draft: Draft, counts: Counts) -> None:
     for metric, kind, row in list(trust_rows(draft)):
         verdict = verdict_of(row)
+        unclear = _unclear(row)
         shows = {
             "trusted": f"{said(metric)} sees {NAMES[kind]}: AUC {span(row)}.",
             "weak": f"{said(metric)} sees {NAMES[kind]} only in part: AUC {span(row)}.",
-            "blind": f"{said(metric)} is blind to {NAMES[kind]} on these data: AUC {span(row)}.",
+            "blind": f"{said(metric)} is not shown to see {NAMES[kind]}: AUC {span(row)}."
+            if unclear
+            else f"{said(metric)} is blind to {NAMES[kind]} on these data: AUC {span(row)}.",
         }[verdict]
         how = (
             f"Against human labels, {str(row.where['scope']).replace('_', ' ')}."
@@ -87,7 +92,7 @@ def _find_trust(draft: Draft, counts: Counts) -> None:
         draft.find(
             "faithfulness.trust",
             "low" if verdict == "blind" else "info",
-            f"{how} {_meaning(verdict)}",
+            f"{how} {_meaning(verdict)}{' There are too few texts to tell.' if unclear else ''}",
             [row],
             headline=shows[0].upper() + shows[1:],
             how_sure=f"{row.method}; {row.n:,} texts. Each verdict stands by itself, without a correction.",
@@ -95,6 +100,11 @@ def _find_trust(draft: Draft, counts: Counts) -> None:
             corruption=kind,
             verdict=verdict,
         )
+
+
+def _unclear(row: Estimate) -> bool:
+    """Tell whether an interval reaches from blind to trusted: there are too few texts, not nothing that is seen."""
+    return verdict_of(row) == "blind" and row.high is not None and row.high >= TRUSTED
 
 
 def _meaning(verdict: str) -> str:
@@ -268,6 +278,11 @@ def _warn(draft: Draft, counts: Counts) -> None:
                 f"{system} is one training run: intervals over contexts leave out how trainings differ.",
                 system=system,
             )
+    for metric in ("cxmi_token", "entailment"):
+        left = int(np.isnan(counts.scores.get(metric, np.zeros(0))).sum())
+        if left:
+            message = f"{left:,} outputs have no {said(metric)}: they do not fit into the model beside any context."
+            draft.warn("no-score", message, metric=metric)
     if counts.truncated:
         message = f"The context of {counts.truncated:,} outputs was cut to what the model takes."
         draft.warn("truncated-context", message)
@@ -358,12 +373,13 @@ def _may(draft: Draft) -> Iterator[str]:
 
 
 def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
-    blind: dict[str, list[str]] = {}
+    blind: dict[tuple[str, str], list[str]] = {}
     for metric, kind, row in trust_rows(draft):
         if verdict_of(row) == "blind":
-            blind.setdefault(NAMES[kind], []).append(said(metric))
-    for kind, metrics in blind.items():
-        yield f"Anything about {kind} from {listed(metrics)}: blind to them here."
+            why = "too few texts to tell" if _unclear(row) else "blind to them here"
+            blind.setdefault((NAMES[kind], why), []).append(said(metric))
+    for (kind, why), metrics in blind.items():
+        yield f"Anything about {kind} from {listed(metrics)}: {why}."
     if draft.select("omission_auc"):
         yield "That an output with a low score adds something: it may leave something out."
     single = _single_runs(counts, counts.systems)

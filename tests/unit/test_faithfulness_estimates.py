@@ -94,3 +94,23 @@ def test_a_system_without_names_of_runs_is_one_training_run() -> None:
     assert [warning.where for warning in draft.warnings if warning.id == "one-training-run"] == [{"system": "a"}]
     (found,) = [claim for claim in draft.findings if claim.id == "faithfulness.verdict"]
     assert "One training run of a:" in found.statement and "Each system" not in found.statement
+
+
+def test_few_texts_do_not_make_a_metric_blind() -> None:
+    rows = np.arange(8)
+    before = np.array([0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+    few = Planted(corruption="value", strength=1.0, rows=rows, scores={"m": before - 0.25})
+    many = np.arange(400)
+    wide = Planted(corruption="value", strength=1.0, rows=many, scores={"m": np.tile(before, 50)})
+    for planted, place, said in ((few, rows, "M is not shown to see"), (wide, many, "M is blind to")):
+        scores = np.tile(before, len(place) // 8)
+        counts = {"source": REFERENCES, "faithful": place, "faithful_scores": {"m": scores}, "planted": (planted,)}
+        draft = judged([sample(at) for at in place.tolist()], {"m": scores}, **counts)
+        (claim,) = [one for one in draft.findings if one.id == "faithfulness.trust"]
+        assert claim.where["verdict"] == "blind" and claim.headline.startswith(said)
+
+
+def test_outputs_that_a_model_cannot_score_are_counted() -> None:
+    draft = judged([sample(at) for at in range(6)], {"cxmi_token": np.array([0.1, 0.2, np.nan, 0.3, 0.4, np.nan])})
+    (warning,) = [one for one in draft.warnings if one.id == "no-score"]
+    assert warning.message.startswith("2 outputs have no cxmi token")
