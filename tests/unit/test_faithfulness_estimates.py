@@ -114,3 +114,13 @@ def test_outputs_that_a_model_cannot_score_are_counted() -> None:
     draft = judged([sample(at) for at in range(6)], {"cxmi_token": np.array([0.1, 0.2, np.nan, 0.3, 0.4, np.nan])})
     (warning,) = [one for one in draft.warnings if one.id == "no-score"]
     assert warning.message.startswith("2 outputs have no cxmi token")
+
+
+def test_a_score_that_falls_with_every_dose_of_every_text_is_no_missing_number() -> None:
+    rows = np.arange(20)
+    scores = {alpha: {"good": np.linspace(0, 1, 20) - alpha} for alpha in (0.0, 0.5, 1.0)}
+    decodes = [Planted(corruption=NOISY, strength=one, rows=rows, scores=scores[one]) for one in (0.0, 0.5, 1.0, 0.0)]
+    draft = judged([sample(at) for at in range(20)], scores[0.0], faithful=rows, decodes=tuple(decodes))
+    row = draft.get("dose_response", metric="good", knob="alpha")
+    assert row is not None and row.value == row.low == -1 and row.high is not None and -0.8 < row.high < -0.6
+    assert "falls" in {claim.where["verdict"] for claim in draft.findings if claim.id == "faithfulness.dose"}
