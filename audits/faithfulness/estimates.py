@@ -6,6 +6,7 @@ several of a system.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -370,5 +371,15 @@ def _add_doses(draft: Draft, counts: Counts, planted: Sequence[Planted], knob: s
                 found.append(np.nan_to_num(ranks, nan=0.0))
                 clusters.append(faithful[used])
         if found:
-            row = mean_row(np.concatenate(found), np.concatenate(clusters), draft.level)
+            row = _dose_row(np.concatenate(found), np.concatenate(clusters), draft.level)
             draft.add("dose_response", row, metric=metric, knob=knob)
+
+
+def _dose_row(ranks: Floats, clusters: Integers, level: float) -> Interval | Undefined:
+    """Return the mean rank correlation; where every text falls in perfect order, by the share of those that do."""
+    if len(ranks) < 2 or ranks.max() > -1 + 1e-9:
+        return mean_row(ranks, clusters, level)
+    share = rate_row(np.ones(len(ranks)), np.ones(len(ranks)), clusters, level, UNIT)
+    if isinstance(share, Undefined) or share.low is None:
+        return share
+    return replace(share, value=-1.0, low=-1.0, high=1 - 2 * share.low)

@@ -47,14 +47,14 @@ def said(metric: str) -> str:
 
 
 def verdict_of(row: Estimate) -> str:
-    """Return whether a metric is trusted, weak or blind by the interval of its AUC; empty where it is too wide to say.
+    """Return whether a metric is trusted, weak or blind, by the interval of its AUC.
 
     An area below one half is no better: such a metric calls the error the more faithful text.
     """
     assert row.low is not None and row.high is not None
     if row.low >= TRUSTED:
         return "trusted"
-    return "weak" if row.low > CHANCE else "blind" if row.high < TRUSTED else ""
+    return "weak" if row.low > CHANCE else "blind"
 
 
 def trust_rows(draft: Draft) -> Iterator[tuple[str, str, Estimate]]:
@@ -77,15 +77,14 @@ def trust_rows(draft: Draft) -> Iterator[tuple[str, str, Estimate]]:
 def _find_trust(draft: Draft, counts: Counts) -> None:
     for metric, kind, row in list(trust_rows(draft)):
         verdict = verdict_of(row)
-        if not verdict:
-            message = f"Whether {said(metric)} sees {NAMES[kind]} cannot be told: AUC {span(row)}, of {row.n} contexts."
-            draft.warn("undecided-trust", message, metric=metric, corruption=kind)
-            continue
+        unclear = _unclear(row)
         assert row.high is not None
         shows = {
             "trusted": f"{said(metric)} sees {NAMES[kind]}: AUC {span(row)}.",
             "weak": f"{said(metric)} sees {NAMES[kind]} only in part: AUC {span(row)}.",
-            "blind": f"{said(metric)} is blind to {NAMES[kind]} on these data: AUC {span(row)}."
+            "blind": f"{said(metric)} is not shown to see {NAMES[kind]}: AUC {span(row)}."
+            if unclear
+            else f"{said(metric)} is blind to {NAMES[kind]} on these data: AUC {span(row)}."
             if row.high >= CHANCE
             else f"{said(metric)} takes {NAMES[kind]} for the better text: AUC {span(row)}.",
         }[verdict]
@@ -97,7 +96,7 @@ def _find_trust(draft: Draft, counts: Counts) -> None:
         draft.find(
             "faithfulness.trust",
             "low" if verdict == "blind" else "info",
-            f"{how} {_meaning(verdict)}",
+            f"{how} {_meaning(verdict)}{' There are too few texts to tell.' if unclear else ''}",
             [row],
             headline=shows[0].upper() + shows[1:],
             how_sure=f"{row.method}; {row.n:,} texts. Each verdict stands by itself, without a correction.",
@@ -105,6 +104,11 @@ def _find_trust(draft: Draft, counts: Counts) -> None:
             corruption=kind,
             verdict=verdict,
         )
+
+
+def _unclear(row: Estimate) -> bool:
+    """Tell whether an interval reaches from blind to trusted: there are too few texts, not nothing that is seen."""
+    return verdict_of(row) == "blind" and row.high is not None and row.high >= TRUSTED
 
 
 def _meaning(verdict: str) -> str:
@@ -337,7 +341,7 @@ def _conclude(draft: Draft, counts: Counts) -> None:
 def _verdicts(draft: Draft) -> Iterator[tuple[Estimate, bool, str]]:
     """Yield what the matrix on top says: trust, and whether omission is told from invention."""
     for _, _, row in trust_rows(draft):
-        yield row, verdict_of(row) not in ("blind", ""), verdict_of(row) or "too few contexts"
+        yield row, verdict_of(row) != "blind", "too few texts to tell" if _unclear(row) else verdict_of(row)
     for row in draft.select("detection_auc", corruption=DROP, pairing="pooled"):
         assert row.low is not None and row.high is not None
         moved = row.low > CHANCE or row.high < CHANCE
@@ -353,7 +357,7 @@ def _trust_title(draft: Draft) -> str:
     kinds = [kind for kind in NAMES if kind != SHUFFLED and any(kind == one for _, one, _ in trust_rows(draft))]
     if not kinds:
         return ""
-    if not trusted and any(warning.id == "undecided-trust" for warning in draft.warnings):
+    if not trusted and any(_unclear(row) for _, _, row in trust_rows(draft)):
         return "There are too few contexts to tell which metric can be trusted."
     if not trusted:
         return "No metric can be trusted for any kind of error on these data."
@@ -381,12 +385,13 @@ def _may(draft: Draft) -> Iterator[str]:
 
 
 def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
-    blind: dict[str, list[str]] = {}
+    blind: dict[tuple[str, str], list[str]] = {}
     for metric, kind, row in trust_rows(draft):
         if verdict_of(row) == "blind":
-            blind.setdefault(NAMES[kind], []).append(said(metric))
-    for kind, metrics in blind.items():
-        yield f"Anything about {kind} from {listed(metrics)}: blind to them here."
+            why = "too few texts to tell" if _unclear(row) else "blind to them here"
+            blind.setdefault((NAMES[kind], why), []).append(said(metric))
+    for (kind, why), metrics in blind.items():
+        yield f"Anything about {kind} from {listed(metrics)}: {why}."
     if any(row.low is not None and row.low > CHANCE for row in draft.select("omission_auc")):
         yield "That an output with a low score adds something: it may leave something out."
     single = _single_runs(counts, counts.systems)

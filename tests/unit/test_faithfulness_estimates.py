@@ -94,3 +94,33 @@ def test_a_system_without_names_of_runs_is_one_training_run() -> None:
     assert [warning.where for warning in draft.warnings if warning.id == "one-training-run"] == [{"system": "a"}]
     (found,) = [claim for claim in draft.findings if claim.id == "faithfulness.verdict"]
     assert "One training run of a:" in found.statement and "Each system" not in found.statement
+
+
+def test_few_texts_do_not_make_a_metric_blind() -> None:
+    rows = np.arange(8)
+    before = np.array([0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+    few = Planted(corruption="value", strength=1.0, rows=rows, scores={"m": before - 0.25})
+    many = np.arange(400)
+    wide = Planted(corruption="value", strength=1.0, rows=many, scores={"m": np.tile(before, 50)})
+    for planted, place, said in ((few, rows, "M is not shown to see"), (wide, many, "M is blind to")):
+        scores = np.tile(before, len(place) // 8)
+        counts = {"source": REFERENCES, "faithful": place, "faithful_scores": {"m": scores}, "planted": (planted,)}
+        draft = judged([sample(at) for at in place.tolist()], {"m": scores}, **counts)
+        (claim,) = [one for one in draft.findings if one.id == "faithfulness.trust"]
+        assert claim.where["verdict"] == "blind" and claim.headline.startswith(said)
+
+
+def test_outputs_that_a_model_cannot_score_are_counted() -> None:
+    draft = judged([sample(at) for at in range(6)], {"cxmi_token": np.array([0.1, 0.2, np.nan, 0.3, 0.4, np.nan])})
+    (warning,) = [one for one in draft.warnings if one.id == "no-score"]
+    assert warning.message.startswith("2 outputs have no cxmi token")
+
+
+def test_a_score_that_falls_with_every_dose_of_every_text_is_no_missing_number() -> None:
+    rows = np.arange(20)
+    scores = {alpha: {"good": np.linspace(0, 1, 20) - alpha} for alpha in (0.0, 0.5, 1.0)}
+    decodes = [Planted(corruption=NOISY, strength=one, rows=rows, scores=scores[one]) for one in (0.0, 0.5, 1.0, 0.0)]
+    draft = judged([sample(at) for at in range(20)], scores[0.0], faithful=rows, decodes=tuple(decodes))
+    row = draft.get("dose_response", metric="good", knob="alpha")
+    assert row is not None and row.value == row.low == -1 and row.high is not None and -0.8 < row.high < -0.6
+    assert "falls" in {claim.where["verdict"] for claim in draft.findings if claim.id == "faithfulness.dose"}
