@@ -64,8 +64,7 @@ def counted(method: str, depth: int, *, ratio: float = 0.0) -> Cost | None:
 def saved_bytes(call: Callable[[], object], held: Iterable[Tensor] = ()) -> int | None:
     """Return the bytes that one call saves for its backward passes: each storage once, those `held` before not.
 
-    What a method keeps by itself is not seen here; nor is what it frees between two passes taken off. None inside
-    transforms of torch.func, whose tensors cannot be seen.
+    What a method keeps by itself is not seen; what it frees is not taken off. None inside transforms of torch.func.
     """
     outside = {one.untyped_storage().data_ptr() for one in held}
     kept: dict[int, Tensor] = {}

@@ -104,21 +104,6 @@ class Gru(Recurrent):
         return following
 
 
-class Rnn(Recurrent):
-    """The plain recurrent cell h_t = act(W x_t + b + U h_{t-1})."""
-
-    def __init__(self, features: int, width: int, classes: int, act: str = "tanh") -> None:
-        super().__init__(width)
-        self.act = act
-        self.entry = nn.Linear(features, width)
-        self.feedback = nn.Linear(width, width, bias=False)
-        self.head = nn.Linear(width, classes)
-
-    def step(self, inputs: Tensor, state: Tensor) -> Tensor:
-        """Return the next state, shape (batch, width)."""
-        return ACTIVATIONS[self.act](self.entry(inputs) + self.feedback(state))
-
-
 def initialise(model: nn.Module, init: str, rng: torch.Generator) -> None:
     """Draw the weights: orthogonal (rows or columns orthonormal), or normal with variance 1 / inputs; biases are 0.
 

@@ -23,9 +23,8 @@ class Unrolled:
         self.before = torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], 1).requires_grad_()
         following = model.step(batch.inputs.flatten(0, 1), self.before.flatten(0, 1))
         self.following = following.view_as(states)
-        leaves = states.requires_grad_()
-        self.value = loss(model.head(leaves), batch.targets)
-        (self.local,) = torch.autograd.grad(self.value, leaves, retain_graph=True)
+        self.value = loss(model.head(states.requires_grad_()), batch.targets)
+        (self.local,) = torch.autograd.grad(self.value, states, retain_graph=True)
         self.parameters = dict(model.named_parameters())
 
     def back(self, deltas: Tensor) -> Tensor:
@@ -121,8 +120,7 @@ class Dsf(_OfRecurrent):
             return torch.linspace(0, 1, local.shape[2], dtype=local.dtype, device=local.device)
         if self.kind == "constant":
             assert isinstance(model, Gru)
-            bias: Tensor = model.cell.bias_ih + model.cell.bias_hh
-            return bias.detach().chunk(3)[1].sigmoid()
+            return torch.sigmoid((model.cell.bias_ih + model.cell.bias_hh).detach().chunk(3)[1])
         mean = mean_jacobian(steps)
         return mean.diagonal() if self.kind == "fitted-diagonal" else mean
 

@@ -27,15 +27,13 @@ class Highway:
 
     def gradients(self, model: nn.Module, batch: Batch, loss: Loss, *, rng: torch.Generator) -> dict[str, Tensor]:
         """Return the estimate after the last iteration."""
-        return next(_each(model, batch, loss, range(self.iterations, self.iterations + 1)))
+        return next(all_iterations(model, batch, loss, self.iterations, first=self.iterations))
 
 
-def all_iterations(model: nn.Module, batch: Batch, loss: Loss, most: int) -> Iterator[dict[str, Tensor]]:
-    """Yield the estimates after 0, 1, ... `most` iterations, from one pass."""
-    return _each(model, batch, loss, range(most + 1))
-
-
-def _each(model: nn.Module, batch: Batch, loss: Loss, wanted: range) -> Iterator[dict[str, Tensor]]:
+def all_iterations(
+    model: nn.Module, batch: Batch, loss: Loss, most: int, first: int = 0
+) -> Iterator[dict[str, Tensor]]:
+    """Yield the estimates after `first`, ... `most` iterations, from one pass."""
     assert isinstance(model, ResMlp)
     states, branches = [batch.inputs.detach().requires_grad_()], []
     # Each block has a graph of its own: one call differentiates all of them, and passes from none to another.
@@ -46,11 +44,11 @@ def _each(model: nn.Module, batch: Batch, loss: Loss, wanted: range) -> Iterator
     (last,) = torch.autograd.grad(value, states[-1], retain_graph=True)
     names, parameters = zip(*model.named_parameters(), strict=True)
     behind = [last] * len(branches)
-    for iteration in range(wanted.stop):
-        if iteration in wanted:
+    for iteration in range(most + 1):
+        if iteration >= first:
             found = torch.autograd.grad([value, *branches], parameters, [None, *behind], retain_graph=True)
             yield dict(zip(names, found, strict=True))
-        if iteration + 1 < wanted.stop:
+        if iteration < most:
             added = torch.autograd.grad(branches, states[:-1], behind, retain_graph=True)
             # Sums from the last block back; the state before the first block is nobody's output.
             sums = torch.stack(added[::-1]).cumsum(0).flip(0) + last

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from plain_cell import Rnn
 from torch import Tensor
 
 from probes.core.random_streams import stream
 from probes.gradients.estimators import Batch, Estimator, backpropagated
-from probes.gradients.networks import Gru, Mlp, Recurrent, Rnn, build, cross_entropy, made_batches
+from probes.gradients.networks import Gru, Mlp, Recurrent, build, cross_entropy, made_batches
 from probes.gradients.recurrent_methods import Chunked, Dsf, Truncated, Unrolled, best_stationary, mean_jacobian, scan
 
 WIDTH, STEPS, SIZE = 32, 64, 8
@@ -205,8 +206,27 @@ def test_no_fixed_diagonal_beats_the_best_stationary(bias: float) -> None:
     for size in (1e-3, 0.03, 0.3):
         moved = found.feedback + size * drawn(WIDTH, rng=rng)
         assert against(Dsf("given", moved), model, batch)[1] < best
+    # The slope there is nought, of the cosine without the head.
+    for _ in range(3):
+        way = drawn(WIDTH, rng=rng)
+        ahead, behind = (Dsf("given", found.feedback + side * 1e-3 * way / way.norm()) for side in (1, -1))
+        assert abs(against(ahead, model, batch)[1] - against(behind, model, batch)[1]) / 2e-3 < 2e-5
     again = best_stationary(model, batch, given)
     assert again.feedback is not None and torch.equal(again.feedback, found.feedback)
+
+
+def test_a_dead_cell_has_a_best_feedback_without_an_error() -> None:
+    model, batch = gated(0.0)
+    found = best_stationary(model, Batch(batch.inputs, batch.targets * 0), given)
+    assert found.feedback is not None and found.feedback.isfinite().all()
+
+
+def test_linspace_rises_from_nought_to_one() -> None:
+    rng = stream(2, "linspace")
+    model = plain(torch.linspace(0, 1, WIDTH).double().diag(), "linear", rng)
+    batch = Batch(drawn(SIZE, STEPS, WIDTH, rng=rng), drawn(SIZE, STEPS, WIDTH, rng=rng))
+    # To single precision, which this cell's weights had.
+    assert against(Dsf("linspace"), model, batch)[0] < 1e-5
 
 
 def test_gradients_have_the_parameters_shapes_and_change_nothing() -> None:

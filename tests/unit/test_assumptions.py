@@ -4,11 +4,12 @@ import math
 
 import pytest
 import torch
+from plain_cell import Rnn
 
 from probes.core.random_streams import stream
 from probes.gradients.assumptions import gaps, highway, linearity, orthogonality, stationarity
 from probes.gradients.estimators import Batch
-from probes.gradients.networks import Mlp, Recurrent, ResMlp, Rnn, build, cross_entropy, made_batches
+from probes.gradients.networks import Mlp, Recurrent, ResMlp, build, cross_entropy, made_batches
 
 
 def mlp(widths: list[int], act: str = "relu", init: str = "orthogonal") -> tuple[Mlp, Batch]:

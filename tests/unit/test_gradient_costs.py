@@ -122,6 +122,16 @@ def test_calls_take_turns_and_the_first_round_warms_up() -> None:
     assert all(second > 0 for seconds in found.values() for second in seconds)
 
 
+def test_seconds_are_those_between_two_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, taken = [0.0], iter([100.0, 1.0, 2.0, 0.0])
+
+    def call() -> None:
+        clock[0] += next(taken)
+
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    assert in_turns({"a": call}, 3) == {"a": (1.0, 2.0, 1e-9)}
+
+
 def test_speedup_is_the_median_of_ratios_not_the_ratio_of_medians() -> None:
     whole, own = (4.0, 6.0, 40.0), (2.0, 2.0, 50.0)
     assert ratios(whole, own) == (2.0, 3.0, 0.8)
