@@ -36,6 +36,8 @@ def estimates(draft: Draft, counts: Counts) -> None:
             draft.warn("absent", f"{method} gave no gradient of a parameter {times} times.", method=method)
     for layer, step in counts.dead:
         draft.warn("dead", f"The reference gradient of {layer} is zero at step {step}.", layer=layer, step=step)
+    if all(one.dot.shape[-1] < 2 for one in counts.agreements.values()):
+        draft.warn("one-batch", "There is one batch, so that no number over batches has an interval.")
     for method, agreement in counts.agreements.items():
         _add_agreement(draft, counts, method, agreement)
     _add_progress(draft, counts)

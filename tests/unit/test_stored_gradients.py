@@ -57,7 +57,7 @@ def test_the_sums_are_those_of_the_tensors_whatever_the_block(tmp_path: Path, mo
                 np.testing.assert_allclose(got, getattr(wanted, field), rtol=1e-9 if block > 4 else 1e-6)
 
 
-@pytest.mark.parametrize("kind", [one for one in stored_gradients._KINDS.values()])
+@pytest.mark.parametrize("kind", list(stored_gradients._KINDS.values()))
 def test_every_type_of_real_number_is_read(tmp_path: Path, kind: str) -> None:
     values = torch.tensor([0.0, 1.0, 1.0, 0.0]).to(getattr(torch, kind))
     write(tmp_path, {"reference/w": torch.tensor([1.0, 1.0, -1.0, 0.0]), "sign/w": values}, draws="")
@@ -132,7 +132,7 @@ def test_folders_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         find_gradients(tmp_path / "none")
     refusal("no gradients")
     write(tmp_path, made())
-    other = write(tmp_path, made(1, draws=2), 0, 1)
+    write(tmp_path, made(1, draws=2), 0, 1)
     refusal("2 draws, in other files 3")
     smaller = made(1)
     for method in ("reference", "foton", "fg"):
@@ -141,7 +141,8 @@ def test_folders_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     refusal("other parameters or shapes")
     write(tmp_path, made(), 0, 1, draws="fg,pepita")
     refusal("draws of pepita")
-    other.rename(tmp_path / "step0_batch00.safetensors")
+    write(tmp_path, made(), 0, 1).rename(tmp_path / "step0_batch00.safetensors")
+    write(tmp_path, made())
     refusal("same step and batch")
     (tmp_path / "step0_batch00.safetensors").rename(tmp_path / "model.safetensors")
     refusal("does not say")
