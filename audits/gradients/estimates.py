@@ -85,8 +85,7 @@ def _one_or_mean(values: Floats, level: float, unit: str, single: str) -> Interv
 
 def _add_agreement(draft: Draft, counts: Counts, method: str, agreement: Agreement) -> None:
     """Add what one method has of every layer and step; of several draws also bias and variance."""
-    values = {name: getattr(agreement, name) for name in ENDS}
-    drawn = {"squared_bias": agreement.squared_bias, "variance": agreement.variance} if agreement.draws > 1 else {}
+    values = agreement.measures()
     given, zero = ~np.isnan(agreement.dot[0]), agreement.reference[0] == 0
     for at, layer in enumerate(counts.layers):
         if layer in (HIDDEN, ALL) and not counts.sizes[at]:
@@ -104,9 +103,9 @@ def _add_agreement(draft: Draft, counts: Counts, method: str, agreement: Agreeme
                 if isinstance(row, Undefined):
                     row = Undefined(f"{method} is zero in {layer} at step {step}: it has no direction.", "zero")
                 draft.add(name, row, **where)
-            if drawn:
-                draft.add("relative_bias", _rooted(mean_row(drawn["squared_bias"][at, when], draft.level)), **where)
-                row = mean_row(drawn["variance"][at, when], draft.level, ends=(0.0, inf))
+            if agreement.draws > 1:
+                draft.add("relative_bias", _rooted(mean_row(values["squared_bias"][at, when], draft.level)), **where)
+                row = mean_row(values["variance"][at, when], draft.level, ends=(0.0, inf))
                 draft.add("relative_variance", row, **where)
 
 
@@ -120,7 +119,9 @@ def _rooted(square: Interval | Undefined) -> Interval | Undefined:
 
 def _add_progress(draft: Draft, counts: Counts) -> None:
     """Add the progress of a step as a share of the gradient's; smooth follows from the sums of all parameters."""
-    smooth = {method: one.squared_cosine[counts.layers.index(ALL)] for method, one in counts.agreements.items()}
+    smooth = {
+        method: one.measures()["squared_cosine"][counts.layers.index(ALL)] for method, one in counts.agreements.items()
+    }
     for kind, by_method in {"smooth": smooth, **counts.progress}.items():
         for method, values in by_method.items():
             for when, step in enumerate(counts.steps):
