@@ -84,9 +84,8 @@ def test_what_is_missing_is_counted(tmp_path: Path) -> None:
 
 
 def test_the_last_layer_can_be_named(tmp_path: Path) -> None:
-    write(
-        tmp_path, {"reference/head.weight": torch.ones(2), "reference/z.weight": torch.ones(2)}, draws="", last="head"
-    )
+    tensors = {f"{method}/{name}": torch.ones(2) for method in ("reference", "fa") for name in ("head.w", "z.w")}
+    write(tmp_path, tensors, draws="", last="head")
     assert find_gradients(tmp_path).hidden == (False, True)
 
 
