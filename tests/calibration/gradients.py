@@ -14,7 +14,7 @@ from probes.gradients.agreement import Agreement, compare, stacked
 
 Floats = NDArray[np.float64]
 EDGE, STRONG = "edge", "strong"
-SIZE, DRAWS = 400, 8
+SIZE, DRAWS = 200, 8
 LAYERS = ("first", "last", "hidden", "all")
 COSINE = {"none": 0.0, EDGE: 1.96 / SIZE**0.5, STRONG: 0.5}
 """At `edge` the cosine is as large as that of one in twenty random estimates."""

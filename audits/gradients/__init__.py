@@ -1,1 +1,0 @@
-"""Is this training signal the gradient: where, when, and what does it save?"""
