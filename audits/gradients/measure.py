@@ -1,8 +1,6 @@
 """The counts of the audit: how estimates agree with the gradient, what they cost, and what training with them gives."""
 
 import copy
-import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -17,16 +15,17 @@ from audits.gradients.inputs import Inputs
 from audits.gradients.subjects import Subject
 from audits.gradients.training import losses_at_budgets
 from probes.core.random_streams import stream
+from probes.core.timing import in_turns, middle, ratios
 from probes.gradients.agreement import Agreement, Floats, agreement, stacked
 from probes.gradients.assumptions import gaps
 from probes.gradients.costs import COUNTED_CEILING, counted, depth_of, saved_bytes
 from probes.gradients.curvature import progress
 from probes.gradients.estimators import Batch, Estimator, Loss, backpropagated
+from probes.gradients.recurrent_methods import best_stationary
 from probes.gradients.stored_gradients import compare_stored
 
-MINIBATCH = "minibatch"
+MINIBATCH, CEILING = "minibatch", "best-stationary"
 ROUNDS = 7
-"""Rounds in which the seconds of all methods are measured one after the other."""
 
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
@@ -119,12 +118,16 @@ def _at(
             draws = _draws(estimator, model, batch, subject.loss, options.draws, stream(seed, f"{estimator.name} {at}"))
             first[estimator.name] = draws[0]
             rows.setdefault(estimator.name, []).append(agreement(draws, reference))
+        if any(name.startswith("dsf") for name in first):
+            ceiling = best_stationary(model, batch, subject.loss)
+            found = ceiling.gradients(model, batch, subject.loss, rng=stream(seed, CEILING))
+            rows.setdefault(CEILING, []).append(agreement([found], reference))
         for name, one in progress(model, batch, subject.loss, reference, first, subject.held_out[0]).items():
             for kind, value in (("curvature", one.curvature), ("line_search", one.line_search)):
                 moved[kind].setdefault(name, []).append(np.nan if value is None else value)
         advance()
-    found = {name: stacked(parts, -1) for name, parts in rows.items()}
-    return found, {kind: {name: np.array(values) for name, values in one.items()} for kind, one in moved.items()}
+    agreements = {name: stacked(parts, -1) for name, parts in rows.items()}
+    return agreements, {kind: {name: np.array(values) for name, values in one.items()} for kind, one in moved.items()}
 
 
 def _draws(
@@ -151,23 +154,12 @@ def _costs(
         if saved is not None:
             found[name, "saved_bytes"] = np.array([float(saved)])
     calls["forward"] = lambda: model(batch.inputs)
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(ROUNDS):
-        for name, call in calls.items():
-            seconds[name].append(_seconds(call))
-    forward = np.array(seconds.pop("forward"))
-    for name, values in seconds.items():
-        found[name, "seconds"] = np.array(values)
+    seconds = in_turns(calls, ROUNDS)
+    forward = seconds.pop("forward")
+    found |= {(name, "seconds"): np.array(values) for name, values in seconds.items()}
     # A faster backward pass leaves the forward pass: no more than this is gained, however parallel.
-    measured = np.array(seconds["bp"]) / forward
-    ceilings = {name: np.array([max(COUNTED_CEILING, statistics.median(measured))]) for name in seconds if name != "bp"}
-    return found, ceilings
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    call()
-    return time.perf_counter() - begun
+    measured = middle(ratios(seconds["bp"], forward))[0]
+    return found, {name: np.array([max(COUNTED_CEILING, measured)]) for name in seconds if name != "bp"}
 
 
 def _gaps(subject: Subject) -> dict[tuple[str, str, str], Floats]:

@@ -6,6 +6,7 @@ in 92, 88, 87, 87, 90 and 93 %. A tail that was never drawn cannot be known.
 """
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,6 +154,7 @@ def alike(values: Floats) -> bool:
     return bool(np.ptp(values) <= ALIKE * np.abs(values).max())
 
 
+@lru_cache(1024)
 def _student(tail: float, freedom: float) -> float:
     from scipy.stats import t
 

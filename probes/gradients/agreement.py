@@ -55,45 +55,25 @@ class Agreement:
         """How many estimates there are of one batch."""
         return len(self.dot)
 
-    @property
-    def cosine(self) -> Floats:
-        """Return the cosine; NaN where either is zero."""
-        return _mean(np.clip(_over(self.dot, np.sqrt(self.square) * np.sqrt(self.reference)), -1, 1))
+    def measures(self) -> dict[str, Floats]:
+        """Return what is told of a batch, by name and without the axis of draws; NaN where it is divided by zero.
 
-    @property
-    def squared_cosine(self) -> Floats:
-        """Return cos^2, the share of the gradient's progress where the loss is equally curved in all directions."""
-        return _mean(np.clip(_over(self.dot**2, self.square * self.reference), 0, 1))
-
-    @property
-    def norm_ratio(self) -> Floats:
-        """Return ||g|| / ||r||."""
-        return _mean(np.sqrt(_over(self.square, self.reference)))
-
-    @property
-    def relative_error(self) -> Floats:
-        """Return ||g - r|| / ||r||."""
-        return _mean(np.sqrt(_over(self.error, self.reference)))
-
-    @property
-    def sign_agreement(self) -> Floats:
-        """Return the share of entries with equal sign, of those whose sign is known."""
-        return _mean(_over(self.agreeing, self.counted))
-
-    @property
-    def weighted_sign_agreement(self) -> Floats:
-        """Return the same with entries weighted by |r|."""
-        return _mean(_over(self.agreeing_weight, self.weight))
-
-    @property
-    def squared_bias(self) -> Floats:
-        """Return (||mean - r||^2 - tr(S) / m) / ||r||^2 of m draws: unbiased, so that it can come out below zero."""
-        return _mean(_over(self.bias - self.trace / self.draws, self.reference))
-
-    @property
-    def variance(self) -> Floats:
-        """Return tr(S) / ||r||^2."""
-        return _mean(_over(self.trace, self.reference))
+        squared_cosine is the share of the gradient's progress where the loss is equally curved in all directions.
+        squared_bias is (||mean - r||^2 - tr(S) / m) / ||r||^2 of m draws, unbiased, so that it can come out below zero;
+        variance is tr(S) / ||r||^2.
+        """
+        cosine = np.clip(_over(self.dot, np.sqrt(self.square) * np.sqrt(self.reference)), -1, 1)
+        found = {
+            "cosine": cosine,
+            "squared_cosine": cosine**2,
+            "norm_ratio": np.sqrt(_over(self.square, self.reference)),
+            "sign_agreement": _over(self.agreeing, self.counted),
+            "weighted_sign_agreement": _over(self.agreeing_weight, self.weight),
+            "relative_error": np.sqrt(_over(self.error, self.reference)),
+            "squared_bias": _over(self.bias - self.trace / self.draws, self.reference),
+            "variance": _over(self.trace, self.reference),
+        }
+        return {name: np.asarray(values.mean(0)) for name, values in found.items()}
 
     def map(self, change: Callable[[Floats], Floats]) -> "Agreement":
         """Return what a function makes of each array."""
@@ -181,11 +161,6 @@ def agreement(draws: "Sequence[Mapping[str, Tensor]]", reference: "Mapping[str, 
 def _flat(values: "Tensor") -> Floats:
     found: Floats = values.detach().double().cpu().numpy().ravel()
     return found
-
-
-def _mean(values: Floats) -> Floats:
-    """Return the mean over draws."""
-    return np.asarray(values.mean(0))
 
 
 def _over(above: Floats, below: Floats) -> Floats:

@@ -4,12 +4,12 @@ To second order the best step along g gains (r.g)^2 / (2 g.Hg), r the gradient a
 not in it: whether g leads down at all is told by the cosine.
 """
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from probes.gradients.estimators import Batch, Gradients, Loss
 
@@ -87,15 +87,17 @@ def curvatures_along(model: nn.Module, batch: Batch, loss: Loss, directions: lis
 @torch.no_grad()
 def largest_decrease(model: nn.Module, batch: Batch, loss: Loss, direction: Gradients) -> float:
     """Return by how much the best of `STEPS` against a direction lowers the loss; 0 where none does."""
-    held = dict(model.named_parameters())
-
-    def at(step: float) -> float:
-        moved = {name: held[name] - step * part for name, part in direction.items()}
-        return float(loss(functional_call(model, {**held, **moved}, (batch.inputs,)), batch.targets))
-
-    start = at(0.0)
-    # A loss that is not finite is no decrease: comparisons with NaN are false.
-    return max(0.0, *(gain for gain in (start - at(step) for step in STEPS) if gain > 0), 0.0)
+    # A twin moves: the model, and what its layers remember of batches, stay.
+    twin = copy.deepcopy(model)
+    moving = {name: part for name, part in twin.named_parameters() if name in direction}
+    start, before, best = float(loss(twin(batch.inputs), batch.targets)), 0.0, 0.0
+    for step in STEPS:
+        torch._foreach_add_(list(moving.values()), [direction[name] for name in moving], alpha=before - step)
+        before = step
+        gain = start - float(loss(twin(batch.inputs), batch.targets))
+        # A loss that is not a number is no gain.
+        best = gain if gain > best else best
+    return best
 
 
 def inner(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:

@@ -11,7 +11,6 @@ metadata key `last` names the last layer where this is not so, such as `head`.
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -31,12 +30,15 @@ REFERENCE = "reference"
 BLOCK = 2**17
 """Numbers of one method that are in memory at once."""
 _NAME = re.compile(r"step(\d{1,15})_batch(\d{1,15})\.safetensors", re.ASCII)
+_METHOD = re.compile(r"[\w.:+-]{1,100}")
+_SUMS = ("hidden", "all")
 _KINDS = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "U16": "uint16",
     "I16": "int16", "F16": "float16", "BF16": "bfloat16", "U32": "uint32", "I32": "int32", "F32": "float32",
     "U64": "uint64", "I64": "int64", "F64": "float64",
 }  # fmt: skip
-_FORM = "Keys are reference/PARAMETER and METHOD/PARAMETER, such as reference/layers.0.weight."
+_MOST_DRAWS = 10_000
+_FORM = "Keys are reference/PARAMETER and METHOD/PARAMETER, such as reference/layers.0.weight; hidden and all are sums."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,46 +46,33 @@ class StoredFile:
     """One checked file: where its numbers begin, its entries by method and parameter, and draws by method."""
 
     path: Path
-    step: int
-    batch: int
+    place: tuple[int, int]
     start: int
     entries: Mapping[str, Mapping[str, Mapping[str, Any]]]
     draws: Mapping[str, int]
-    last: str | None
+    last: str
     stamp: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredGradients:
-    """The checked files of a folder; every one has these parameters.
+    """The checked files of a folder, by step and batch.
 
-    Parameters
-    ----------
-    shapes
-        Of the parameters, in the order of layers.
-    hidden
-        Which parameters are not of the last layer.
-    draws
-        How many draws each method has; 1 of those without an axis of draws.
-    others
-        Files of the folder that are not read, by name.
+    `shapes` are those of the reference in the order of layers, `hidden` says which of them are not of the last layer,
+    `draws` has 1 for methods without draws, and `others` are files that are not read.
     """
 
-    files: tuple[StoredFile, ...]
+    files: Mapping[tuple[int, int], StoredFile]
     shapes: Mapping[str, tuple[int, ...]]
     hidden: tuple[bool, ...]
     draws: Mapping[str, int]
     others: tuple[str, ...]
 
     @property
-    def steps(self) -> tuple[int, ...]:
-        """All steps, in order."""
-        return tuple(sorted({file.step for file in self.files}))
-
-    @property
-    def batches(self) -> tuple[int, ...]:
-        """All batches, in order."""
-        return tuple(sorted({file.batch for file in self.files}))
+    def axes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Steps and batches, in order."""
+        steps, batches = zip(*self.files, strict=True)
+        return tuple(sorted(set(steps))), tuple(sorted(set(batches)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,65 +102,56 @@ def find_gradients(folder: Path) -> StoredGradients:
     with reading(folder):
         paths = sorted(folder.iterdir())
     files: dict[tuple[int, int], StoredFile] = {}
-    for path in paths:
-        if path.suffix == ".safetensors":
-            file = _checked(path)
-            if (file.step, file.batch) in files:
-                raise InputError("Two files are of the same step and batch.", where=str(path), hint="Remove one.")
-            files[file.step, file.batch] = file
-    if not files:
-        hint = "Files are named step<S>_batch<B>.safetensors, such as step0_batch0.safetensors."
-        raise InputError("The folder holds no gradients.", where=str(folder), hint=hint)
-    ordered = tuple(files[key] for key in sorted(files))
-    shapes = _shapes(ordered[0])
     draws: dict[str, int] = {}
-    for file in ordered:
-        if dict(_shapes(file)) != dict(shapes):
-            raise InputError(
-                f"Its reference has other parameters or shapes than {ordered[0].path.name}.",
-                where=str(file.path),
-                hint="Every file holds the reference gradient of the same network.",
-            )
+    for path in paths:
+        if path.suffix != ".safetensors":
+            continue
+        file = _checked(path)
+        first = next(iter(files.values()), file)
+        if files.setdefault(file.place, file) is not file:
+            raise InputError("Two files are of the same step and batch.", where=str(path), hint="Remove one.")
+        if _shapes(file) != _shapes(first):
+            what = f"Its reference has other parameters or shapes than {first.path.name}."
+            raise InputError(what, where=str(path), hint="Every file holds the reference gradient of the same network.")
         for method, count in file.draws.items():
             if draws.setdefault(method, count) != count:
-                raise InputError(
-                    f"{method} has {count} draws, in other files {draws[method]}.",
-                    where=str(file.path),
-                    hint="Write as many draws of a method to every file.",
-                )
+                what = f"{method} has {count} draws, in other files {draws[method]}."
+                raise InputError(what, where=str(path), hint="Write as many draws of a method to every file.")
+    if not draws:
+        hint = "Files are named step<S>_batch<B>.safetensors, and hold reference/<parameter> and <method>/<parameter>."
+        raise InputError("The folder holds no gradients to compare.", where=str(folder), hint=hint)
+    first = next(iter(files.values()))
     others = tuple(path.name for path in paths if path.suffix != ".safetensors")
-    return StoredGradients(ordered, shapes, _hidden(tuple(shapes), ordered[0]), draws, others)
+    return StoredGradients(files, _shapes(first), _hidden(first), draws, others)
 
 
 def compare_stored(stored: StoredGradients, progress: Progress | None = None) -> Compared:
-    """Read all files once and return how each method agrees with the reference.
+    """Read all files and return how each method agrees with the reference.
 
     Raises
     ------
     InputError
         Where the reference holds a number that is not finite, or a file changes meanwhile.
     """
-    absent, broken = Counter[str](), Counter[str]()
+    absent, broken = (dict.fromkeys(stored.draws, 0) for _ in range(2))
     found: dict[tuple[int, int], dict[str, Agreement]] = {}
     with (progress or Silent()).phase("gradients", len(stored.files), "files") as advance:
-        for file in stored.files:
+        for place, file in stored.files.items():
             with unchanged(file.path, file.stamp), reading(file.path), file.path.open("rb") as opened:
                 parts = [_parameter(opened, file, name, stored.draws) for name in stored.shapes]
-            found[file.step, file.batch] = {m: stacked([part[m] for part in parts], 1) for m in stored.draws}
-            for method in stored.draws:
-                mine = file.entries.get(method, {})
-                gone = [name not in mine for name in stored.shapes]
-                absent[method] += sum(gone)
-                nans = np.isnan(found[file.step, file.batch][method].dot[0])
-                broken[method] += int((nans & ~np.array(gone)).sum())
+            found[place] = {method: stacked([part[method] for part in parts], 1) for method in stored.draws}
+            for method, one in found[place].items():
+                gone = len(stored.shapes) - len(file.entries.get(method, {}))
+                absent[method] += gone
+                broken[method] += int(np.isnan(one.dot[0]).sum()) - gone
             advance(1)
-    grid = [[found.get((step, batch)) for batch in stored.batches] for step in stored.steps]
+    steps, batches = stored.axes
     agreements = {}
     for method, count in stored.draws.items():
-        empty = stacked([nothing(count)] * len(stored.shapes), 1)
-        rows = [stacked([empty if one is None else one[method] for one in row], -1) for row in grid]
+        none = {method: stacked([nothing(count)] * len(stored.shapes), 1)}
+        rows = [stacked([found.get((step, batch), none)[method] for batch in batches], -1) for step in steps]
         agreements[method] = stacked(rows, 2)
-    return Compared(agreements, absent, broken, sum(one is None for row in grid for one in row))
+    return Compared(agreements, absent, broken, len(steps) * len(batches) - len(found))
 
 
 def _checked(path: Path) -> StoredFile:
@@ -189,7 +169,7 @@ def _checked(path: Path) -> StoredFile:
     entries: dict[str, dict[str, Any]] = {}
     for key, entry in header.items():
         method, _, parameter = key.partition("/")
-        if not method or not parameter:
+        if not _METHOD.fullmatch(method) or not parameter.isprintable() or parameter in ("", *_SUMS):
             raise InputError(f"The key {ascii(key)[:200]} names no method and parameter.", where=where, hint=_FORM)
         if entry["dtype"] not in _KINDS:
             what = f"{ascii(key)[:200]} has the type {ascii(entry['dtype'])[:40]}, which is not read."
@@ -207,7 +187,8 @@ def _checked(path: Path) -> StoredFile:
         names = ", ".join(sorted(drawn - draws.keys()))[:200]
         hint = "The metadata key draws lists methods of the file."
         raise InputError(f"Its metadata name draws of {names}, which it does not hold.", where=where, hint=hint)
-    return StoredFile(path, int(named[1]), int(named[2]), start, entries, draws, metadata.get("last"), before)
+    place = (int(named[1]), int(named[2]))
+    return StoredFile(path, place, start, entries, draws, metadata.get("last", ""), before)
 
 
 def _draws(method: str, own: Mapping[str, Any], reference: Mapping[str, Any], drawn: set[str], where: str) -> int:
@@ -223,6 +204,9 @@ def _draws(method: str, own: Mapping[str, Any], reference: Mapping[str, Any], dr
             wanted = f"(draws, {', '.join(map(str, right))})" if method in drawn else f"{tuple(right)}"
             raise InputError(f"Its shape is {tuple(shape)}, and should be {wanted}.", where=place, hint=hint)
         counts.add(shape[0] if method in drawn else 1)
+    if max(counts) > _MOST_DRAWS:
+        hint = f"Write {_MOST_DRAWS} at most."
+        raise InputError(f"{method} has {max(counts)} draws.", where=where, hint=hint)
     if len(counts) > 1:
         what = f"Its parameters have different numbers of draws: {', '.join(map(str, sorted(counts)))}."
         raise InputError(what, where=f"{where}, {method}", hint="A draw is of all parameters at once.")
@@ -233,17 +217,15 @@ def _shapes(file: StoredFile) -> dict[str, tuple[int, ...]]:
     """Return the reference's shapes in the order of layers."""
     names = list(file.entries[REFERENCE])
     if names == sorted(names):
-        names.sort(key=lambda name: [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in _cut(name)])
+        # Runs of digits by their numbers, everything else as text.
+        parts = {name: [(part.isdigit(), part) for part in re.split("([0-9]+)", name) if part] for name in names}
+        names.sort(key=lambda name: [(digits, len(part) * digits, part) for digits, part in parts[name]])
     return {name: tuple(file.entries[REFERENCE][name]["shape"]) for name in names}
 
 
-def _cut(name: str) -> list[str]:
-    """Return a name in runs of at most fifteen digits, and what is between them."""
-    return [part for part in re.split(r"([0-9]{1,15})", name) if part]
-
-
-def _hidden(names: tuple[str, ...], file: StoredFile) -> tuple[bool, ...]:
+def _hidden(file: StoredFile) -> tuple[bool, ...]:
     """Tell which parameters are of another layer than the last."""
+    names = tuple(_shapes(file))
     last = file.last or names[-1].rpartition(".")[0] or names[-1]
     hidden = tuple(name != last and not name.startswith(f"{last}.") for name in names)
     if all(hidden):
@@ -275,8 +257,8 @@ def _parameter(opened: BinaryIO, file: StoredFile, name: str, draws: Mapping[str
             strict=True,
         )
         with np.errstate(all="ignore"):
-            parts = [compare(values, right[0], largest) for values, right in pairs]
-            whole = reduce(added, parts) if parts else compare(np.zeros((count, 0)), np.zeros(0), 0.0)
+            empty = compare(np.zeros((count, 0)), np.zeros(0), 0.0)
+            whole = reduce(added, (compare(values, right[0], largest) for values, right in pairs), empty)
         # What is not finite in one entry is so in its sums.
         known = np.isfinite(whole.square).all() and np.isfinite(whole.error).all()
         found[method] = whole if known else nothing(count)

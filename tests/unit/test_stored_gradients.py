@@ -57,7 +57,7 @@ def test_the_sums_are_those_of_the_tensors_whatever_the_block(tmp_path: Path, mo
                 np.testing.assert_allclose(got, getattr(wanted, field), rtol=1e-9 if block > 4 else 1e-6)
 
 
-@pytest.mark.parametrize("kind", [one for one in stored_gradients._KINDS.values()])
+@pytest.mark.parametrize("kind", list(stored_gradients._KINDS.values()))
 def test_every_type_of_real_number_is_read(tmp_path: Path, kind: str) -> None:
     values = torch.tensor([0.0, 1.0, 1.0, 0.0]).to(getattr(torch, kind))
     write(tmp_path, {"reference/w": torch.tensor([1.0, 1.0, -1.0, 0.0]), "sign/w": values}, draws="")
@@ -84,9 +84,8 @@ def test_what_is_missing_is_counted(tmp_path: Path) -> None:
 
 
 def test_the_last_layer_can_be_named(tmp_path: Path) -> None:
-    write(
-        tmp_path, {"reference/head.weight": torch.ones(2), "reference/z.weight": torch.ones(2)}, draws="", last="head"
-    )
+    tensors = {f"{method}/{name}": torch.ones(2) for method in ("reference", "fa") for name in ("head.w", "z.w")}
+    write(tmp_path, tensors, draws="", last="head")
     assert find_gradients(tmp_path).hidden == (False, True)
 
 
@@ -105,6 +104,9 @@ def _without_reference(tensors: dict[str, Tensor]) -> None:
         (lambda t: t.update({"fg/layers.0.bias": torch.ones(7)}), "should be (draws, 7)"),
         (lambda t: t.update({"fg/layers.0.bias": torch.ones(4, 7)}), "different numbers of draws: 3, 4"),
         (lambda t: t.update({"fg/layers.0.bias": torch.ones(0, 7)}), "should be (draws, 7)"),
+        (lambda t: t.update({"fg/layers.0.bias": torch.ones(20_000, 7)}), "20000 draws"),
+        (lambda t: t.update({"foton/all": torch.ones(7), "reference/all": torch.ones(7)}), "names no method"),
+        (lambda t: t.update({"a\nb/layers.0.bias": torch.ones(7)}), "names no method"),
         (lambda t: t.update({"loss": torch.ones(1)}), "names no method"),
         (lambda t: t.update({"foton/layers.0.bias": torch.ones(7, dtype=torch.complex64)}), "type 'C64'"),
         (lambda t: t.update({"reference/layers.0.bias": torch.full((7,), torch.nan)}), "not finite"),
@@ -132,7 +134,7 @@ def test_folders_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         find_gradients(tmp_path / "none")
     refusal("no gradients")
     write(tmp_path, made())
-    other = write(tmp_path, made(1, draws=2), 0, 1)
+    write(tmp_path, made(1, draws=2), 0, 1)
     refusal("2 draws, in other files 3")
     smaller = made(1)
     for method in ("reference", "foton", "fg"):
@@ -141,7 +143,8 @@ def test_folders_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     refusal("other parameters or shapes")
     write(tmp_path, made(), 0, 1, draws="fg,pepita")
     refusal("draws of pepita")
-    other.rename(tmp_path / "step0_batch00.safetensors")
+    write(tmp_path, made(), 0, 1).rename(tmp_path / "step0_batch00.safetensors")
+    write(tmp_path, made())
     refusal("same step and batch")
     (tmp_path / "step0_batch00.safetensors").rename(tmp_path / "model.safetensors")
     refusal("does not say")
@@ -164,6 +167,15 @@ ENTRY = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
         _with_header({"reference/w": {**ENTRY, "shape": [2]}}, b"1234"),
         _with_header({"reference/w": {**ENTRY, "dtype": "F4"}}, b"1234"),
         _with_header({"reference/w": ENTRY, "__metadata__": {"draws": 3}}, b"1234"),
+        _with_header({"reference/w": ENTRY}, b"1234"),
+        _with_header(
+            {
+                "reference/w": {**ENTRY, "shape": [0], "data_offsets": [0, 0]},
+                "fg/w": {**ENTRY, "shape": [2**47, 0], "data_offsets": [0, 0]},
+                "__metadata__": {"draws": "fg"},
+            },
+            b"",
+        ),
         _with_header({"reference/w": ENTRY, "__metadata__": {"last": "x"}}, b"1234"),
     ],
 )
@@ -188,5 +200,5 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     # What is held is measured against a peak that the tensors have made already: a copy of them would not raise it.
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = compare_stored(stored).agreements["fg"]
-    assert found.cosine.item() == pytest.approx(1.0)
+    assert found.measures()["cosine"].item() == pytest.approx(1.0)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000
