@@ -63,7 +63,9 @@ class Plugin:
 
 
 def replace(model: nn.Module) -> None:
-    model.one.weight = nn.Parameter(model.one.weight.detach().clone())
+    before = model.one.weight
+    model.one.weight = nn.Parameter(before.detach().clone())
+    model.one.weight.grad = before.grad
 
 
 MUTATIONS: dict[str, tuple[Deed, str]] = {
