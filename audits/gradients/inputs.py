@@ -116,15 +116,13 @@ def _stored(options: Options) -> Plan:
 
     assert options.gradients is not None
     stored = find_gradients(options.gradients)
-    size = sum(file.path.stat().st_size for file in stored.files)
+    size = sum(file.path.stat().st_size for file in stored.files.values())
     inputs = Inputs(
-        stored=stored, steps=stored.steps, skipped={}, absent={}, claims=_claims(options.claim, list(stored.draws))
+        stored=stored, steps=stored.axes[0], skipped={}, absent={}, claims=_claims(options.claim, list(stored.draws))
     )
     sources = tuple(
-        Source(
-            role=f"step {file.step}, batch {file.batch}", path=str(file.path), sha256=sha256_file(file.path), items=1
-        )
-        for file in stored.files
+        Source(role=f"step {step}, batch {batch}", path=str(one.path), sha256=sha256_file(one.path), items=1)
+        for (step, batch), one in stored.files.items()
     )
     cost = (
         ("files", f"{len(stored.files):,} of {size / 1e6:,.0f} MB"),

@@ -35,7 +35,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         totals = {name: one.with_totals(inputs.stored.hidden) for name, one in stored.agreements.items()}
         return Counts(
             layers=(*inputs.stored.shapes, "hidden", "all"),
-            steps=inputs.stored.steps,
+            steps=inputs.stored.axes[0],
             agreements=totals,
             absent={name: count for name, count in stored.absent.items() if count},
             claims=inputs.claims,

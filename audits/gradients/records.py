@@ -9,6 +9,8 @@ from audits.core.records import Coverage, Skipped
 if TYPE_CHECKING:
     from audits.gradients.counts import Counts
 
+SHOWN = ("cosine", "norm_ratio", "sign_agreement", "weighted_sign_agreement", "relative_error")
+
 
 def coverage(counts: "Counts") -> Coverage:
     """Return how many comparisons of a gradient of a batch there are, and which methods were left out."""
@@ -21,14 +23,8 @@ def records(counts: "Counts") -> list[dict[str, Any]]:
     """Return the numbers of every batch; empty where a method gives no gradient of a parameter."""
     rows = []
     for method, one in counts.agreements.items():
-        tables = {
-            "cosine": one.cosine,
-            "norm_ratio": one.norm_ratio,
-            "sign_agreement": one.sign_agreement,
-            "weighted_sign_agreement": one.weighted_sign_agreement,
-            "relative_error": one.relative_error,
-            "reference_square": one.reference[0],
-        }
+        tables = {name: table for name, table in one.measures().items() if name in SHOWN}
+        tables["reference_square"] = one.reference[0]
         for layer, step, batch in np.ndindex(one.reference.shape[1:]):
             values = {name: float(table[layer, step, batch]) for name, table in tables.items()}
             rows.append(
