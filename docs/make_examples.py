@@ -31,6 +31,7 @@ DOCS = Path(__file__).parent
 FIGURES = {
     "audit-fairness": "asr-layers",
     "audit-faithfulness": "trust",
+    "audit-gradients": "cosine",
     "audit-groups": "pairs",
     "audit-phonemes": "errors",
     "audit-tracking": "accuracy",

@@ -34,6 +34,7 @@ RUNS = {
     "asr_fairness": "first",
     "certification": "certified",
     "faithfulness": "faithfulness",
+    "gradients": "gradients",
     "interference": "matrix",
     "membership": "suite",
     "phoneme_errors": "phones",
@@ -47,6 +48,7 @@ SOME_IDS = {
     "asr_fairness": {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"},
     "certification": {"certified_accuracy", "implied_alpha", "certify.accuracy", "sigma-unit", "printed-radii"},
     "faithfulness": {"human_auc", "omission_auc", "faithfulness.trust", "one-training-run", "not-planted"},
+    "gradients": {"cosine", "speedup_ceiling", "gradients.chance", "reference-check", "one-batch"},
     "interference": {"received", "interference.matrix", "interference.not-converged", "no-guard", "corpus", "one-seed"},
     "membership": {"leakage", "membership.verdict", "membership.flipped", "coins-doubtful", "other-shadows", "no-gdp"},
     "phoneme_errors": {"own_data_gain", "phonemes.neither", "phonemes.letters", "small-group", "phones-not-shared"},
@@ -286,7 +288,7 @@ def test_every_estimate_warning_and_finding_is_on_the_page_of_its_audit(audit: s
     "audit",
     [
         *("certification", "interference", "membership", "phoneme_errors", "precision_recall", "speaker_groups"),
-        *("faithfulness", "spectra", "tracking"),
+        *("faithfulness", "gradients", "spectra", "tracking"),
     ],
 )
 def test_every_option_of_an_audit_is_on_its_page(audit: str) -> None:

@@ -17,8 +17,14 @@ from audits.core.context import Draft
 from audits.core.intervals import Interval, Undefined
 from audits.core.records import Coordinate
 from audits.faithfulness.corrected_rates import corrected_rate
+<<<<<<< HEAD
 from audits.faithfulness.measure import NOISY, OUTPUTS, SHUFFLED, Counts, Planted
 from audits.faithfulness.metrics import FLAGGED_BELOW, LABEL, PLAUSIBILITY, SEES, Floats, Integers
+=======
+from audits.faithfulness.measure import NOISY, SHUFFLED, Counts, Planted
+from audits.faithfulness.metrics import FLAGGED_BELOW, LABEL, SEES, Floats, Integers
+from audits.statistics import generator
+>>>>>>> 7fac9d37
 from audits.statistics.clustered_areas import area_interval, clustered_area, clustered_mean, paired_share
 from audits.statistics.clustered_rates import rate_intervals
 from audits.statistics.mean_intervals import mean_interval
@@ -302,7 +308,7 @@ def _add_labels(draft: Draft, counts: Counts, groups: Mapping[str, Bools]) -> No
         return
     number = np.unique([sample.system for sample in counts.samples], return_inverse=True)[1]
     if len(masks) > 1:
-        half = np.random.default_rng(draft.seed).permutation(int(contexts.max()) + 1)[contexts] % 2
+        half = generator(draft.seed, "halves of the contexts").permutation(int(contexts.max()) + 1)[contexts] % 2
         rates = _rates_elsewhere(faithful, judged, masks.values(), half)
         row = area_row(rates[judged], faithful[judged], contexts[judged], draft.level, strata=half[judged])
         draft.add("system_only_auc", row)

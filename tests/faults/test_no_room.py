@@ -105,7 +105,7 @@ def test_a_run_folder_that_cannot_be_written_is_refused_before_anything_is_run(
     same(run, prepared / "work" / QUICK["lipschitz"][-1])
 
 
-@pytest.mark.parametrize("name", sorted(QUICK.keys() - {"audit-faithfulness", "audit-groups", "audit-tracking"}))
+@pytest.mark.parametrize("name", sorted(QUICK.keys() - {"audit-faithfulness", "audit-gradients", "audit-groups", "audit-tracking"}))
 def test_a_cache_without_room_is_told_and_the_run_goes_on_when_there_is_some(
     name: str, disk: Disk, server: Server, work: Path, prepared: Path, tmp_path: Path
 ) -> None:

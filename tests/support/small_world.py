@@ -71,6 +71,11 @@ TRACKING = [
 """As on the page of audit-tracking."""
 FAITHFULNESS = ["audit-faithfulness", "outputs.jsonl", "--plant", "60", "--out", "runs/faithfulness"]
 """As on the page of audit-faithfulness."""
+GRADIENTS = [
+    *("audit-gradients", "--net", "mlp", "--widths", "16,16,16,16,4", "--act", "tanh", "--methods", "foton,dfa,sign"),
+    *("--batches", "8", "--out", "runs/gradients"),
+]
+"""As on the page of audit-gradients."""
 BY_GENDER = [
     *("audit-fairness", "encoder", "--manifest", "clips.csv", "--by", "gender", "--tasks", "sid", "--layers", "0,4"),
     *("--bootstrap", "200", "--permutations", "100", "--out", "runs/second"),
@@ -92,12 +97,14 @@ RUNS = (
         SHORT,
         TRACKING,
         FAITHFULNESS,
+        GRADIENTS,
     ),
 )
 """Every run of the small world; the last words are `--out` and its folder."""
 ONE_EACH = {
     "audit-fairness": FAIRNESS,
     "audit-faithfulness": FAITHFULNESS,
+    "audit-gradients": GRADIENTS,
     "audit-groups": GROUPS,
     "audit-phonemes": PHONES,
     "audit-tracking": TRACKING,
@@ -473,7 +480,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cold.jsonl and hot.jsonl, model, prompts.txt, and the run texts; members.npy, nonmembers.npy, reference.npy,
     suite.toml and what it names, scores.csv, canaries.npz, and the runs suite and canaries; corpora, langs.csv,
     losses.csv, distances.csv and tagging.csv, and the runs matrix and short; variables.csv and answers.csv, and the run
-    tracking; outputs.jsonl, and the run faithfulness.
+    tracking; outputs.jsonl, and the run faithfulness; the run
+    gradients.
     """
     base = tmp_path_factory.getbasetemp()
     place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "small-world"
