@@ -17,14 +17,9 @@ from audits.core.context import Draft
 from audits.core.intervals import Interval, Undefined
 from audits.core.records import Coordinate
 from audits.faithfulness.corrected_rates import corrected_rate
-<<<<<<< HEAD
 from audits.faithfulness.measure import NOISY, OUTPUTS, SHUFFLED, Counts, Planted
 from audits.faithfulness.metrics import FLAGGED_BELOW, LABEL, PLAUSIBILITY, SEES, Floats, Integers
-=======
-from audits.faithfulness.measure import NOISY, SHUFFLED, Counts, Planted
-from audits.faithfulness.metrics import FLAGGED_BELOW, LABEL, SEES, Floats, Integers
 from audits.statistics import generator
->>>>>>> 7fac9d37
 from audits.statistics.clustered_areas import area_interval, clustered_area, clustered_mean, paired_share
 from audits.statistics.clustered_rates import rate_intervals
 from audits.statistics.mean_intervals import mean_interval

@@ -3,12 +3,12 @@
 from typing import Any
 
 import numpy as np
-from audits.gradients.findings import findings
 from numpy.typing import NDArray
 
 from audits.core.context import Draft
 from audits.gradients.counts import Counts
 from audits.gradients.estimates import estimates
+from audits.gradients.findings import findings
 from calibration.checks import Calibration, Case, Check, Outcomes, held
 from probes.gradients.agreement import Agreement, compare, stacked
 
