@@ -64,7 +64,7 @@ class Counts:
     @property
     def dead(self) -> tuple[tuple[str, int], ...]:
         """Layers and steps at which the reference is zero in every batch."""
-        zero = [(one.reference == 0) | np.isnan(one.reference) for one in self.agreements.values()]
-        there = [one.reference == 0 for one in self.agreements.values()]
-        found = np.all([one.all((0, 3)) for one in zero], axis=0) & np.any([one.any((0, 3)) for one in there], axis=0)
+        known = np.stack([one.reference[0] for one in self.agreements.values()], -1)
+        # Unlike max, fmax passes over NaN, and is NaN of nothing else without a warning.
+        found = np.fmax.reduce(np.fmax.reduce(known, -1), -1) == 0
         return tuple((self.layers[layer], self.steps[step]) for layer, step in np.argwhere(found).tolist())

@@ -7,7 +7,7 @@ to 98 %, those of an expanded percentile bootstrap in 92 to 96 %; where the nois
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import exp, inf, isfinite, sqrt
 
@@ -173,7 +173,7 @@ def _add_iterations(draft: Draft, counts: Counts) -> None:
         for cosine in ENOUGH:
             value, low, high = (_fewest(rows, end, cosine) for end in ("value", "high", "low"))
             where: dict[str, Coordinate] = {"method": family, "cosine": cosine}
-            if not isfinite(value) or not isfinite(high):
+            if not isfinite(high):
                 why = f"No k that was tried surely brings {family} to a cosine of {cosine:g} at every step."
                 draft.add("iterations_needed", Undefined(why, "beyond"), **where)
                 continue
@@ -182,11 +182,7 @@ def _add_iterations(draft: Draft, counts: Counts) -> None:
             draft.add("iterations_needed", found, **where)
 
 
-def _fewest(rows: dict[int, list[Estimate]], end: str, cosine: float) -> float:
+def _fewest(rows: Mapping[int, list[Estimate]], end: str, cosine: float) -> float:
     """Return the least k with which an end of the interval reaches a cosine at every step; infinite without one."""
-    reached: Sequence[int] = [
-        k
-        for k, steps in rows.items()
-        if all((row.value if getattr(row, end) is None else getattr(row, end)) >= cosine for row in steps)
-    ]
-    return float(min(reached, default=inf))
+    ends = {k: [getattr(row, end) for row in steps] for k, steps in rows.items()}
+    return float(min((k for k, found in ends.items() if None not in found and min(found) >= cosine), default=inf))

@@ -204,12 +204,10 @@ def _draws(method: str, own: Mapping[str, Any], reference: Mapping[str, Any], dr
             wanted = f"(draws, {', '.join(map(str, right))})" if method in drawn else f"{tuple(right)}"
             raise InputError(f"Its shape is {tuple(shape)}, and should be {wanted}.", where=place, hint=hint)
         counts.add(shape[0] if method in drawn else 1)
-    if max(counts) > _MOST_DRAWS:
-        hint = f"Write {_MOST_DRAWS} at most."
-        raise InputError(f"{method} has {max(counts)} draws.", where=where, hint=hint)
-    if len(counts) > 1:
-        what = f"Its parameters have different numbers of draws: {', '.join(map(str, sorted(counts)))}."
-        raise InputError(what, where=f"{where}, {method}", hint="A draw is of all parameters at once.")
+    if len(counts) > 1 or max(counts) > _MOST_DRAWS:
+        what = f"The numbers of draws of its parameters are {', '.join(map(str, sorted(counts)[:9]))}."
+        hint = f"A draw is of all parameters at once, and there are {_MOST_DRAWS} at most."
+        raise InputError(what, where=f"{where}, {method}", hint=hint)
     return int(counts.pop())
 
 
