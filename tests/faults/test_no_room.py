@@ -16,6 +16,9 @@ KILOBYTES = (4, 12, 400)
 GO_ON = ("interference", "lipschitz", "spectra")
 """Audits that are run to their end once the cache has room; all write to it in one of the ways that these do."""
 
+CACHELESS = {"audit-faithfulness", "audit-gradients", "audit-groups", "audit-tracking"}
+"""Runs of the small world that keep nothing."""
+
 
 class Disk:
     """A file system of its own whose size can be changed."""
@@ -105,7 +108,7 @@ def test_a_run_folder_that_cannot_be_written_is_refused_before_anything_is_run(
     same(run, prepared / "work" / QUICK["lipschitz"][-1])
 
 
-@pytest.mark.parametrize("name", sorted(QUICK.keys() - {"audit-faithfulness", "audit-gradients", "audit-groups", "audit-tracking"}))
+@pytest.mark.parametrize("name", sorted(QUICK.keys() - CACHELESS))
 def test_a_cache_without_room_is_told_and_the_run_goes_on_when_there_is_some(
     name: str, disk: Disk, server: Server, work: Path, prepared: Path, tmp_path: Path
 ) -> None:
