@@ -143,8 +143,10 @@ def check_reference(model: nn.Module, batch: Batch, loss: Loss, seed: int) -> Re
     model = copy.deepcopy(model).double().eval()
     inputs, targets = (x.detach().double() if x.is_floating_point() else x for x in (batch.inputs, batch.targets))
     batch = Batch(inputs, targets)
-    with torch.no_grad():
-        one, other = (loss(model(inputs), targets) for _ in range(2))
+    one, other = (loss(model(inputs), targets) for _ in range(2))
+    if not one.requires_grad:
+        hint = "Let some parameters have requires_grad, and let model and loss detach nothing."
+        raise InputError("The loss does not hang on any parameter.", where="model", hint=hint)
     if one.numel() != 1 or not torch.isfinite(one).all() or not torch.allclose(one, other, rtol=1e-12, atol=0):
         raise InputError(
             f"Two passes of one batch have the losses {one.flatten()[:3].tolist()} and {other.flatten()[:3].tolist()}.",

@@ -235,6 +235,12 @@ def test_tied_weights_and_noise_and_losses_that_are_no_number_are_refused() -> N
             check_reference(nn.Sequential(nn.Linear(4, 3).double()), batch, loss, 0)
 
 
+@pytest.mark.parametrize("model", [nn.Identity(), nn.Linear(4, 3, dtype=torch.float64).requires_grad_(False)])
+def test_a_loss_that_hangs_on_nothing_is_refused(model: nn.Module) -> None:
+    with pytest.raises(InputError, match="does not hang on any parameter"):
+        check_reference(model, parts()[1], cross_entropy, 0)
+
+
 def test_a_dead_net_and_dead_layers_are_flagged() -> None:
     batch = parts()[1]
     model = build("mlp", (4, 5, 3), "relu", "normal", torch.Generator().manual_seed(0))
