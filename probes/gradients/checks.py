@@ -27,19 +27,10 @@ STEPS = 1e-3, 1e-4, 1e-5, 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """Parameters of a model, and the entries of each one that an estimator gives no gradient for."""
-
-    parameters: int
-    missing: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class ReferenceCheck:
-    """Comparison of the gradient with central differences.
+    """Comparison of the gradient with central differences: its norm, and the greatest relative difference.
 
-    `error` is the greatest relative difference, absent where the gradient is 0; `reason` says why it is above
-    `AGREEMENT` though the gradient is right, or why there is none. `dead` are parameters of gradient 0.
+    `reason` says why that is above `AGREEMENT` or absent; `dead` are parameters of gradient 0.
     """
 
     norm: float
@@ -60,44 +51,37 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def check_estimator(estimator: Estimator, model: nn.Module, batch: Batch, loss: Loss, seed: int) -> Coverage:
-    """Return what an estimator that supports this model covers, after two runs with equal generators.
+def check_estimator(estimator: Estimator, model: nn.Module, batch: Batch, loss: Loss, seed: int) -> dict[str, int]:
+    """Return how many entries each parameter has that gets no gradient, after two runs with equal generators.
 
     It is given copies, so that the model and the batch stay as they are whatever it does.
 
     Raises
     ------
     InputError
-        Where it changes what it is given, where names, shapes or values are not those of gradients, or where the runs
-        differ.
+        Where it changes what it is given, where names, shapes or values are not those of gradients, or the runs differ.
     """
-    where, hashes = f"estimator {estimator.name}", []
+    hashes: list[dict[str, str]] = []
     for _ in range(2):
         rng, given = stream(seed, "check of an estimator"), copy.deepcopy(model).eval()
         own = Batch(batch.inputs.detach().clone(), batch.targets.detach().clone())
         for parameter in given.parameters():
             parameter.grad = torch.ones_like(parameter)
-        state, drawn = _state(given, own), rng.get_state()
+        before, drawn = _state(given, own), rng.get_state()
         found = estimator.gradients(given, own, loss, rng=rng)
         after = _state(given, own)
-        changed = [name for name in {**state, **after} if state.get(name) != after.get(name)]
-        if changed:
-            raise InputError(
-                f"It changes what it is given: {', '.join(changed[:5])}.",
-                where=where,
-                hint="Use torch.func.functional_call for other weights, and torch.autograd.grad for backward().",
-            )
-        wrong = _wrong(found, model)
+        changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+        wrong = f"It changes what it is given: {', '.join(changed[:5])}." if changed else _wrong(found, model)
         if not estimator.stochastic and not torch.equal(drawn, rng.get_state()):
             wrong = "It draws random numbers, and its attribute `stochastic` says that it does not."
         hashes.append({} if wrong else {name: _hash(value) for name, value in found.items()})
         if not wrong and hashes[0] != hashes[-1]:
             wrong = "Two runs with equal generators differ: it draws from elsewhere, or keeps something between calls."
         if wrong:
-            hint = "Return finite tensors by names of model.named_parameters(), in their shapes; draw from rng alone."
-            raise InputError(wrong, where=where, hint=hint)
-    sizes = {name: value.numel() for name, value in model.named_parameters()}
-    return Coverage(len(sizes), {name: size for name, size in sizes.items() if name not in hashes[0]})
+            hint = "Return finite tensors by names of model.named_parameters(), in their shapes; draw from rng alone; "
+            hint += "torch.func.functional_call runs other weights, and torch.autograd.grad leaves .grad alone."
+            raise InputError(wrong, where=f"estimator {estimator.name}", hint=hint)
+    return {name: value.numel() for name, value in model.named_parameters() if name not in hashes[0]}
 
 
 def _wrong(found: object, model: nn.Module) -> str:
@@ -125,17 +109,16 @@ def _hash(value: Tensor) -> str:
 
 
 def _state(model: nn.Module, batch: Batch) -> dict[str, object]:
-    """Return hashes of all tensors that an estimator is given, and the mode and the hooks of each module."""
-    named = dict(model.named_parameters(remove_duplicate=False))
-    slots = {f"{name}.grad": p.grad for name, p in named.items()} | {"inputs": batch.inputs, "targets": batch.targets}
-    tensors = {**named, **dict(model.named_buffers()), **slots}
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
-    modules = {
-        f"mode or hooks of {name or 'the model'}": (module.training, *(len(vars(module)[hook]) for hook in hooks))
-        for name, module in model.named_modules()
-    }
-    found = {name: v if v is None else (id(v), v.requires_grad, v.shape, _hash(v)) for name, v in tensors.items()}
-    return {**found, **modules}
+    """Return hashes of all tensors that an estimator is given, and the mode and the number of hooks of each module."""
+    found: dict[str, object] = {}
+    for name, module in model.named_modules():
+        hooks = [len(vars(module)[kind]) for kind in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")]
+        found[f"mode or hooks of {name or 'the model'}"] = module.training, hooks
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    tensors |= {f"{name}.grad": p.grad for name, p in tensors.items() if p.grad is not None}
+    for name, value in {**tensors, "inputs": batch.inputs, "targets": batch.targets}.items():
+        found[name] = id(value), value.requires_grad, value.shape, _hash(value)
+    return found
 
 
 def check_reference(model: nn.Module, batch: Batch, loss: Loss, seed: int) -> ReferenceCheck:
@@ -160,8 +143,10 @@ def check_reference(model: nn.Module, batch: Batch, loss: Loss, seed: int) -> Re
     model = copy.deepcopy(model).double().eval()
     inputs, targets = (x.detach().double() if x.is_floating_point() else x for x in (batch.inputs, batch.targets))
     batch = Batch(inputs, targets)
-    with torch.no_grad():
-        one, other = (loss(model(inputs), targets) for _ in range(2))
+    one, other = (loss(model(inputs), targets) for _ in range(2))
+    if not one.requires_grad:
+        hint = "Let some parameters have requires_grad, and let model and loss detach nothing."
+        raise InputError("The loss does not hang on any parameter.", where="model", hint=hint)
     if one.numel() != 1 or not torch.isfinite(one).all() or not torch.allclose(one, other, rtol=1e-12, atol=0):
         raise InputError(
             f"Two passes of one batch have the losses {one.flatten()[:3].tolist()} and {other.flatten()[:3].tolist()}.",

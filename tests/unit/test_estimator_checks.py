@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from probes.core.errors import InputError
 from probes.gradients import methods
-from probes.gradients.checks import AGREEMENT, Coverage, check_estimator, check_reference, evaluating
+from probes.gradients.checks import AGREEMENT, check_estimator, check_reference, evaluating
 from probes.gradients.estimators import Batch, Loss, backpropagated
 from probes.gradients.methods import named_estimators
 from probes.gradients.networks import Mlp, build, cross_entropy, made_batches
@@ -29,6 +29,9 @@ class Net(nn.Module):
         hidden = nn.functional.dropout(torch.tanh(self.norm(self.one(inputs))), training=self.training)
         output: Tensor = self.two(hidden)
         return output
+
+
+IDLE = {"idle.weight": 4, "idle.bias": 2}
 
 
 def parts(seed: int = 0) -> tuple[Net, Batch]:
@@ -127,7 +130,7 @@ def noisy(model: nn.Module, batch: Batch, found: dict[str, Tensor], rng: torch.G
 
 
 def test_equal_generators_have_to_give_equal_bytes() -> None:
-    assert check_estimator(Plugin(noisy, stochastic=True), *parts(), cross_entropy, 0).parameters == 8
+    assert check_estimator(Plugin(noisy, stochastic=True), *parts(), cross_entropy, 0) == IDLE
     with pytest.raises(InputError, match="its attribute `stochastic` says that it does not"):
         check_estimator(Plugin(noisy), *parts(), cross_entropy, 0)
     elsewhere = torch.Generator().manual_seed(0)
@@ -142,15 +145,14 @@ def test_equal_generators_have_to_give_equal_bytes() -> None:
 
 
 def test_parameters_without_a_gradient_are_counted() -> None:
-    idle = {"idle.weight": 4, "idle.bias": 2}
-    assert check_estimator(Plugin(lambda m, b, f, r: None), *parts(), cross_entropy, 0) == Coverage(8, idle)
+    assert check_estimator(Plugin(lambda m, b, f, r: None), *parts(), cross_entropy, 0) == IDLE
     # Half precision, other strides, and what still hangs on a graph are all gradients.
     deed = Plugin(lambda m, b, f, r: {"two.weight": f["two.weight"].float().T.contiguous().T})
-    assert set(check_estimator(deed, *parts(), cross_entropy, 0).missing) == {
-        *idle, "one.weight", "one.bias", "norm.weight", "norm.bias", "two.bias"
+    assert set(check_estimator(deed, *parts(), cross_entropy, 0)) == {
+        *IDLE, "one.weight", "one.bias", "norm.weight", "norm.bias", "two.bias"
     }  # fmt: skip
     expanded = Plugin(lambda m, b, f, r: {"two.bias": f["two.bias"][:1].expand(3)})
-    assert "two.weight" in check_estimator(expanded, *parts(), cross_entropy, 0).missing
+    assert "two.weight" in check_estimator(expanded, *parts(), cross_entropy, 0)
 
 
 def test_evaluation_mode_ends_with_each_module_in_its_own() -> None:
@@ -233,6 +235,12 @@ def test_tied_weights_and_noise_and_losses_that_are_no_number_are_refused() -> N
             check_reference(nn.Sequential(nn.Linear(4, 3).double()), batch, loss, 0)
 
 
+@pytest.mark.parametrize("model", [nn.Identity(), nn.Linear(4, 3, dtype=torch.float64).requires_grad_(False)])
+def test_a_loss_that_hangs_on_nothing_is_refused(model: nn.Module) -> None:
+    with pytest.raises(InputError, match="does not hang on any parameter"):
+        check_reference(model, parts()[1], cross_entropy, 0)
+
+
 def test_a_dead_net_and_dead_layers_are_flagged() -> None:
     batch = parts()[1]
     model = build("mlp", (4, 5, 3), "relu", "normal", torch.Generator().manual_seed(0))
@@ -253,7 +261,7 @@ def test_frozen_parameters_have_no_gradient() -> None:
     found = check_reference(model, batch, cross_entropy, 0)
     assert found.reason == ""
     for estimator in named_estimators(["bp", "sign", "random", "forward-gradient"], 0):
-        assert "one.weight" in check_estimator(estimator, model, batch, cross_entropy, 0).missing
+        assert "one.weight" in check_estimator(estimator, model, batch, cross_entropy, 0)
 
 
 def point(name: str, made: object, package: str = "theirs") -> Any:
@@ -337,7 +345,7 @@ def test_another_package_brings_estimators_and_answers_for_their_faults(installe
     installed(point("mine", Theirs), point("failing", Failing), point("broken", broken), point("object", object))
     mine, failing = named_estimators(["mine", "failing"], 0)
     assert (mine.name, mine.stochastic, mine.supports(nn.Identity())) == ("mine", False, None)
-    assert check_estimator(mine, *parts(), cross_entropy, 0).parameters == 8
+    assert check_estimator(mine, *parts(), cross_entropy, 0) == IDLE
     with pytest.raises(InputError, match=r"The estimator failing of theirs failed: RuntimeError: shapes$"):
         check_estimator(failing, *parts(), cross_entropy, 0)
     with pytest.raises(InputError, match="failing of theirs failed: KeyError"):
