@@ -78,9 +78,9 @@ def check(options: Options, context: Context) -> Plan:
         if reason is not None:
             skipped[estimator.name] = reason
             continue
-        covered = check_estimator(estimator, subject.model, subject.batches[0], subject.loss, context.seed)
+        missing = check_estimator(estimator, subject.model, subject.batches[0], subject.loss, context.seed)
         estimators.append(estimator)
-        absent |= {estimator.name: len(covered.missing)} if covered.missing else {}
+        absent |= {estimator.name: len(missing)} if missing else {}
     if asked and not any(estimator.name in asked for estimator in estimators):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
         raise InputError(f"No method fits this network ({reasons}).", where="--methods", hint="Name others.")

@@ -18,8 +18,6 @@ from probes.gradients.estimators import Estimator, backpropagated
 KINDS = {"operations": "work", "span": "span", "seconds": "seconds"}
 MOST = 4
 """Times as many steps as backpropagation that a cheaper method gets at the most."""
-DIVERGED = 1e6
-"""Loss that stands for a training which left the numbers."""
 
 
 def losses_at_budgets(
@@ -48,7 +46,8 @@ def losses_at_budgets(
     result: dict[str, dict[str, Floats]] = {}
     for (budget, name), by_rate in rows.items():
         table = np.array(by_rate)
-        best = int(table[:, :, 0].mean(axis=1).argmin())
+        # A rate at which a training left the numbers is the last one to be taken.
+        best = int(np.nan_to_num(table[:, :, 0], nan=np.inf).mean(axis=1).argmin())
         result.setdefault(budget, {})[name] = table[best, :, 1]
     return result
 
@@ -95,7 +94,7 @@ def _trained(
         whole = all(bool(torch.isfinite(parameter).all()) for parameter in subject.model.parameters())
         for budget, most in allowed.items():
             if step == most or (not whole and step < most):
-                found[budget] = _losses(subject) if whole else (DIVERGED, DIVERGED)
+                found[budget] = _losses(subject) if whole else (math.nan, math.nan)
         if not whole:
             break
     return found
@@ -104,4 +103,4 @@ def _trained(
 def _losses(subject: Subject) -> tuple[float, float]:
     with torch.no_grad():
         first, second = (float(subject.loss(subject.model(one.inputs), one.targets)) for one in subject.held_out)
-    return min(first, DIVERGED), min(second, DIVERGED)
+    return (first, second) if math.isfinite(first + second) else (math.nan, math.nan)
