@@ -135,7 +135,7 @@ AUDITS: tuple[Entry, ...] = (
         summary="Is a training signal the gradient: where, when, and what does it save?",
         needs="a built-in network, a factory of your own, or files of gradients",
         target="audits.gradients:AUDIT",
-        demo="a signal that is the gradient only where widths do not grow",
+        demo="a signal that is the gradient in shrinking nets",
         seconds=20,
     ),
     Entry(
@@ -175,7 +175,7 @@ AUDITS: tuple[Entry, ...] = (
         summary="Is a text grounded in its input, and can the metric tell on your data?",
         needs="outputs with their contexts; or scores with labels of people",
         target="audits.faithfulness:AUDIT",
-        demo="two systems, of which one invents more, and a model known in closed form",
+        demo="two systems, of which one invents more",
         seconds=30,
     ),
     Entry(

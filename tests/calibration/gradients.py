@@ -89,7 +89,9 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     findings(draft, counts)
     told = {(claim.id.partition(".")[2], claim.where.get("method")) for claim in draft.findings}
     chance = any(
-        claim.id == "gradients.chance" and claim.where["method"] == "aimed" and claim.where["layer"] == "first"
+        claim.id == "gradients.chance"
+        and claim.where["method"] == "aimed"
+        and claim.where["layer"] in ("first", "hidden")
         for claim in draft.findings
     )
     verdicts = {
