@@ -29,7 +29,7 @@ class Options:
         "reference/PARAMETER. No network is needed.",
         metavar="DIR",
         panel=_SUBJECT,
-        not_with=("net", "factory"),
+        not_with=("model", "net", "factory", "methods", "claim", "reference", "draws", "batches", "at_steps", "train_steps"),
     )
     net: str | None = option(
         "A built-in network on made-up classes.",
@@ -161,7 +161,7 @@ STEPS = {
     "gradients.claimed_speed": "Claim no more than the ceiling, or speed up the forward pass too.",
     "gradients.not_equal": "Look which assumption is not met (assumption_gap) before you rely on equality.",
     "gradients.chance": "Do not train these layers with this signal: it is no better than a random direction.",
-    "gradients.descent": "Shorten the step or drop the method where its direction ascends.",
+    "gradients.descent": "Look along training too (--at-steps), and drop a method where its direction ascends.",
     "gradients.dead": "Check the initialisation and the loss: no signal reaches these layers.",
     "gradients.below_noise": "Use the cheaper method here: its error is below that of sampling a batch.",
     "gradients.equal": "Use whichever is cheaper: the two signals are the same here.",

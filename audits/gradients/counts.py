@@ -32,8 +32,11 @@ class Counts:
         Assumption gaps by method, layer and kind: one exact number of the weights, or one a batch.
     against
         The method that losses and seconds are compared to.
-    skipped, absent
-        By method, the reason why it was not used, and how often it gave no gradient of a parameter.
+    skipped, absent, not_finite
+        By method, the reason why it was not used, how often it gave no gradient of a parameter, and how often one that
+        is not finite.
+    no_file
+        Places (of a step and of a batch, from 0) without a file of gradients.
     claims
         Speed-ups that are claimed, by method.
     """
@@ -50,11 +53,20 @@ class Counts:
     skipped: Mapping[str, str] = field(default_factory=dict)
     absent: Mapping[str, int] = field(default_factory=dict)
     claims: Mapping[str, float] = field(default_factory=dict)
+    not_finite: Mapping[str, int] = field(default_factory=dict)
+    no_file: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def methods(self) -> tuple[str, ...]:
         """Names of the methods, in their order."""
         return tuple(self.agreements)
+
+    def whole(self, method: str) -> bool:
+        """Tell whether a method has numbers of every parameter, step and batch that there is."""
+        gone = np.isnan(self.agreements[method].dot[0, :-2])
+        for step, batch in self.no_file:
+            gone[:, step, batch] = False
+        return not gone.any()
 
     @property
     def sizes(self) -> Floats:

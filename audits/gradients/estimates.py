@@ -34,6 +34,12 @@ def estimates(draft: Draft, counts: Counts) -> None:
     for method, times in counts.absent.items():
         if times:
             draft.warn("absent", f"{method} gave no gradient of a parameter {times} times.", method=method)
+    for method, times in counts.not_finite.items():
+        if times:
+            why = f"{method} gave a gradient of a parameter that is not finite {times} times; these are left out."
+            draft.warn("not-finite", why, method=method)
+    if counts.no_file:
+        draft.warn("no-file", f"There is no file of {len(counts.no_file)} of the pairs of step and batch.")
     for layer, step in counts.dead:
         draft.warn("dead", f"The reference gradient of {layer} is zero at step {step}.", layer=layer, step=step)
     if all(one.dot.shape[-1] < 2 for one in counts.agreements.values()):

@@ -14,6 +14,8 @@ from audits.gradients import BASELINES
 from audits.gradients.counts import ALL, HIDDEN, Counts
 
 EQUAL = 1e-10
+FEWEST = 16
+"""Entries of a layer below which chance reaches so far that nothing is said of it."""
 REACH = 1.96
 """Standard deviations of a random direction's cosine, 1 / sqrt(entries), within which it is chance."""
 
@@ -26,8 +28,9 @@ def findings(draft: Draft, counts: Counts) -> None:
             _find_chance(draft, counts, method)
         if method not in BASELINES:
             _find_descent(draft, method)
-            _find_equal(draft, method)
-            _find_noise(draft, method)
+            _find_equal(draft, counts, method)
+            if counts.whole(method):
+                _find_noise(draft, method)
     for layer, step in counts.dead:
         draft.find(
             "gradients.dead",
@@ -46,12 +49,13 @@ def _worst(draft: Draft, name: str, method: str, layer: str) -> Estimate | None:
     return max(rows, key=lambda row: row.value, default=None)
 
 
-def _find_equal(draft: Draft, method: str) -> None:
+def _find_equal(draft: Draft, counts: Counts, method: str) -> None:
     rows = draft.select("relative_error", method=method)
     if not rows:
         return
     most = max(rows, key=lambda row: row.value)
-    if all((row.value if row.high is None else row.high) < EQUAL for row in rows):
+    # What gives a part of the gradient alone is not the gradient, however near that part is.
+    if counts.whole(method) and all((row.value if row.high is None else row.high) < EQUAL for row in rows):
         draft.find(
             "gradients.equal",
             "info",
@@ -92,12 +96,17 @@ def _size(row: Estimate) -> float:
 def _find_chance(draft: Draft, counts: Counts, method: str) -> None:
     """Say where a signal is within the band of random directions at every step: in all hidden layers, or in some."""
     sizes = dict(zip(counts.layers, counts.sizes.tolist(), strict=True))
+    # Fixed feedback is one draw for all batches; draws on each batch average, and a mean above 0 is no chance.
+    averaged = counts.agreements[method].draws > 1 and method not in BASELINES
     found = []
     # A bias has so few entries that chance reaches far.
     for layer in [HIDDEN, *(name for name in counts.layers[:-2] if not name.endswith("bias"))]:
         rows = draft.select("cosine", method=method, layer=layer)
-        band = REACH / math.sqrt(max(sizes[layer], 1.0))
-        if rows and all(row.low is not None and -band < row.low and (row.high or 0.0) < band for row in rows):
+        if sizes[layer] < FEWEST:
+            continue
+        band = REACH / math.sqrt(sizes[layer])
+        inside = all(row.low is not None and -band < row.low and (row.high or 0.0) < band for row in rows)
+        if rows and inside and not (averaged and any((row.low or 0.0) > 0 for row in rows)):
             found.append((layer, max(rows, key=lambda row: abs(row.value)), band))
         if found and layer == HIDDEN:
             break

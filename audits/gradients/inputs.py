@@ -62,15 +62,20 @@ def check(options: Options, context: Context) -> Plan:
         raise InputError("MODEL are weights for --factory.", where="MODEL", hint="Add --factory and --allow-code.")
     if not options.methods:
         raise InputError("No method is named.", where="--methods", hint="Such as --methods foton,dfa.")
-    from audits.gradients.subjects import subject_of
+    from audits.gradients.subjects import blamed, subject_of
     from probes.gradients.checks import check_estimator, check_reference
     from probes.gradients.methods import named_estimators
     from probes.models.network_weights import hash_tensors
 
     widths = _wholes("--widths", options.widths, least=1, most=WIDEST)
     _check_widths(options, widths)
+    if options.factory is not None and {"operations", "span"} & set(options.budget):
+        hint = "Give --budget steps or seconds."
+        raise InputError("Operations and span are counted for built-in networks alone.", where="--budget", hint=hint)
     subject = subject_of(options, widths, context.seed)
-    checked = check_reference(subject.model, subject.batches[0], subject.loss, context.seed)
+    with blamed(options, "network or its loss"):
+        checked = check_reference(subject.model, subject.batches[0], subject.loss, context.seed)
+        _check_batches(subject)
     asked = [name for name in dict.fromkeys(options.methods) if name not in BASELINES]
     estimators, skipped, absent = [], dict[str, str](), dict[str, int]()
     for estimator in named_estimators([*asked, "random"], context.seed, eps=options.eps):
@@ -78,7 +83,8 @@ def check(options: Options, context: Context) -> Plan:
         if reason is not None:
             skipped[estimator.name] = reason
             continue
-        missing = check_estimator(estimator, subject.model, subject.batches[0], subject.loss, context.seed)
+        with blamed(options, f"method {estimator.name} on this network"):
+            missing = check_estimator(estimator, subject.model, subject.batches[0], subject.loss, context.seed)
         estimators.append(estimator)
         absent |= {estimator.name: len(missing)} if missing else {}
     if asked and not any(estimator.name in asked for estimator in estimators):
@@ -109,6 +115,30 @@ def check(options: Options, context: Context) -> Plan:
         cost=_cost(options, inputs, count),
         warnings=(Warning(id="reference-check", message=checked.reason, where={}),) if checked.reason else (),
     )
+
+
+def _check_batches(subject: "Subject") -> None:
+    """Run all batches through the network.
+
+    Raises
+    ------
+    InputError
+        Where a gradient or a loss is not finite.
+    """
+    import torch
+
+    from probes.gradients.estimators import backpropagated
+
+    hint = "Look for numbers in it that are not finite, or scale the weights."
+    for at, batch in enumerate(subject.batches):
+        gradient = backpropagated(subject.model, batch, subject.loss)
+        if not all(bool(torch.isfinite(part).all()) for part in gradient.values()):
+            raise InputError("The gradient of the loss is not finite.", where=f"batch {at}", hint=hint)
+    for at, batch in enumerate(subject.held_out, len(subject.batches)):
+        with torch.no_grad():
+            loss = float(subject.loss(subject.model(batch.inputs), batch.targets))
+        if not math.isfinite(loss):
+            raise InputError(f"The loss is {loss}.", where=f"batch {at}, held out", hint=hint)
 
 
 def _stored(options: Options) -> Plan:
@@ -180,9 +210,9 @@ def _claims(entries: Sequence[str], methods: Sequence[str]) -> dict[str, float]:
             claimed = float(text)
         except ValueError:
             claimed = math.nan
-        if name not in methods or not 0 < claimed < 1e9:
+        if name not in methods or name in found or not 0 < claimed < 1e9:
             hint = f"Such as --claim foton=5, of a method that is audited: {', '.join(methods)}."
-            raise InputError(f"{entry[:80]!r} is no METHOD=X.", where="--claim", hint=hint)
+            raise InputError(f"{entry[:80]!r} is no METHOD=X, or the second of its method.", where="--claim", hint=hint)
         found[name] = claimed
     return found
 

@@ -1,7 +1,7 @@
 """The counts of the audit: how estimates agree with the gradient, what they cost, and what training with them gives."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -14,15 +14,16 @@ from audits.gradients.counts import Counts
 from audits.gradients.inputs import Inputs
 from audits.gradients.subjects import Subject
 from audits.gradients.training import losses_at_budgets
+from probes.core.errors import InputError
 from probes.core.random_streams import stream
-from probes.core.timing import in_turns, middle, ratios
+from probes.core.timing import in_turns, ratios
 from probes.gradients.agreement import Agreement, Floats, agreement, stacked
 from probes.gradients.assumptions import gaps
 from probes.gradients.costs import COUNTED_CEILING, counted, depth_of, saved_bytes
 from probes.gradients.curvature import progress
 from probes.gradients.estimators import Batch, Estimator, Loss, backpropagated
 from probes.gradients.recurrent_methods import best_stationary
-from probes.gradients.stored_gradients import compare_stored
+from probes.gradients.stored_gradients import StoredGradients, compare_stored
 
 MINIBATCH, CEILING = "minibatch", "best-stationary"
 ROUNDS = 7
@@ -38,18 +39,20 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
             steps=inputs.stored.axes[0],
             agreements=totals,
             absent={name: count for name, count in stored.absent.items() if count},
+            not_finite=stored.not_finite,
+            no_file=_no_file(inputs.stored),
             claims=inputs.claims,
         )
     assert inputs.subject is not None
     subject = inputs.subject
-    names = [name for name, _ in subject.model.named_parameters()]
+    names = moving(subject)
     hidden = hidden_of(names)
     parts: dict[str, list[Agreement]] = {}
     curved: dict[str, dict[str, list[Floats]]] = {"curvature": {}, "line_search": {}}
     total = len(inputs.steps) * len(subject.batches)
     with context.progress.phase("Comparing gradients", total, "batches") as advance:
         for step, model in _along(subject, inputs.steps, inputs.rates[len(inputs.rates) // 2]):
-            found, moved = _at(model, subject, inputs.estimators, options, context.seed + step, partial(advance, 1))
+            found, moved = _at(model, names, subject, inputs.estimators, options, context.seed + step, partial(advance, 1))
             for name, one in found.items():
                 parts.setdefault(name, []).append(one)
             for kind, by_method in moved.items():
@@ -68,8 +71,33 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         gaps=_gaps(subject),
         skipped=inputs.skipped,
         absent=inputs.absent,
+        not_finite={name: _broken(steps) for name, steps in parts.items()},
         claims=inputs.claims,
     )
+
+
+def moving(subject: Subject) -> list[str]:
+    """Return the parameters that some batch has a gradient of: none that is frozen, or that the loss does not hang on."""
+    found = {name for batch in subject.batches for name in backpropagated(subject.model, batch, subject.loss)}
+    return [name for name, _ in subject.model.named_parameters() if name in found]
+
+
+def _gradient(model: nn.Module, names: Sequence[str], batch: Batch, loss: Loss) -> dict[str, Tensor]:
+    """Return the gradient of a batch, zero for a parameter that this batch does not come by."""
+    found, own = backpropagated(model, batch, loss), dict(model.named_parameters())
+    return {name: found[name] if name in found else torch.zeros_like(own[name]) for name in names}
+
+
+def _no_file(stored: StoredGradients) -> frozenset[tuple[int, int]]:
+    steps, batches = stored.axes
+    pairs = ((at, when) for at in range(len(steps)) for when in range(len(batches)))
+    return frozenset((at, when) for at, when in pairs if (steps[at], batches[when]) not in stored.files)
+
+
+def _broken(steps: Sequence[Agreement]) -> int:
+    """Count what a method has no numbers of, in parameters that it has some of."""
+    gone = np.isnan(np.stack([one.dot[0] for one in steps], 1))
+    return int(gone[~gone.all((1, 2))].sum())
 
 
 def hidden_of(names: Sequence[str]) -> list[bool]:
@@ -82,23 +110,29 @@ def hidden_of(names: Sequence[str]) -> list[bool]:
     return [name.rpartition(".")[0] != last for name in names]
 
 
-def _along(subject: Subject, steps: Sequence[int], rate: float) -> "list[tuple[int, nn.Module]]":
-    """Return the network at each step of a training by backpropagation, one batch after the other."""
-    model, found = copy.deepcopy(subject.model), []
+def _along(subject: Subject, steps: Sequence[int], rate: float) -> Iterator[tuple[int, nn.Module]]:
+    """Yield the network at each step of a training by backpropagation, one batch after the other."""
+    model = copy.deepcopy(subject.model)
     for step in range(max(steps) + 1):
         if step in steps:
-            found.append((step, copy.deepcopy(model)))
+            yield step, model
+        if step == max(steps):
+            return
         batch = subject.batches[step % len(subject.batches)]
         gradient = backpropagated(model, batch, subject.loss)
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 if name in gradient:
                     parameter.sub_(rate * gradient[name])
-    return found
+        if not all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters()):
+            what = f"Training by backpropagation at a rate of {rate:g} leaves the numbers at step {step + 1}."
+            hint = "Give lower rates; the middle one is taken here."
+            raise InputError(what, where="--lr-grid", hint=hint)
 
 
 def _at(
     model: nn.Module,
+    names: Sequence[str],
     subject: Subject,
     estimators: Sequence[Estimator],
     options: Options,
@@ -106,8 +140,8 @@ def _at(
     advance: Callable[[], None],
 ) -> tuple[dict[str, Agreement], dict[str, dict[str, Floats]]]:
     """Return agreements by method, shape (draws, parameters, batches), and progress by kind and method, (batches,)."""
-    exact = [backpropagated(model, batch, subject.loss) for batch in subject.batches]
-    whole = {name: torch.stack([one[name] for one in exact]).mean(0) for name in exact[0]}
+    exact = [_gradient(model, names, batch, subject.loss) for batch in subject.batches]
+    whole = {name: torch.stack([one[name] for one in exact]).mean(0) for name in names}
     rows: dict[str, list[Agreement]] = {}
     moved: dict[str, dict[str, list[float]]] = {"curvature": {}, "line_search": {}}
     for at, batch in enumerate(subject.batches):
@@ -116,7 +150,7 @@ def _at(
         first: dict[str, Mapping[str, Tensor]] = {}
         for estimator in estimators:
             draws = _draws(estimator, model, batch, subject.loss, options.draws, stream(seed, f"{estimator.name} {at}"))
-            first[estimator.name] = draws[0]
+            first[estimator.name] = {name: part for name, part in draws[0].items() if name in whole}
             rows.setdefault(estimator.name, []).append(agreement(draws, reference))
         if any(name.startswith("dsf") for name in first):
             ceiling = best_stationary(model, batch, subject.loss)
@@ -158,8 +192,9 @@ def _costs(
     forward = seconds.pop("forward")
     found |= {(name, "seconds"): np.array(values) for name, values in seconds.items()}
     # A faster backward pass leaves the forward pass: no more than this is gained, however parallel.
-    measured = middle(ratios(seconds["bp"], forward))[0]
-    return found, {name: np.array([max(COUNTED_CEILING, measured)]) for name in seconds if name != "bp"}
+    rounds = np.maximum(COUNTED_CEILING, np.array(ratios(seconds["bp"], forward)))
+    ceiling = rounds if np.median(rounds) > COUNTED_CEILING else np.array([COUNTED_CEILING])
+    return found, {name: ceiling for name in seconds if name != "bp"}
 
 
 def _gaps(subject: Subject) -> dict[tuple[str, str, str], Floats]:

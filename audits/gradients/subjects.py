@@ -1,6 +1,7 @@
 """The network that is audited: a built-in one on made-up classes, or what a user's factory returns."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import torch
 from torch import nn
 
 from audits.gradients import Options
-from probes.core.errors import InputError, first_line
+from probes.core.errors import InputError, MilesError, first_line
 from probes.core.random_streams import stream
 from probes.gradients.estimators import Batch, Loss
 from probes.gradients.networks import build, cross_entropy, made_batches
@@ -27,8 +28,31 @@ class Subject:
     held_out: tuple[Batch, ...]
 
 
-def subject_of(options: Options, widths: Sequence[int], seed: int) -> Subject:
+@contextmanager
+def blamed(options: Options, what: str) -> Iterator[None]:
+    """Say of an error in code of --factory that it is in there.
+
+    Raises
+    ------
+    InputError
+        In place of what the code raises.
+    """
+    try:
+        yield
+    except (MilesError, MemoryError):
+        raise
+    except Exception as error:
+        if options.factory is None:
+            raise
+        message = f"The {what} failed: {type(error).__name__}: {first_line(error)}"
+        hint = "Run model, loss and every batch yourself, in double precision; or leave the method out."
+        raise InputError(message, where=f"--factory {options.factory}", hint=hint) from error
+
+
+def subject_of(options: Options, widths: Sequence[int], seed: int, data: int | None = None) -> Subject:
     """Return the network of the options; another seed gives another initialisation of a built-in one.
+
+    `data` is the seed of its made-up batches, where it is another.
 
     Raises
     ------
@@ -40,7 +64,8 @@ def subject_of(options: Options, widths: Sequence[int], seed: int) -> Subject:
     assert options.net is not None
     model = build(options.net, widths, options.act, options.init, stream(seed, "weights"))
     count = options.batches + HELD_OUT
-    batches = made_batches(options.net, widths, count, options.batch_size, options.sequence, stream(0, "batches"))
+    rng = stream(seed if data is None else data, "batches")
+    batches = made_batches(options.net, widths, count, options.batch_size, options.sequence, rng)
     return Subject(
         model=model,
         loss=cross_entropy,

@@ -35,8 +35,8 @@ def losses_at_budgets(
         for name, estimator in methods.items():
             for rate in inputs.rates:
                 for seed in range(options.seeds):
-                    subject = _start(options, inputs, context.seed + seed)
-                    found = _trained(subject, estimator, rate, allowed[name], seed)
+                    subject = _start(options, inputs, context.seed + seed, context.seed)
+                    found = _trained(subject, estimator, rate, allowed[name], context.seed + seed)
                     for budget, pair in found.items():
                         by_rate = rows.setdefault((budget, name), [])
                         if seed == 0:
@@ -52,11 +52,11 @@ def losses_at_budgets(
     return result
 
 
-def _start(options: Options, inputs: Inputs, seed: int) -> Subject:
-    """Return a built-in network with other weights, or a copy of the user's, whose weights stay."""
+def _start(options: Options, inputs: Inputs, seed: int, data: int) -> Subject:
+    """Return a built-in network with other weights on the same data, or a copy of the user's, whose weights stay."""
     assert inputs.subject is not None
     if options.net is not None:
-        return subject_of(options, inputs.widths, seed)
+        return subject_of(options, inputs.widths, seed, data)
     given = inputs.subject
     return Subject(model=copy.deepcopy(given.model), loss=given.loss, batches=given.batches, held_out=given.held_out)
 

@@ -5,16 +5,19 @@ not in it: whether g leads down at all is told by the cosine.
 """
 
 import copy
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from probes.gradients.estimators import Batch, Gradients, Loss
 
 STEPS = tuple(2.0**power for power in range(-12, 3))
 """Lengths of steps that are tried, as multiples of the gradient's own."""
+TWICE = "a part of the model cannot be differentiated twice"
 FLAT = "curvature along the gradient is not positive"
 BENT = "curvature along the estimate is not positive"
 ZERO = "the gradient or the estimate is zero"
@@ -56,7 +59,8 @@ def progress(
         if curvatures[0] > 0 and bent > 0:
             ratio = along**2 / bent / (squared**2 / curvatures[0])
         else:
-            reasons["curvature"] = BENT if curvatures[0] > 0 else FLAT
+            unknown = math.isnan(curvatures[0] + bent)
+            reasons["curvature"] = TWICE if unknown else BENT if curvatures[0] > 0 else FLAT
         if held_out is not None and best:
             scaled = {key: part * (squared / square) ** 0.5 for key, part in estimate.items()}
             searched = largest_decrease(model, held_out, loss, scaled) / best
@@ -67,8 +71,22 @@ def progress(
 
 
 def curvatures_along(model: nn.Module, batch: Batch, loss: Loss, directions: list[Gradients]) -> list[float]:
-    """Return v.Hv for directions v, by reverse over reverse: one graph for all, one pass back through it for each."""
-    names, parameters = zip(*model.named_parameters(), strict=True)
+    """Return v.Hv for directions v, by reverse over reverse: one graph for all, one pass back through it for each.
+
+    NaN where a part of the model cannot be differentiated twice.
+    """
+    try:
+        # Fused attention has no second derivative.
+        with sdpa_kernel(SDPBackend.MATH):
+            return _curvatures(model, batch, loss, directions)
+    except RuntimeError as error:
+        if "is not implemented" in str(error) or "once_differentiable" in str(error):
+            return [math.nan] * len(directions)
+        raise
+
+
+def _curvatures(model: nn.Module, batch: Batch, loss: Loss, directions: list[Gradients]) -> list[float]:
+    names, parameters = zip(*((name, p) for name, p in model.named_parameters() if p.requires_grad), strict=True)
     value = loss(model(batch.inputs), batch.targets)
     slopes = torch.autograd.grad(value, parameters, create_graph=True, allow_unused=True)
     there = [(name, own) for name, own in zip(names, slopes, strict=True) if own is not None and own.requires_grad]
