@@ -29,7 +29,18 @@ class Options:
         "reference/PARAMETER. No network is needed.",
         metavar="DIR",
         panel=_SUBJECT,
-        not_with=("model", "net", "factory", "methods", "claim", "reference", "draws", "batches", "at_steps", "train_steps"),
+        not_with=(
+            "model",
+            "net",
+            "factory",
+            "methods",
+            "claim",
+            "reference",
+            "draws",
+            "batches",
+            "at_steps",
+            "train_steps",
+        ),
     )
     net: str | None = option(
         "A built-in network on made-up classes.",

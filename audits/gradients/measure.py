@@ -52,7 +52,9 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     total = len(inputs.steps) * len(subject.batches)
     with context.progress.phase("Comparing gradients", total, "batches") as advance:
         for step, model in _along(subject, inputs.steps, inputs.rates[len(inputs.rates) // 2]):
-            found, moved = _at(model, names, subject, inputs.estimators, options, context.seed + step, partial(advance, 1))
+            found, moved = _at(
+                model, names, subject, inputs.estimators, options, context.seed + step, partial(advance, 1)
+            )
             for name, one in found.items():
                 parts.setdefault(name, []).append(one)
             for kind, by_method in moved.items():
