@@ -16,6 +16,7 @@ NETS = ("mlp", "resmlp", "gru")
 BUDGETS = ("steps", "operations", "span", "seconds")
 BASELINES = ("minibatch", "random")
 """Methods that stand beside all others: what sampling costs, and what chance gives."""
+_OF_NETWORKS = ("methods", "claim", "reference", "draws", "batches", "at_steps", "train_steps")
 _SUBJECT, _METHODS, _TRAINING = "Network", "Methods and batches", "Training"
 
 
@@ -29,18 +30,7 @@ class Options:
         "reference/PARAMETER. No network is needed.",
         metavar="DIR",
         panel=_SUBJECT,
-        not_with=(
-            "model",
-            "net",
-            "factory",
-            "methods",
-            "claim",
-            "reference",
-            "draws",
-            "batches",
-            "at_steps",
-            "train_steps",
-        ),
+        not_with=("model", "net", "factory", *_OF_NETWORKS),
     )
     net: str | None = option(
         "A built-in network on made-up classes.",
@@ -55,14 +45,27 @@ class Options:
         metavar="N,...",
         panel=_SUBJECT,
         several=False,
+        only_with=("net",),
     )
     act: str = option(
-        "Its activation.", "relu", choices=("linear", "relu", "tanh"), metavar="linear|relu|tanh", panel=_SUBJECT
+        "Its activation.",
+        "relu",
+        choices=("linear", "relu", "tanh"),
+        metavar="linear|relu|tanh",
+        panel=_SUBJECT,
+        only_with=("net",),
     )
     init: str = option(
-        "Its weights.", "orthogonal", choices=("orthogonal", "normal"), metavar="orthogonal|normal", panel=_SUBJECT
+        "Its weights.",
+        "orthogonal",
+        choices=("orthogonal", "normal"),
+        metavar="orthogonal|normal",
+        panel=_SUBJECT,
+        only_with=("net",),
     )
-    sequence: int = option("Steps in time of a gru's sequences.", 32, metavar="N", panel=_SUBJECT, least=2, most=4096)
+    sequence: int = option(
+        "Steps in time of a gru's sequences.", 32, metavar="N", panel=_SUBJECT, least=2, most=4096, only_with=("net",)
+    )
     factory: str | None = option(
         "Callable that returns (model, loss, batches); runs its code.",
         metavar="MODULE:CALLABLE",

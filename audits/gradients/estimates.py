@@ -19,6 +19,7 @@ from audits.core.records import Coordinate, Estimate
 from audits.gradients.counts import ALL, HIDDEN, Counts
 from audits.statistics import mean_interval
 from probes.gradients.agreement import Agreement, Floats
+from probes.gradients.costs import COUNTED_CEILING
 
 ENDS = {"cosine": (-1.0, 1.0), "norm_ratio": (0.0, inf), "sign_agreement": (0.0, 1.0), "relative_error": (0.0, inf)}
 ALIKE = "range of numbers that are alike to rounding"
@@ -161,6 +162,8 @@ def _add_costs(draft: Draft, counts: Counts) -> None:
             draft.add("speedup", log_row(base / values, draft.level, "rounds"), method=method)
     for method, values in counts.ceilings.items():
         row = exact(float(values[0]), n=1, unit="steps") if len(values) == 1 else log_row(values, draft.level, "rounds")
+        # What is counted is the least that there is to gain, however seconds spread.
+        row = row if isinstance(row, Undefined) else row.clipped(min(COUNTED_CEILING, row.value), inf)
         draft.add("speedup_ceiling", row, method=method)
 
 

@@ -212,10 +212,16 @@ def _words(row: Estimate) -> str:
 
 
 def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
-    chance = [str(claim.where["method"]) for claim in draft.findings if claim.id == "gradients.chance"]
-    methods = [method for method in dict.fromkeys(chance) if method not in BASELINES]
-    if methods:
-        yield fitting(f"That {listed(methods)} follow the gradient: they are at chance in hidden layers.")
+    chance: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    for claim in draft.findings:
+        if claim.id == "gradients.chance" and claim.where["method"] not in BASELINES:
+            chance[claim.where["layer"] == HIDDEN][str(claim.where["method"])] = None
+    for hidden, methods in chance.items():
+        where = "hidden layers" if hidden else "some layers"
+        if methods:
+            yield fitting(
+                f"That the signal of {listed(list(methods))} follows the gradient in {where}: it is at chance."
+            )
     yield "That a signal with a low cosine trains worse: what a step gains hangs on curvature and on rates."
     if draft.select("cost", kind="span"):
         yield "A saving in span as one in time: it needs hardware that works side by side."

@@ -79,7 +79,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
 
 
 def moving(subject: Subject) -> list[str]:
-    """Return the parameters that some batch has a gradient of: none that is frozen, or that the loss does not hang on."""
+    """Return the parameters that some batch has a gradient of: none that is frozen, or does not move the loss."""
     found = {name for batch in subject.batches for name in backpropagated(subject.model, batch, subject.loss)}
     return [name for name, _ in subject.model.named_parameters() if name in found]
 
