@@ -70,6 +70,13 @@ class Options:
         panel=_TRUST,
         several=False,
     )
+    unit: str = option(
+        "What is scored: whole outputs, or each of their sentences, of which labels say nothing.",
+        "output",
+        choices=("output", "sentence"),
+        metavar="output|sentence",
+        panel=_TRUST,
+    )
     plant: int = option("Most outputs in which errors are planted.", 1000, metavar="N", panel=_TRUST, least=20)
     arithmetic: bool = option(
         "Count a number as supported where it is a sum, difference, count or rounding of the context's.",
@@ -205,6 +212,6 @@ AUDIT = AuditSpec(
             where={"pairing": "pooled"},
         ),
     ),
-    headed=("preset", "metrics", "corrupt", "rates", "plant", "without"),
+    headed=("preset", "metrics", "corrupt", "rates", "plant", "unit", "without"),
     model=("model", "nli"),
 )

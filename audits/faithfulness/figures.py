@@ -10,7 +10,7 @@ from audits.core.records import Figure
 from audits.faithfulness.estimates import ALL
 from audits.faithfulness.findings import NAMES, said, trust_rows
 from audits.faithfulness.measure import Counts
-from audits.faithfulness.metrics import PLAUSIBILITY
+from audits.faithfulness.metrics import KINDS, PLAUSIBILITY
 from audits.report.charts import Axis, bars, forest, heat_map, lines, with_table
 
 WORST, LONGEST, MOST_ROWS = 10, 300, 40
@@ -155,7 +155,7 @@ def _worst(counts: Counts) -> Figure:
 def marked(counts: Counts, row: int) -> str:
     """Return the beginning of an output with its unsupported mentions in double brackets."""
     text = counts.samples[row].pair.output
-    spans = merged([span for found in counts.spans.values() for span in found[row]])
+    spans = merged([span for name, found in counts.spans.items() if name in KINDS for span in found[row]])
     parts, last = [], 0
     for start, end in spans:
         parts += [text[last:start], f"[[{text[start:end]}]]"]

@@ -10,7 +10,7 @@ from audits.core.context import Context, Plan
 from audits.core.records import Source, Subject, Warning
 from audits.faithfulness import Options
 from audits.faithfulness.metrics import TAKEN, families_of
-from audits.faithfulness.samples import DATASET, FIELDS, Sample, Wanted, read_samples
+from audits.faithfulness.samples import DATASET, FIELDS, Sample, Wanted, read_samples, sentences_of
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 from probes.models.checkpoints import ModelFolder, find_model
@@ -65,6 +65,11 @@ def check(options: Options, context: Context) -> Plan:
         what = "is named twice" if named[name] > 1 else "is the name of a metric of this audit"
         raise InputError(f"{name!r} {what}.", where="--scores", hint="Give each column once, by a name of its own.")
     samples, table = read_samples(options.file, options.preset, wanted)
+    if options.unit == "sentence":
+        if options.scores:
+            hint = "Leave out one of the two."
+            raise InputError("--scores are of whole outputs, not of sentences.", where="--unit", hint=hint)
+        samples = sentences_of(samples)
     used = tuple(sample for sample in samples if not sample.apart)
     apart = Counter(sample.apart for sample in samples if sample.apart)
     if not used:

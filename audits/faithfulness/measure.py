@@ -17,12 +17,14 @@ from audits.faithfulness.inputs import Inputs
 from audits.faithfulness.metrics import KINDS, Family, Floats, build, running, score_all
 from audits.faithfulness.samples import Sample
 from probes.texts.evidence import Grounded
+from probes.texts.overlap_precision import OverlapPrecision
 from probes.texts.support_checks import SupportCheck
 
 SHUFFLED, NOISY = "shuffled", "noisy"
 LEAST_LABELLED = 20
 """Faithful outputs by label, from which on errors are planted in these."""
 LABELLED, REFERENCES, OUTPUTS = "outputs labelled faithful", "references", "outputs, taken to be faithful"
+LEAST = "least_information"
 Integers = NDArray[np.int64]
 
 
@@ -116,7 +118,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         planted=_planted(options, inputs, kept, rows, texts, context),
         decodes=_decoded(options, inputs, families, rows, texts, context),
         truncated=_truncated(families, pairs),
-        spans={name: [check.unsupported(pair) for pair in pairs] for name, check in checks.items()},
+        spans=_spans(families, pairs),
     )
 
 
@@ -240,6 +242,18 @@ def _decoded(
             )
         )
     return tuple(found)
+
+
+def _spans(families: Mapping[str, Family], pairs: Sequence[Grounded]) -> dict[str, list[tuple[tuple[int, int], ...]]]:
+    """Return the characters of what has no support, by family, and of the token with the least information."""
+    found = {}
+    for name, family in families.items():
+        if isinstance(family, SupportCheck | OverlapPrecision):
+            found["words" if name == "overlap" else name] = [family.unsupported(pair) for pair in pairs]
+        elif name == "cxmi":
+            spans = family.lowest_span(pairs)  # type: ignore[attr-defined]
+            found[LEAST] = [() if span is None else (span,) for span in spans]
+    return found
 
 
 def _truncated(families: Mapping[str, Family], pairs: Sequence[Grounded]) -> int:

@@ -21,7 +21,10 @@ def records(counts: "Counts") -> list[dict[str, Any]]:
     rows = []
     for at, sample in enumerate(counts.samples):
         scores = {metric: values[at] for metric, values in columns.items()}
-        spans = {f"unsupported_{name}": _words(found[at]) for name, found in counts.spans.items()}
+        spans = {
+            name if name == "least_information" else f"unsupported_{name}": _words(found[at])
+            for name, found in counts.spans.items()
+        }
         rows.append(
             {
                 "id": sample.id,

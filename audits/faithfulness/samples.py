@@ -12,6 +12,7 @@ from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.files.tables import Row, Table
 from probes.texts.evidence import Evidence, Grounded, read_evidence
+from probes.texts.sentence_spans import sentence_spans
 
 FIELDS = ("id", "context", "context_id", "output", "reference", "label", "system", "question", "run")
 YES, NO = frozenset({"1", "1.0", "true", "yes"}), frozenset({"0", "0.0", "false", "no"})
@@ -145,6 +146,17 @@ def _label(text: str | None, faithful: frozenset[str], where: str) -> bool | Non
     hint = "Name the labels of faithful outputs with --faithful LABEL,...; all others then are not."
     message = f"The label {plain[:40]!r} is neither 0 nor 1, nor true, false, yes or no."
     raise InputError(message, where=where, hint=hint)
+
+
+def sentences_of(samples: Sequence[Sample]) -> list[Sample]:
+    """Return a sample for each sentence of each output; what is known of a whole output is not known of these."""
+    found = []
+    for sample in samples:
+        text = sample.pair.output
+        for at, (start, end) in enumerate(sentence_spans(text) or [(0, len(text))], start=1):
+            pair = replace(sample.pair, output=text[start:end])
+            found.append(replace(sample, id=f"{sample.id}.{at}", pair=pair, label=None, omits=None, scores={}))
+    return found
 
 
 def _check_labels(table: Table, columns: Mapping[str, str], faithful: frozenset[str]) -> None:

@@ -192,7 +192,16 @@ AUDIT = AuditSpec(
     measures=MEASURES,
     limitations=LIMITATIONS,
     steps=STEPS,
-    summaries=(Summary(measure="cosine", title="Cosine with the gradient", row="method", column="layer"),),
+    summaries=(
+        Summary(
+            measure="cosine",
+            title="Cosine with the gradient in hidden layers",
+            row="method",
+            column="step",
+            where={"layer": "hidden"},
+            words={"step": "step {}"},
+        ),
+    ),
     headed=("net", "widths", "act", "init", "reference", "batches", "draws", "at_steps"),
     model=("net", "factory"),
 )

@@ -1,5 +1,6 @@
 """Does `miles audit-faithfulness` refuse what is wrong with one panel, and stay whole where little can be said?"""
 
+import csv
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -158,3 +159,14 @@ def test_a_gate_on_unsupported_numbers_fails_where_there_are_some(folder: Path, 
     write("given.jsonl", what)
     gate = ["--fail-if", "unsupported_rate[kind=number].low > 0.2"]
     assert call_miles("audit-faithfulness", "given.jsonl", "--out", "run", *gate).code == 1
+
+
+def test_sentences_can_be_the_units(folder: Path, call_miles: Any) -> None:
+    what = rows(30)
+    for row in what:
+        row["output"] += " It is open."
+    report = run(call_miles, what, "--unit", "sentence")
+    assert report.coverage.used == 60
+    with (folder / "run" / "records.csv").open() as file:
+        first = next(csv.DictReader(file))
+    assert first["id"] == "0.1" and first["unsupported_words"] and "unsupported_numbers" in first

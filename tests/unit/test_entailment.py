@@ -15,8 +15,9 @@ from probes.core.guarded_imports import transformers
 from probes.core.progress import Silent
 from probes.models.checkpoints import find_model
 from probes.texts import entailment
-from probes.texts.entailment import OVERLAP, PREMISE_TOKENS, Entailment, sentence_spans
+from probes.texts.entailment import OVERLAP, PREMISE_TOKENS, Entailment
 from probes.texts.evidence import Evidence, Grounded
+from probes.texts.sentence_spans import sentence_spans
 from probes.texts.synthetic_sentences import make_sentences
 
 TEXTS = make_sentences(80, seed=4)

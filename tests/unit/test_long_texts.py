@@ -11,9 +11,9 @@ import pytest
 from audits.faithfulness.corruptions import Pool, corrupt
 from audits.faithfulness.english_clauses import negations, removable
 from probes.texts import grounding_words
-from probes.texts.entailment import sentence_spans
 from probes.texts.evidence import Evidence, Grounded, read_evidence
 from probes.texts.number_words import NumberSupport
+from probes.texts.sentence_spans import sentence_spans
 
 LONG, SECONDS = 100_000, 5.0
 """Characters, and seconds that each takes at most; matched again and again, they took minutes."""
