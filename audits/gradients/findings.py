@@ -135,7 +135,9 @@ def _find_descent(draft: Draft, method: str) -> None:
     shown = (ascends or [least])[0]
     words = {
         "ascent": f"{method} ascends at step {shown.where['step']}: cosine {span(shown)}.",
-        "descent": f"{method} descends at every step: cosine at least {span(least)}.",
+        "descent": f"{method} descends at step {least.where['step']}: cosine {span(least)}."
+        if len(rows) == 1
+        else f"{method} descends at each of {len(rows)} steps: cosine at least {span(least)}.",
         "uncertain": f"Whether {method} descends is uncertain: cosine {span(least)}.",
     }
     draft.find(
