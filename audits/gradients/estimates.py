@@ -9,7 +9,7 @@ to 98 %, those of an expanded percentile bootstrap in 92 to 96 %; where the nois
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from math import exp, inf, isfinite, sqrt
+from math import comb, exp, inf, isfinite, sqrt
 
 import numpy as np
 
@@ -81,6 +81,20 @@ def log_row(values: Floats, level: float, unit: str) -> Interval | Undefined:
         return found
     low, high = (None if end is None else exp(min(end, 700.0)) for end in (found.low, found.high))
     return replace(found, value=exp(found.value), low=low, high=high)
+
+
+def middle_row(values: Floats, level: float) -> Interval:
+    """Return the median of rounds with the interval of order statistics, which a busy moment does not move.
+
+    >>> found = middle_row(np.array([3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 900.0, 3.5, 4.5]), 0.95)
+    >>> found.value, found.low, found.high
+    (5.0, 3.5, 8.0)
+    """
+    ordered, n = np.sort(values), len(values)
+    ends = [sum(comb(n, i) for i in range(k)) / 2 ** (n - 1) for k in range(1, n // 2 + 1)]
+    k = max(sum(share <= 1 - level for share in ends), 1)
+    low, high = float(ordered[k - 1]), float(ordered[n - k])
+    return Interval(value=float(np.median(ordered)), low=low, high=high, method="order statistics", n=n, unit="rounds")
 
 
 def _one_or_mean(values: Floats, level: float, unit: str, single: str) -> Interval | Undefined:
@@ -161,9 +175,9 @@ def _add_costs(draft: Draft, counts: Counts) -> None:
         if timed and base is not None and method != counts.against:
             draft.add("speedup", log_row(base / values, draft.level, "rounds"), method=method)
     for method, values in counts.ceilings.items():
-        row = exact(float(values[0]), n=1, unit="steps") if len(values) == 1 else log_row(values, draft.level, "rounds")
+        row = exact(float(values[0]), n=1, unit="steps") if len(values) == 1 else middle_row(values, draft.level)
         # What is counted is the least that there is to gain, however seconds spread.
-        row = row if isinstance(row, Undefined) else row.clipped(min(COUNTED_CEILING, row.value), inf)
+        row = row.clipped(min(COUNTED_CEILING, row.value), inf)
         draft.add("speedup_ceiling", row, method=method)
 
 

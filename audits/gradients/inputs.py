@@ -231,6 +231,6 @@ def _cost(options: Options, inputs: Inputs, parameters: int) -> tuple[tuple[str,
         trained = (len(inputs.estimators) + 1) * len(inputs.rates) * options.seeds * options.train_steps
         lines.append(("trainings", f"{trained:,} steps in all"))
     samples = options.batch_size * (options.sequence if options.net == "gru" else 1)
-    seconds = (passes + trained) * (2e-3 + 1e-10 * 8 * parameters * samples)
+    seconds = (passes + trained + max(inputs.steps)) * (2e-3 + 1e-10 * 8 * parameters * samples)
     lines += [("disk", "nothing beside the run folder"), ("time", f"about {max(seconds, 1):,.0f} seconds")]
     return tuple(lines)

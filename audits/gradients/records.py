@@ -14,9 +14,12 @@ SHOWN = ("cosine", "norm_ratio", "sign_agreement", "weighted_sign_agreement", "r
 
 def coverage(counts: "Counts") -> Coverage:
     """Return how many comparisons of a gradient of a batch there are, and which methods were left out."""
-    used = sum(one.dot[0, -1].size for one in counts.agreements.values())
+    given = sum(one.dot[0, -1].size - len(counts.no_file) for one in counts.agreements.values())
+    used = sum(int((~np.isnan(one.dot[0, -1])).sum()) for one in counts.agreements.values())
     skipped = tuple(Skipped(reason=f"{name}: {reason}"[:200], count=1) for name, reason in counts.skipped.items())
-    return Coverage(given=used + len(skipped), used=used, skipped=skipped)
+    if given > used:
+        skipped += (Skipped(reason="no finite gradient of any parameter", count=given - used),)
+    return Coverage(given=given + len(counts.skipped), used=used, skipped=skipped)
 
 
 def records(counts: "Counts") -> list[dict[str, Any]]:

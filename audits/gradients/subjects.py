@@ -11,6 +11,7 @@ from torch import nn
 from audits.gradients import Options
 from probes.core.errors import InputError, MilesError, first_line
 from probes.core.random_streams import stream
+from probes.gradients.checks import check_untied
 from probes.gradients.estimators import Batch, Loss
 from probes.gradients.networks import build, cross_entropy, made_batches
 
@@ -84,6 +85,7 @@ def _of_factory(options: Options) -> Subject:
     if not (isinstance(made, tuple) and len(made) == 3 and isinstance(made[0], nn.Module) and callable(made[1])):
         raise InputError("It does not return (model, loss, batches).", where=where, hint=hint)
     model, loss, given = made
+    check_untied(model)
     if options.model is not None:
         from probes.models.checkpoints import read_checkpoint
 

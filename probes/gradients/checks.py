@@ -121,6 +121,24 @@ def _state(model: nn.Module, batch: Batch) -> dict[str, object]:
     return found
 
 
+def check_untied(model: nn.Module) -> None:
+    """Check that no two parameters are one; another type or a copy can untie those that share their memory alone.
+
+    Raises
+    ------
+    InputError
+        Where two begin at the same place.
+    """
+    places: dict[int, str] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if parameter.numel() and places.setdefault(parameter.data_ptr(), name) != name:
+            raise InputError(
+                f"{places[parameter.data_ptr()]} and {name} are one tensor.",
+                where="model",
+                hint="The parts of a tied gradient cannot be told apart: give each layer weights of its own.",
+            )
+
+
 def check_reference(model: nn.Module, batch: Batch, loss: Loss, seed: int) -> ReferenceCheck:
     """Hold the gradient by backpropagation against central differences along random directions.
 
@@ -132,14 +150,7 @@ def check_reference(model: nn.Module, batch: Batch, loss: Loss, seed: int) -> Re
     InputError
         Where parameters are tied, two passes differ, the loss is no finite number, or the gradient is wrong.
     """
-    places: dict[int, str] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        if parameter.numel() and places.setdefault(parameter.data_ptr(), name) != name:
-            raise InputError(
-                f"{places[parameter.data_ptr()]} and {name} are one tensor.",
-                where="model",
-                hint="The parts of a tied gradient cannot be told apart: give each layer weights of its own.",
-            )
+    check_untied(model)
     model = copy.deepcopy(model).double().eval()
     inputs, targets = (x.detach().double() if x.is_floating_point() else x for x in (batch.inputs, batch.targets))
     batch = Batch(inputs, targets)

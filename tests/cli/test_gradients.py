@@ -46,6 +46,11 @@ FACTORIES = """
         model[2].weight = model[0].weight
         return model, entropy, batches()
 
+    def shared():
+        model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
+        model[2].weight = nn.Parameter(model[0].weight.data)
+        return model, entropy, batches()
+
     def dead():
         model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
         nn.init.constant_(model[0].bias, -1000.0)
@@ -189,6 +194,7 @@ def write(
         ([*MLP, "--methods", "foton", "--claim", "foton=inf"], "is no METHOD=X"),
         ([*MLP, "--methods", "foton", "--claim", "foton=5", "--claim", "foton=2"], "second of its method"),
         ([*MLP, "--methods", "bp", "--eps", "0"], "--eps"),
+        ([*factory("fine"), "--widths", "6,8,3", "--methods", "bp"], "--widths is only for --net"),
         ([*factory("fine"), "--net", "mlp", "--methods", "bp"], "exclude each other"),
         (["--factory", "made_for_gradients:fine", "--methods", "bp"], "--allow-code"),
         ([*factory("absent"), "--methods", "bp"], "no attribute 'absent'"),
@@ -197,6 +203,7 @@ def write(
         ([*factory("few"), "--methods", "bp"], "4 are needed"),
         ([*factory("no_pairs"), "--methods", "bp"], "no pairs"),
         ([*factory("tied"), "--methods", "bp"], "0.weight and 2.weight are one tensor"),
+        ([*factory("shared"), "--methods", "bp"], "0.weight and 2.weight are one tensor"),
         ([*factory("of_each_row"), "--methods", "bp"], "A loss is one finite number"),
         ([*factory("noisy"), "--methods", "bp"], "Two passes of one batch"),
         ([*factory("loss_fails"), "--methods", "bp"], "loss failed: KeyError"),
@@ -337,6 +344,7 @@ def test_stored_gradients_that_are_not_finite_or_not_there_are_told(folder: Path
     Path("whole/step5_batch1.safetensors").unlink()
     report = run(call_miles, "--gradients", "whole")
     assert "equal" in found(report, "same") and warned(report) == {"no-file"}
+    assert (report.coverage.given, report.coverage.used) == (9, 9)
     turn = iter(range(100))
 
     def broken(reference: Gradients, rng: np.random.Generator) -> Mapping[str, Gradients]:
@@ -346,6 +354,7 @@ def test_stored_gradients_that_are_not_finite_or_not_there_are_told(folder: Path
     write("broken", broken)
     report = run(call_miles, "--gradients", "broken")
     assert "equal" not in found(report, "same") and warned(report) == {"not-finite"}
+    assert (report.coverage.given, report.coverage.used) == (5, 4)
 
 
 def test_draws_that_are_stored_have_bias_and_variance(folder: Path, call_miles: Any) -> None:
@@ -402,3 +411,24 @@ def test_a_gate_on_the_cosine_fails_where_it_is_low(folder: Path, call_miles: An
     gate = ["--fail-if", "relative_error[method=near,layer=hidden].high > 0.05"]
     assert call_miles("audit-gradients", "--gradients", "saved", "--out", "run", *gate).code == 1
     assert call_miles("audit-gradients", "--gradients", "saved", "--out", "other").code == 0
+
+
+def test_weights_of_a_file_are_those_that_are_audited(
+    folder: Path, call_miles: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from safetensors.torch import save_file as save
+
+    monkeypatch.syspath_prepend(folder)
+    from made_for_gradients import Net  # type: ignore[import-not-found]
+
+    model = Net()
+    torch.nn.init.zeros_(model.last.weight)
+    save(model.state_dict(), "weights.safetensors")
+    report = run(call_miles, "weights.safetensors", *factory("fine"), "--methods", "bp")
+    assert not values(report, "cosine", layer="first.weight") and "dead" in warned(report)
+
+
+def test_a_descent_is_said_of_the_steps_that_were_looked_at(folder: Path, call_miles: Any) -> None:
+    report = run(call_miles, *MLP, "--methods", "sign", "--at-steps", "3")
+    (said,) = [one.headline for one in report.findings if one.id == "gradients.descent"]
+    assert said.startswith("sign descends at step 3: cosine")
