@@ -14,7 +14,7 @@ NARROWED, WIDENED = ("64", "48", "32", "16", "10"), ("64", "128", "128", "128", 
 
 
 def prepare(context: Context, *, balanced: bool = False) -> Options:
-    """Return the audit's options; with `balanced` widths shrink, so that FOTON is the gradient."""
+    """Return the audit's options; with `balanced` widths shrink, so that FOTON is the gradient at the start."""
     del context
     return Options(
         net="mlp",
@@ -22,8 +22,9 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
         act="linear",
         init="orthogonal",
         methods=("bp", "foton", "fa", "dfa", "forward-gradient"),
-        at_steps=("0", "50"),
-        claim=("foton=10",),
+        # Steps of training take the rows out of orthogonality.
+        at_steps=("0",) if balanced else ("0", "50"),
+        claim=() if balanced else ("foton=10",),
         train_steps=0 if balanced else 60,
         seeds=3,
         lr_grid=("0.1", "0.3"),

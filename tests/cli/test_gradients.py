@@ -432,3 +432,10 @@ def test_a_descent_is_said_of_the_steps_that_were_looked_at(folder: Path, call_m
     report = run(call_miles, *MLP, "--methods", "sign", "--at-steps", "3")
     (said,) = [one.headline for one in report.findings if one.id == "gradients.descent"]
     assert said.startswith("sign descends at step 3: cosine")
+
+
+def test_the_balanced_demo_finds_nothing_that_is_not_there(folder: Path, call_miles: Any, no_pages: object) -> None:
+    outcome = call_miles("demo", "audit-gradients", "--balanced", "--out", "run")
+    assert outcome.code == 0 and "✗" not in outcome.out, outcome.out
+    report = read_report(Path("run"))
+    assert "equal" in found(report, "foton") and not [one for one in report.findings if one.severity == "high"]
