@@ -13,7 +13,7 @@ from audits.gradients import Options
 from audits.gradients.counts import Counts
 from audits.gradients.inputs import Inputs
 from audits.gradients.subjects import Subject
-from audits.gradients.training import losses_at_budgets
+from audits.gradients.training import key_of, losses_at_budgets
 from probes.core.errors import InputError
 from probes.core.random_streams import stream
 from probes.core.timing import in_turns, ratios
@@ -26,6 +26,7 @@ from probes.gradients.recurrent_methods import best_stationary
 from probes.gradients.stored_gradients import StoredGradients, compare_stored
 
 MINIBATCH, CEILING = "minibatch", "best-stationary"
+SECONDS, BY_FORWARD = "gradient-seconds", "bp by forward"
 ROUNDS, CEILING_ROUNDS = 7, 31
 
 
@@ -61,7 +62,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
                 for name, values in by_method.items():
                     curved[kind].setdefault(name, []).append(values)
     depth = depth_of(subject.model, subject.batches[0])
-    costs, ceilings = _costs(subject, inputs.estimators, depth, context.seed)
+    costs, ceilings = _costs(subject, inputs.estimators, depth, options, context)
     return Counts(
         layers=(*names, "hidden", "all"),
         steps=inputs.steps,
@@ -173,13 +174,13 @@ def _draws(
 
 
 def _costs(
-    subject: Subject, estimators: Sequence[Estimator], depth: int | None, seed: int
+    subject: Subject, estimators: Sequence[Estimator], depth: int | None, options: Options, context: Context
 ) -> tuple[dict[tuple[str, str], Floats], dict[str, Floats]]:
     """Return costs by method and kind, and the ceilings: counted where the layers are known, seconds side by side."""
     model, batch, loss = subject.model, subject.batches[0], subject.loss
     calls: dict[str, Callable[[], object]] = {"bp": lambda: backpropagated(model, batch, loss)}
     for one in estimators:
-        calls[one.name] = partial(one.gradients, model, batch, loss, rng=stream(seed, "cost"))
+        calls[one.name] = partial(one.gradients, model, batch, loss, rng=stream(context.seed, "cost"))
     found: dict[tuple[str, str], Floats] = {}
     held = [*model.parameters(), *model.buffers(), batch.inputs, batch.targets]
     for name, call in calls.items():
@@ -189,11 +190,20 @@ def _costs(
         saved = saved_bytes(call, held)
         if saved is not None:
             found[name, "saved_bytes"] = np.array([float(saved)])
-    seconds = in_turns(calls, ROUNDS)
-    found |= {(name, "seconds"): np.array(values) for name, values in seconds.items()}
+
+    def measured() -> dict[str, Tensor]:
+        both = in_turns({"bp": calls["bp"], "forward": lambda: model(batch.inputs)}, CEILING_ROUNDS)
+        times = {name: torch.tensor(values, dtype=torch.float64) for name, values in in_turns(calls, ROUNDS).items()}
+        return {**times, BY_FORWARD: torch.tensor(ratios(both["bp"], both["forward"]), dtype=torch.float64)}
+
+    # Kept, so that a run which was killed has the same seconds when it goes on.
+    key = [*key_of(options, context), sorted(calls)]
+    kept = measured() if options.net is None else context.cache.memo(SECONDS, key, measured)
+    # A cache has an order of its own.
+    seconds = {name: np.asarray(kept[name].numpy()) for name in (*calls, BY_FORWARD)}
     # A faster backward pass leaves the forward pass: no more than this is gained, however parallel.
-    both = in_turns({"bp": calls["bp"], "forward": lambda: model(batch.inputs)}, CEILING_ROUNDS)
-    rounds = np.maximum(COUNTED_CEILING, np.array(ratios(both["bp"], both["forward"])))
+    rounds = np.maximum(COUNTED_CEILING, seconds.pop(BY_FORWARD))
+    found |= {(name, "seconds"): values for name, values in seconds.items()}
     ceiling = rounds if np.median(rounds) > COUNTED_CEILING else np.array([COUNTED_CEILING])
     return found, {name: ceiling for name in seconds if name != "bp"}
 

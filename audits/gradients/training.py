@@ -2,7 +2,10 @@
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import partial
+from importlib.metadata import version
 
 import numpy as np
 import torch
@@ -16,6 +19,9 @@ from probes.gradients.agreement import Floats
 from probes.gradients.estimators import Estimator, backpropagated
 
 KINDS = {"operations": "work", "span": "span", "seconds": "seconds"}
+TRAININGS, VERSION = "gradient-trainings", 1
+"""Kind of the cache's entries, and what is raised whenever a training changes."""
+Losses = dict[str, tuple[float, float]]
 MOST = 4
 """Times as many steps as backpropagation that a cheaper method gets at the most."""
 
@@ -36,7 +42,9 @@ def losses_at_budgets(
             for rate in inputs.rates:
                 for seed in range(options.seeds):
                     subject = _start(options, inputs, context.seed + seed, context.seed)
-                    found = _trained(subject, estimator, rate, allowed[name], context.seed + seed)
+                    train = partial(_trained, subject, estimator, rate, allowed[name], context.seed + seed)
+                    where = (name, rate, seed, sorted(allowed[name].items()))
+                    found = train() if options.net is None else _kept(options, context, where, train)
                     for budget, pair in found.items():
                         by_rate = rows.setdefault((budget, name), [])
                         if seed == 0:
@@ -50,6 +58,24 @@ def losses_at_budgets(
         best = int(np.nan_to_num(table[:, :, 0], nan=np.inf).mean(axis=1).argmin())
         result.setdefault(budget, {})[name] = table[best, :, 1]
     return result
+
+
+def key_of(options: Options, context: Context) -> list[object]:
+    """Return what the numbers of a built-in network hang on."""
+    asked = {field.name: getattr(options, field.name) for field in fields(options)}
+    for name in ("lr_grid", "methods", "claim", "at_steps"):
+        del asked[name]
+    return [VERSION, version("torch"), repr(sorted(asked.items())), context.seed]
+
+
+def _kept(options: Options, context: Context, where: tuple[object, ...], train: Callable[[], Losses]) -> Losses:
+    """Return the losses of a built-in network's training from the cache, or train: a killed run goes on from there."""
+
+    def compute() -> dict[str, torch.Tensor]:
+        return {budget: torch.tensor(pair, dtype=torch.float64) for budget, pair in train().items()}
+
+    entry = context.cache.memo(TRAININGS, [*key_of(options, context), *where], compute)
+    return {budget: (float(pair[0]), float(pair[1])) for budget, pair in entry.items()}
 
 
 def _start(options: Options, inputs: Inputs, seed: int, data: int) -> Subject:
@@ -77,7 +103,7 @@ def _steps(options: Options, name: str, costs: Mapping[tuple[str, str], Floats])
 
 def _trained(
     subject: Subject, estimator: Estimator | None, rate: float, allowed: Mapping[str, int], seed: int
-) -> dict[str, tuple[float, float]]:
+) -> Losses:
     """Return by budget the losses on both held-out batches after as many steps as it allows."""
     rng, found = stream(seed, "training"), {}
     order = stream(seed, "order")
