@@ -75,7 +75,9 @@ def _kept(options: Options, context: Context, where: tuple[object, ...], train: 
         return {budget: torch.tensor(pair, dtype=torch.float64) for budget, pair in train().items()}
 
     entry = context.cache.memo(TRAININGS, [*key_of(options, context), *where], compute)
-    return {budget: (float(pair[0]), float(pair[1])) for budget, pair in entry.items()}
+    # A cache has an order of its own.
+    pairs = {budget: entry[budget].tolist() for budget in options.budget if budget in entry}
+    return {budget: (first, second) for budget, (first, second) in pairs.items()}
 
 
 def _start(options: Options, inputs: Inputs, seed: int, data: int) -> Subject:

@@ -71,10 +71,7 @@ TRACKING = [
 """As on the page of audit-tracking."""
 FAITHFULNESS = ["audit-faithfulness", "outputs.jsonl", "--plant", "60", "--out", "runs/faithfulness"]
 """As on the page of audit-faithfulness."""
-GRADIENTS = [
-    *("audit-gradients", "--net", "mlp", "--widths", "16,16,16,16,4", "--act", "tanh", "--methods", "foton,dfa,sign"),
-    *("--batches", "8", "--out", "runs/gradients"),
-]
+GRADIENTS = ["audit-gradients", "--gradients", "saved", "--out", "runs/gradients"]
 """As on the page of audit-gradients."""
 BY_GENDER = [
     *("audit-fairness", "encoder", "--manifest", "clips.csv", "--by", "gender", "--tasks", "sid", "--layers", "0,4"),
@@ -453,13 +450,29 @@ def _outputs(folder: Path) -> None:
     (folder / "outputs.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def _gradients(folder: Path) -> None:
+    """Write gradients of two layers, noisy ones, and their signs."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    rng, shapes = np.random.default_rng(0), {"first.weight": (16, 16), "last.weight": (4, 16)}
+    (folder / "saved").mkdir()
+    for step in (0, 100):
+        for batch in range(8):
+            exact = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+            found = {f"reference/{name}": value for name, value in exact.items()}
+            found |= {f"noisy/{name}": value + rng.normal(size=value.shape) for name, value in exact.items()}
+            found |= {f"signs/{name}": np.sign(value) for name, value in exact.items()}
+            save_file(found, folder / "saved" / f"step{step}_batch{batch}.safetensors")
+
+
 def make_inputs(work: Path) -> None:
     """Write the inputs of all runs into a new folder."""
     work.mkdir(parents=True)
     _encoder(work / "encoder")
     for write in (
         *(_clips, _classifier, _operator, _transcripts, _counts, _tokens, _alignments, _texts_of_models),
-        *(_memberships, _languages, _variables, _outputs),
+        *(_memberships, _languages, _variables, _outputs, _gradients),
     ):
         write(work)
 
@@ -480,7 +493,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cold.jsonl and hot.jsonl, model, prompts.txt, and the run texts; members.npy, nonmembers.npy, reference.npy,
     suite.toml and what it names, scores.csv, canaries.npz, and the runs suite and canaries; corpora, langs.csv,
     losses.csv, distances.csv and tagging.csv, and the runs matrix and short; variables.csv and answers.csv, and the run
-    tracking; outputs.jsonl, and the run faithfulness; the run
+    tracking; outputs.jsonl, and the run faithfulness; saved, and the run
     gradients.
     """
     base = tmp_path_factory.getbasetemp()
