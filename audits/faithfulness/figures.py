@@ -13,8 +13,8 @@ from audits.faithfulness.measure import Counts
 from audits.faithfulness.metrics import KINDS, PLAUSIBILITY
 from audits.report.charts import Axis, bars, forest, heat_map, lines, with_table
 
-WORST, LONGEST, MOST_ROWS = 10, 300, 40
-"""Outputs that the page shows, their characters, and rows of a figure."""
+WORST, LONGEST, MOST_PANELS = 10, 300, 16
+"""Outputs that the page shows, their characters, and panels of a figure."""
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
@@ -68,8 +68,9 @@ def _people(draft: Draft) -> Figure:
         for row in draft.select("human_auc")
         if row.where["metric"] != PLAUSIBILITY
     ]
+    panels = list(dict.fromkeys(row["where"] for row in rows))
     spec = forest(
-        rows,
+        [row for row in rows if row["where"] in panels[:MOST_PANELS]],
         label="metric",
         value=Axis("auc", "AUC against labels of people", format=".2f"),
         low="low",
@@ -81,7 +82,8 @@ def _people(draft: Draft) -> Figure:
         id="people",
         title="Do metrics agree with people, and within each system too?",
         caption=f"Areas with {percent(draft.level)} intervals over contexts: pooled, within systems, for the same "
-        "context, of each system, and of outputs by how much of them the context holds word by word.",
+        "context, of each system, and of outputs by how much of them the context holds word by word."
+        f"{f' The first {MOST_PANELS} of {len(panels)} are shown.' if len(panels) > MOST_PANELS else ''}",
         file="people",
         spec=spec,
     )

@@ -116,7 +116,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         faithful=rows,
         faithful_scores=before,
         planted=_planted(options, inputs, kept, rows, texts, context),
-        decodes=_decoded(options, inputs, families, rows, texts, context),
+        decodes=_decoded(options, inputs, families, texts, context),
         truncated=_truncated(families, pairs),
         spans=_spans(families, pairs),
     )
@@ -170,17 +170,8 @@ def _planted(
                 corrupt(pair, kind, rate, _rng(context.seed, kind, inputs.samples[row].id, str(row)), pool)
                 for row, pair in zip(rows.tolist(), texts, strict=True)
             ]
-            there = [at for at, one in enumerate(made) if one is not None]
-            pairs = [replace(texts[at], output=one.output) for at, one in enumerate(made) if one is not None]
-            found.append(
-                Planted(
-                    corruption=kind,
-                    strength=rate,
-                    rows=np.array(there, dtype=np.int64),
-                    scores=score_all(families, pairs) if pairs else {},
-                    failed=len(made) - len(there),
-                )
-            )
+            outputs = ["" if one is None else one.output for one in made]
+            found.append(_scored(families, kind, rate, texts, outputs))
             advance(1)
         swapped = _swapped(texts, context.seed)
         if swapped:
@@ -189,6 +180,21 @@ def _planted(
             found.append(Planted(corruption=SHUFFLED, strength=1.0, rows=places, scores=scored))
         advance(1)
     return tuple(found)
+
+
+def _scored(
+    families: Mapping[str, Family], corruption: str, strength: float, texts: Sequence[Grounded], outputs: Sequence[str]
+) -> Planted:
+    """Return the scores of other outputs for the same contexts; those that are empty have failed."""
+    there = [at for at, output in enumerate(outputs) if output.strip()]
+    pairs = [replace(texts[at], output=outputs[at]) for at in there]
+    return Planted(
+        corruption=corruption,
+        strength=strength,
+        rows=np.array(there, dtype=np.int64),
+        scores=score_all(families, pairs) if pairs else {},
+        failed=len(outputs) - len(there),
+    )
 
 
 def _swapped(texts: Sequence[Grounded], seed: int) -> list[tuple[int, Grounded]]:
@@ -205,10 +211,10 @@ def _decoded(
     options: Options,
     inputs: Inputs,
     families: Mapping[str, Family],
-    rows: Integers,
     texts: Sequence[Grounded],
     context: Context,
 ) -> tuple[Planted, ...]:
+    """Decode for each context at each share of steps without it, and last without noise and with another seed."""
     if not inputs.alphas:
         return ()
     from probes.texts.noisy_decoding import SAMPLING, decode
@@ -216,10 +222,9 @@ def _decoded(
     assert inputs.template is not None
 
     found = []
+    shares = (0.0, *(alpha for alpha in inputs.alphas if alpha))
     # Without noise once more with another seed: there no metric may tell the two apart.
-    for alpha, seed in [(alpha, context.seed) for alpha in (0.0, *(one for one in inputs.alphas if one))] + [
-        (0.0, context.seed + 1)
-    ]:
+    for alpha, seed in [*((alpha, context.seed) for alpha in shares), (0.0, context.seed + 1)]:
         written = decode(
             inputs.folders["model"],
             texts,
@@ -230,17 +235,7 @@ def _decoded(
             sampling=replace(SAMPLING, max_new_tokens=options.max_new_tokens),
             **running(options, context),
         )
-        there = [at for at, text in enumerate(written) if text.strip()]
-        pairs = [replace(texts[at], output=written[at]) for at in there]
-        found.append(
-            Planted(
-                corruption=NOISY,
-                strength=alpha,
-                rows=np.array(there, dtype=np.int64),
-                scores=score_all(families, pairs) if pairs else {},
-                failed=len(written) - len(there),
-            )
-        )
+        found.append(_scored(families, NOISY, alpha, texts, written))
     return tuple(found)
 
 

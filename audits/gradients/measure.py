@@ -1,6 +1,7 @@
 """The counts of the audit: how estimates agree with the gradient, what they cost, and what training with them gives."""
 
 import copy
+import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -22,6 +23,7 @@ from probes.gradients.assumptions import gaps
 from probes.gradients.costs import COUNTED_CEILING, counted, depth_of, saved_bytes
 from probes.gradients.curvature import progress
 from probes.gradients.estimators import Batch, Estimator, Loss, backpropagated
+from probes.gradients.methods import Foreign
 from probes.gradients.recurrent_methods import best_stationary
 from probes.gradients.stored_gradients import StoredGradients, compare_stored
 
@@ -197,8 +199,9 @@ def _costs(
         return {**times, BY_FORWARD: torch.tensor(ratios(both["bp"], both["forward"]), dtype=torch.float64)}
 
     # Kept, so that a run which was killed has the same seconds when it goes on.
-    key = [*key_of(options, context), sorted(calls)]
-    kept = measured() if options.net is None else context.cache.memo(SECONDS, key, measured)
+    key = [*key_of(options, context), platform.node(), sorted(calls)]
+    foreign = options.net is None or any(isinstance(one, Foreign) for one in estimators)
+    kept = measured() if foreign else context.cache.memo(SECONDS, key, measured)
     # A cache has an order of its own.
     seconds = {name: np.asarray(kept[name].numpy()) for name in (*calls, BY_FORWARD)}
     # A faster backward pass leaves the forward pass: no more than this is gained, however parallel.

@@ -17,6 +17,7 @@ from audits.gradients.subjects import Subject, subject_of
 from probes.core.random_streams import stream
 from probes.gradients.agreement import Floats
 from probes.gradients.estimators import Estimator, backpropagated
+from probes.gradients.methods import Foreign
 
 KINDS = {"operations": "work", "span": "span", "seconds": "seconds"}
 TRAININGS, VERSION = "gradient-trainings", 1
@@ -31,6 +32,8 @@ def losses_at_budgets(
 ) -> dict[str, dict[str, Floats]]:
     """Return the losses on held-out data by budget and method, one a seed, each method with its own best rate.
 
+    What a user's code or another package takes part in is not kept: it may change under the same name.
+
     The rate is chosen on one held-out batch, by the mean over seeds; the loss is that of another.
     """
     methods = {"bp": None, **{one.name: one for one in inputs.estimators if one.name not in ("bp", "random")}}
@@ -44,7 +47,8 @@ def losses_at_budgets(
                     subject = _start(options, inputs, context.seed + seed, context.seed)
                     train = partial(_trained, subject, estimator, rate, allowed[name], context.seed + seed)
                     where = (name, rate, seed, sorted(allowed[name].items()))
-                    found = train() if options.net is None else _kept(options, context, where, train)
+                    kept = options.net is not None and not isinstance(estimator, Foreign)
+                    found = _kept(options, context, where, train) if kept else train()
                     for budget, pair in found.items():
                         by_rate = rows.setdefault((budget, name), [])
                         if seed == 0:
