@@ -295,6 +295,15 @@ def test_a_part_of_the_gradient_is_absent_and_is_not_called_the_gradient(
     assert not values(report, "cosine", method="theirs", layer="layers.1.weight")
 
 
+def test_what_an_estimator_of_another_package_gave_is_not_kept(folder: Path, call_miles: Any, foreign: Any) -> None:
+    words = [*MLP, "--methods", "theirs", "--train-steps", "4", "--seeds", "2", "--lr-grid", "0.1"]
+    losses = []
+    for scale in (1.0, -1.0):
+        foreign(lambda *given, by=scale: {name: by * g for name, g in backpropagated(*given).items()})
+        losses.append(values(run(call_miles, *words), "loss_at_budget", method="theirs"))
+    assert losses[0] < losses[1]
+
+
 def test_dropout_and_batch_norm_are_the_same_in_every_pass(folder: Path, call_miles: Any) -> None:
     report = run(call_miles, *factory("fine"), "--methods", "bp,forward-gradient", "--at-steps", "0,3")
     assert "equal" in found(report, "bp") and not warned(report)
