@@ -12,6 +12,7 @@ import numpy as np
 from audits.core.intervals import Interval, Undefined
 from audits.faithfulness.measure import LEAST_LABELLED, OUTPUTS, Counts
 from audits.faithfulness.metrics import Floats
+from audits.statistics import generator
 from audits.statistics.bootstrap import cluster_weights, percentile_interval, ratio, resampled_sums
 
 LEAST_POWER = 0.2
@@ -54,7 +55,7 @@ def corrected_rate(
             f"Sensitivity plus specificity less 1 is {power:.2f}, below {LEAST_POWER}: the metric tells too little.",
             "no-power",
         )
-    rng = np.random.default_rng([seed, *metric.encode()])
+    rng = generator(seed, "corrected_rate", system, metric)
     # In blocks, so that memory does not grow with resamples times contexts.
     blocks = (cluster_weights(sums.shape[1], BLOCK, rng) for _ in range(RESAMPLES // BLOCK))
     drawn = np.concatenate([resampled_sums(weights, sums.T) for weights in blocks])

@@ -6,12 +6,11 @@ The model's probabilities are known in closed form, so it is known what informat
 import json
 from collections.abc import Iterator
 
-import numpy as np
-
 from audits.core.context import Context
 from audits.core.planted import Planted, first_headline, row, told
 from audits.core.records import Report
 from audits.faithfulness import Options
+from audits.statistics import generator
 from probes.core.hashing import sha256_json
 
 VERSION = 1
@@ -30,7 +29,7 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
             world = SlotWorld(error=MODEL_ERROR)
             world.write_model(made / "model")
             drawn = [world.make_rows(CONTEXTS, error, context.seed) for error in ERRORS.values()]
-            rng = np.random.default_rng(context.seed)
+            rng = generator(context.seed, "dealing")
             swap = rng.random(CONTEXTS) < (0.5 if balanced else 0.0)
             lines = [
                 json.dumps(

@@ -16,6 +16,7 @@ from audits.faithfulness.corruptions import Pool, corrupt
 from audits.faithfulness.inputs import Inputs
 from audits.faithfulness.metrics import KINDS, Family, Floats, build, running, score_all
 from audits.faithfulness.samples import Sample
+from audits.statistics import generator
 from probes.texts.evidence import Grounded
 from probes.texts.overlap_precision import OverlapPrecision
 from probes.texts.support_checks import SupportCheck
@@ -122,11 +123,6 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     )
 
 
-def _rng(seed: int, *purpose: str) -> np.random.Generator:
-    """Return random numbers of one purpose; errors of one text nest from rate to rate."""
-    return np.random.default_rng([seed, *"\0".join(purpose).encode()])
-
-
 def _given(samples: Sequence[Sample], names: Sequence[str]) -> dict[str, Floats]:
     columns = [name.removeprefix("-") for name in names]
     return {name: np.array([sample.scores.get(name, np.nan) for sample in samples]) for name in columns}
@@ -145,7 +141,7 @@ def _faithful(samples: Sequence[Sample], most: int, seed: int) -> tuple[str, Int
     else:
         source, rows = OUTPUTS, list(range(len(samples)))
     if len(rows) > most:
-        rows = sorted(_rng(seed, "faithful").choice(rows, most, replace=False).tolist())
+        rows = sorted(generator(seed, "faithful").choice(rows, most, replace=False).tolist())
     pairs = [samples[row].pair for row in rows]
     if source == REFERENCES:
         pairs = [replace(pair, output=pair.reference or "") for pair in pairs]
@@ -166,8 +162,15 @@ def _planted(
     found = []
     with context.progress.phase("Planting errors", len(cells) + 1, "kinds") as advance:
         for kind, rate in cells:
+            # Without the rate, so that errors of one text nest from rate to rate.
             made = [
-                corrupt(pair, kind, rate, _rng(context.seed, kind, inputs.samples[row].id, str(row)), pool)
+                corrupt(
+                    pair,
+                    kind,
+                    rate,
+                    generator(context.seed, "corruption", kind, inputs.samples[row].id, str(row)),
+                    pool,
+                )
                 for row, pair in zip(rows.tolist(), texts, strict=True)
             ]
             outputs = ["" if one is None else one.output for one in made]
@@ -199,7 +202,7 @@ def _scored(
 
 def _swapped(texts: Sequence[Grounded], seed: int) -> list[tuple[int, Grounded]]:
     """Give each text the evidence of another one; texts that have no other are left out."""
-    order = _rng(seed, "shuffled").permutation(len(texts))
+    order = generator(seed, "shuffled").permutation(len(texts))
     found = []
     for at, other in zip(order.tolist(), np.roll(order, 1).tolist(), strict=True):
         if texts[at].evidence != texts[other].evidence:
