@@ -136,7 +136,8 @@ def _annotation(name: str, kind: Any, spec: OptionSpec, default: Any) -> tuple[A
     shown = f"{shown} ({spec.bounds})" if spec.bounds else shown
     shown = f"{shown} (required)" if spec.required else shown
     if spec.positional:
-        return Annotated[base | None, typer.Argument(metavar=spec.metavar, help=shown)], None
+        taken = list[str] if _is_list(kind) else base
+        return Annotated[taken | None, typer.Argument(metavar=spec.metavar, help=shown)], None
     flag = spec.flag or "--" + name.replace("_", "-")
     if base is bool:
         declared = f"{flag}/--no-{flag[2:]}" if default else flag

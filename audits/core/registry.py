@@ -106,7 +106,7 @@ class AuditSpec:
         """Tell whether a model runs with these options."""
         if isinstance(self.model, bool):
             return self.model
-        return any(getattr(options, name) is not None for name in self.model)
+        return any(getattr(options, name) not in (None, ()) for name in self.model)
 
     def module(self, step: str) -> ModuleType | None:
         """Import the module of a step: that of its name in the package, or the single module; None if missing."""
