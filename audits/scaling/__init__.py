@@ -1,0 +1,1 @@
+"""How operations, memory, decode state and time grow with length."""
