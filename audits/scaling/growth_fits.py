@@ -1,0 +1,220 @@
+"""Exponents of measured seconds: y = a + b law(n) n^e, by relative errors, with the overhead a at least 0.
+
+A plain regression of log y on log n takes a constant overhead for a small exponent; here it has a term of its own.
+"""
+
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from audits.core.intervals import Interval, Undefined
+from audits.scaling.growth_claims import Law
+from audits.scaling.rounds import interval, resampled
+
+Floats = NDArray[np.float64]
+
+SPAN = 16.0
+"""Over this factor in n, at least, an exponent is looked at before it is held against a claim."""
+LEADING = 0.8
+"""Share of the whole that the leading term has there."""
+FEWEST_SIZES = 4
+RELIABLE = 0.9
+"""Share of replicates in which the leading term reaches as far."""
+_STEP, _MOST = 0.01, 4.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """An exponent, and how far it can be trusted.
+
+    Parameters
+    ----------
+    exponent
+        Of n, or in excess of the law of a claim.
+    decided
+        Whether the leading term has most of the whole over a factor of 16 in n.
+    refutable
+        Whether an exponent above the claim's would refute it.
+    tail_from
+        The size from which on the leading term has most; None: at no size.
+    far_enough
+        The largest size up to which to go, at the least, for a decision; None where it cannot be told.
+    overhead
+        The constant a, in seconds; of counts None.
+    equal_at
+        The n where the overhead is as large as the leading term; None where there is no overhead or no growth.
+    fitted
+        The fitted law at the sizes; of counts empty.
+    leading
+        The fastest growing term of counts; of seconds None.
+    """
+
+    exponent: Interval | Undefined
+    decided: bool = False
+    refutable: bool = False
+    tail_from: float | None = None
+    far_enough: float | None = None
+    overhead: Interval | None = None
+    equal_at: float | None = None
+    fitted: tuple[float, ...] = ()
+    leading: Law | None = None
+
+
+def local_exponents(n: ArrayLike, y: ArrayLike) -> Floats:
+    """Return log(y'/y) / log(n'/n) of neighbours along the last axis: 0 where both are 0, NaN where one is.
+
+    >>> local_exponents([1, 2, 4], [3.0, 6.0, 24.0]).round(9).tolist()
+    [1.0, 2.0]
+    """
+    values = np.asarray(y, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slopes = np.diff(np.log(values)) / np.diff(np.log(np.asarray(n, np.float64)))
+    both = (values[..., 1:] == 0) & (values[..., :-1] == 0)
+    return np.where(both, 0.0, np.where(np.isfinite(slopes), slopes, np.nan))
+
+
+def seconds_exponent(n: ArrayLike, cells: Floats, *, level: float, seed: int) -> Growth:
+    """Return the exponent p of seconds a + b n^p.
+
+    Parameters
+    ----------
+    n
+        Sizes, rising.
+    cells
+        Seconds, shape (rounds, sizes); NaN where a cell is missing.
+    """
+    return _growth(n, cells, Law(0), level, seed)
+
+
+def seconds_excess(n: ArrayLike, cells: Floats, law: Law, *, level: float, seed: int) -> Growth:
+    """Return the exponent e of seconds a + b law(n) n^e; it refutes a law only where it exceeds that times log n too.
+
+    Of the law const the overhead is the law itself. Where no growth shows beside it, e is the slope without overhead.
+    """
+    found = _growth(n, cells, law, level, seed)
+    more = _growth(n, cells, replace(law, log=law.log + 1), level, seed).exponent
+    apart = isinstance(more, Interval) and more.above(0.0)
+    if law != Law(0) or found.decided or not isinstance(found.exponent, Interval):
+        return replace(found, refutable=found.decided and apart)
+    if found.exponent.low is None or found.exponent.low > _STEP:
+        return found
+    sizes, values = _kept(n, cells, seed)
+    slope = interval(_slopes(sizes, values), cells.shape[0], level)
+    wide = bool(sizes[-1] >= SPAN * sizes[0] * (1 - 1e-9))
+    return replace(found, exponent=slope, decided=wide, refutable=wide and apart)
+
+
+def _kept(n: ArrayLike, cells: Floats, seed: int) -> tuple[Floats, Floats]:
+    """Return the sizes that were measured, and their medians."""
+    there = np.isfinite(cells).any(axis=0)
+    return np.asarray(n, np.float64)[there], resampled(cells[:, there], seed)
+
+
+def _slopes(sizes: Floats, values: Floats) -> Floats:
+    """Return the slopes of log y on log n by least squares, one a row."""
+    known = np.isfinite(values)
+    x, y = np.where(known, np.log(sizes), 0.0), np.where(known, np.log(values), 0.0)
+    count = known.sum(axis=-1)
+    off = np.where(known, x - (x.sum(axis=-1) / count)[:, None], 0.0)
+    return np.asarray((off * y).sum(axis=-1) / (off**2).sum(axis=-1))
+
+
+def _growth(n: ArrayLike, cells: Floats, law: Law, level: float, seed: int) -> Growth:
+    sizes, values = _kept(n, cells, seed)
+    if sizes.size < FEWEST_SIZES:
+        return Growth(exponent=Undefined(f"An exponent needs {FEWEST_SIZES} sizes; {sizes.size} were measured."))
+    rounds = cells.shape[0]
+    powers, overheads, tops = _fits(sizes, values, law.log)
+    terms = tops[:, None] * _shape(sizes, powers, law.log)
+    whole = overheads[:, None] + terms
+    first = _tail_from(sizes, terms >= LEADING * whole)
+    reached = first * SPAN <= sizes[-1] * (1 + 1e-9)
+    tail = _crossing(sizes, powers[0], law.log, tops[0], LEADING / (1 - LEADING) * overheads[0])
+    return Growth(
+        exponent=interval(powers - float(law.power), rounds, level),
+        decided=bool(reached[0] and reached[1:].mean() >= RELIABLE),
+        tail_from=float(first[0]) if np.isfinite(first[0]) else None,
+        far_enough=None if tail is None else SPAN * tail,
+        overhead=interval(overheads, rounds, level),
+        equal_at=_crossing(sizes, powers[0], law.log, tops[0], overheads[0]) if overheads[0] > 0 else None,
+        fitted=tuple(whole[0].tolist()),
+    )
+
+
+def _shape(sizes: Floats, powers: Floats, logs: int) -> Floats:
+    """Return n^p (log n)^logs with 1 at the largest size, shape (powers, sizes)."""
+    ratio = Law(0, logs).values(sizes) / Law(0, logs).values(sizes[-1])
+    return np.asarray((sizes / sizes[-1]) ** np.asarray(powers)[..., None] * ratio)
+
+
+def _fits(sizes: Floats, values: Floats, logs: int) -> tuple[Floats, Floats, Floats]:
+    """Return the exponent, the overhead, and the leading term at the largest size, for each row of values."""
+    known = np.isfinite(values)
+    weights = np.where(known, 1 / np.where(known, values, 1.0), 0.0)
+    # With a logarithm beside it, a law may fall below a constant one.
+    grid = np.asarray(np.arange(round(-0.5 * logs / _STEP), round(_MOST / _STEP) + 1) * _STEP, np.float64)
+    shapes = _shape(sizes, grid, logs)
+    squares = weights**2
+    sums = (
+        squares.sum(axis=1, keepdims=True),
+        squares @ shapes.T,
+        squares @ (shapes**2).T,
+        weights.sum(axis=1, keepdims=True),
+        weights @ shapes.T,
+    )
+    constants, tops = _constants(*sums)
+    errors = known.sum(axis=1, keepdims=True) - constants * sums[3] - tops * sums[4]
+    powers = _minima(grid, errors)
+    powers = np.where(known.sum(axis=1) < FEWEST_SIZES, np.nan, powers)
+    found = _shape(sizes, powers, logs)
+    sums = (
+        squares.sum(axis=1),
+        (squares * found).sum(axis=1),
+        (squares * found**2).sum(axis=1),
+        weights.sum(axis=1),
+        (weights * found).sum(axis=1),
+    )
+    return powers, *_constants(*sums)
+
+
+def _constants(hh: Floats, hg: Floats, gg: Floats, h: Floats, g: Floats) -> tuple[Floats, Floats]:
+    """Return a, b >= 0 that minimise the sum of (1 - a h - b g)^2, from its sums of products."""
+    scale = hh * gg
+    determinant = scale - hg**2
+    apart = determinant > 1e-9 * scale
+    safe = np.where(apart, determinant, 1.0)
+    a, b = (gg * h - hg * g) / safe, (hh * g - hg * h) / safe
+    alone = ~apart | (a < 0)
+    flat = ~alone & (b < 0)
+    a = np.where(alone, 0.0, np.where(flat, h / hh, a))
+    b = np.where(alone, g / gg, np.where(flat, 0.0, b))
+    return a, b
+
+
+def _minima(grid: Floats, errors: Floats) -> Floats:
+    """Return where each row is least, between grid points by a parabola."""
+    # The first of equal ones: what does not grow has the exponent 0.
+    best = np.argmin(np.round(errors, 13), axis=1)
+    middle = np.clip(best, 1, grid.size - 2)
+    left, here, right = (np.take_along_axis(errors, (middle + at)[:, None], axis=1)[:, 0] for at in (-1, 0, 1))
+    bend = left - 2 * here + right
+    inner = (best == middle) & (bend > 1e-13)
+    move = np.where(inner, (left - right) / (2 * np.where(inner, bend, 1.0)), 0.0)
+    return np.asarray(grid[best] + _STEP * np.clip(move, -1, 1))
+
+
+def _tail_from(sizes: Floats, leads: NDArray[np.bool_]) -> Floats:
+    """Return the least size from which on a term leads at all, one a row; infinite where it does not at the last."""
+    onwards = np.logical_and.accumulate(leads[:, ::-1], axis=1)[:, ::-1]
+    return np.asarray(np.where(onwards, sizes, inf).min(axis=1))
+
+
+def _crossing(sizes: Floats, power: float, logs: int, top: float, limit: float) -> float | None:
+    """Return the n from which on the leading term is above a limit; None where there is none to be told."""
+    if not top > 0:
+        return None
+    wide = np.geomspace(sizes[0], sizes[-1] * 1e9, 4001)
+    above = top * (wide / sizes[-1]) ** power * (Law(0, logs).values(wide) / Law(0, logs).values(sizes[-1])) >= limit
+    return float(wide[np.argmax(above)]) if above.any() else None

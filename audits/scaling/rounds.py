@@ -1,0 +1,50 @@
+"""Medians over rounds of measured cells, of the rounds as they are and of rounds drawn anew."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audits.core.intervals import Interval
+from audits.statistics import generator, percentile_interval
+
+Floats = NDArray[np.float64]
+METHOD = "bootstrap over rounds"
+REPLICATES = 400
+
+
+def medians(cells: Floats) -> Floats:
+    """Return the medians over the last axis but one, without missing cells; NaN where all are.
+
+    >>> medians(np.array([[1.0, 5.0], [3.0, np.nan], [2.0, 7.0]])).tolist()
+    [2.0, 6.0]
+    """
+    ordered, counts = np.sort(cells, axis=-2), np.isfinite(cells).sum(axis=-2)
+    low, high = (
+        np.take_along_axis(ordered, np.maximum(place, 0)[..., None, :], axis=-2)[..., 0, :]
+        for place in ((counts - 1) // 2, counts // 2 - (counts == 0))
+    )
+    return np.asarray(np.where(counts > 0, (low + high) / 2, np.nan))
+
+
+def resampled(cells: Floats, seed: int) -> Floats:
+    """Return medians of seconds, shape (1 + replicates, sizes): first those measured, then those of rounds drawn anew.
+
+    Whole rounds are drawn, the same ones for every target with as many rounds, so that targets stay paired.
+
+    Parameters
+    ----------
+    cells
+        Seconds, shape (rounds, sizes); NaN where a cell is missing.
+    """
+    rounds = cells.shape[0]
+    drawn = generator(seed, "scaling", "rounds").integers(rounds, size=(REPLICATES, rounds))
+    return np.concatenate([medians(cells)[None], medians(cells[drawn])])
+
+
+def interval(found: Floats, rounds: int, level: float) -> Interval:
+    """Return a number with its interval, of what was found for the rounds as they are, and for those drawn anew."""
+    value = float(found[0])
+    ends = percentile_interval(found[1:], rounds, level=level)
+    if ends is None:
+        return Interval(value=value, method="none", n=rounds, unit="rounds", level=level)
+    low, high = min(ends[0], value), max(ends[1], value)
+    return Interval(value=value, low=low, high=high, method=METHOD, n=rounds, unit="rounds", level=level)
