@@ -97,7 +97,7 @@ class _LokyPool:
     def _lane() -> Any:
         from joblib.externals.loky import ProcessPoolExecutor
 
-        return ProcessPoolExecutor(max_workers=1, env=ONE_CORE, initializer=_settle, initargs=(os.getpid(),))
+        return ProcessPoolExecutor(max_workers=1, env=ONE_CORE, initializer=settle, initargs=(os.getpid(),))
 
     def room(self, busy: int) -> int:
         return len(self._free)
@@ -140,8 +140,8 @@ class _LokyPool:
             lane.shutdown(wait=True, kill_workers=at_once)
 
 
-def _settle(parent: int) -> None:
-    """Initialise a worker: it ignores Ctrl-C, which the parent handles, and ends when the parent is gone."""
+def settle(parent: int) -> None:
+    """Make this process a worker: it ignores Ctrl-C, which the parent handles, and ends when the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 

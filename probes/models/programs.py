@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import reduce
+from functools import reduce, wraps
 from pathlib import Path
 
 import torch
@@ -124,6 +124,25 @@ def call_any(factory: str) -> object:
             return function()
         except (Exception, SystemExit) as error:
             raise _bad(factory, f"fails with {type(error).__name__}: {first_line(error)}") from error
+
+
+def find_callable(factory: str) -> Callable[..., object]:
+    """Return "module:callable", which may lie in the current folder, as does what it imports when it is called.
+
+    Raises
+    ------
+    InputError
+        Where there is no such callable.
+    """
+    with _current_folder_importable():
+        function = _find(factory)
+
+    @wraps(function)
+    def called(*args: object, **options: object) -> object:
+        with _current_folder_importable():
+            return function(*args, **options)
+
+    return called
 
 
 @contextmanager

@@ -1,0 +1,99 @@
+"""The child process that measures times: one JSON object sets it up, each later line asks for a target at a length."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, NoReturn, TextIO
+
+import torch
+
+from probes.core.errors import MilesError, first_line
+from probes.core.worker_processes import settle
+from probes.scaling.call_times import (
+    Clock,
+    clock_of,
+    free_memory,
+    reference_kernel,
+    reference_seconds,
+    repeated,
+)
+from probes.scaling.targets import open_target
+from probes.scaling.workloads import Case, LengthError, ModeError, Target, TargetSpec, Workload
+
+
+def serve(parent: int) -> NoReturn:
+    """Answer the lines of standard input until it closes or the parent is gone; Ctrl-C is left to the parent."""
+    settle(parent)
+    requests, answers = _lines()
+    try:
+        measure: Callable[[str, int], dict[str, Any]] | None = None
+        for line in requests:
+            request = json.loads(line)
+            if measure is None:
+                answer, measure = _set_up(request)
+            else:
+                answer = measure(request["target"], request["n"])
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
+    finally:
+        # Threads that the user's code left behind must not keep the process.
+        os._exit(0)
+
+
+def _lines() -> tuple[TextIO, TextIO]:
+    """Return the streams of requests and answers, and put empty ones in their place: user code may read and print."""
+    requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    sys.stdin = open(os.devnull)  # noqa: SIM115
+    return requests, answers
+
+
+def _set_up(request: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[str, int], dict[str, Any]] | None]:
+    case, threads = Case(**request["case"]), int(request["threads"])
+    torch.set_num_threads(threads)
+    # Numbers close to 0 are slow on a CPU, and decaying scans are full of them.
+    torch.set_flush_denormal(True)
+    try:
+        specs = [TargetSpec(**one) for one in request["targets"]]
+        targets = {spec.name: open_target(spec, allow_code=request["allow_code"]) for spec in specs}
+    except MilesError as error:
+        return {"refused": [error.message, error.where, error.hint]}, None
+    clock, kernel = clock_of(case.device, threads), reference_kernel(case.device)
+    reference_seconds(kernel, clock)
+
+    def measure(name: str, n: int) -> dict[str, Any]:
+        return _measured(targets[name], replace(case, n=n), clock, kernel)
+
+    return {"free": free_memory(case.device)}, measure
+
+
+def _measured(target: Target, case: Case, clock: Clock, kernel: Callable[[], object]) -> dict[str, Any]:
+    """Measure a target at a length: seconds, or the reason why there are none."""
+    begun = perf_counter()
+
+    def make() -> Workload:
+        return target.workload(case)
+
+    try:
+        reference = reference_seconds(kernel, clock)
+        # A step of decoding appends to the state that it is given.
+        taken, repeats = repeated(make, clock, anew=case.mode == "decode")
+    except (Exception, SystemExit) as error:
+        kind = _kind(error)
+        text = first_line(error)
+        return {"kind": kind, "reason": f"fails with {type(error).__name__}: {text}" if kind == "error" else text}
+    return {"cpu": taken.cpu, "wall": taken.wall, "memory": taken.memory, "repeats": repeats,
+            "reference": reference, "spent": perf_counter() - begun}  # fmt: skip
+
+
+def _kind(error: BaseException) -> str:
+    """Say of what kind a failure is; torch has no class of its own for an allocation on the CPU that fails."""
+    if isinstance(error, LengthError | ModeError):
+        return "length" if isinstance(error, LengthError) else "mode"
+    memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    return "memory" if memory else "error"
