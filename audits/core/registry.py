@@ -179,6 +179,14 @@ AUDITS: tuple[Entry, ...] = (
         seconds=30,
     ),
     Entry(
+        name="audit-scaling",
+        summary="How do operations, memory, decode state and time grow, and does it match the claim?",
+        needs="a built-in module, a factory of your own or a model folder; or a table of measurements",
+        target="audits.scaling:AUDIT",
+        demo="a mixer that hides a mask, and a leaking cache",
+        seconds=40,
+    ),
+    Entry(
         name="interference",
         summary="Which languages hurt each other, and which help, when one model learns both?",
         needs="a text file for each language; or losses of models of languages and of pairs",

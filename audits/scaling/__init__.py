@@ -156,8 +156,8 @@ STEPS = {
     "claim?",
     "scaling.leak": "Look what the decode state keeps with each token.",
     "scaling.quadratic_memory": "Look for a mask or a table of n by n, and for a fused kernel.",
-    "scaling.time_not_operations": "Look at the lengths where seconds leave operations: overhead, caches or allocation.",
-    "scaling.contention": "Time again when nothing else runs, before you report seconds.",
+    "scaling.time_not_operations": "Look where seconds leave operations: overhead, caches or allocation.",
+    "scaling.contention": "Time again when nothing else runs, with another --seed, before you report seconds.",
     "scaling.uncounted": "Read bytes moved beside operations.",
 }
 """What can be done about a finding, by its id."""

@@ -62,7 +62,7 @@ def _growth(counts: Counts) -> Figure:
     return Figure(
         id="growth",
         title="How do counts grow with length?",
-        caption="Operations, peak memory and decode state, counted without running anything; both axes are logarithmic, "
+        caption="Operations, peak memory and decode state, counted without running anything. Both axes are logarithmic, "
         "so that a power law is a straight line and its exponent the slope.",
         file="growth",
         spec=spec,

@@ -114,7 +114,6 @@ def _of_table(options: Options, path: Path) -> Plan:
 def _specs(options: Options) -> "tuple[TargetSpec, ...]":
     """Return the targets in words, each with a name of its own."""
     from probes.scaling.reference_modules import NAMES
-
     from probes.scaling.workloads import TargetSpec
 
     found: list[TargetSpec] = []

@@ -5,17 +5,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
-from probes.scaling.counting import Count, NeedsValuesError, TooManyCallsError, count
 
 from audits.core.context import Context
 from audits.scaling import Options
 from audits.scaling.counts import LENGTH, Counts, Curve, Gone, Uncounted
 from audits.scaling.inputs import WIDENED, Inputs
 from probes.core.errors import InputError, MilesError, first_line
+from probes.scaling.counting import Count, NeedsValuesError, TooManyCallsError, count
 from probes.scaling.workloads import Case, LengthError, ModeError, Target
 
 MOST_CALLS, MOST_CALLS_BEYOND = 300_000, 20_000
-"""Dispatched calls of one count, at lengths that were asked for and beyond: a loop over tokens has as many as tokens."""
+"""Dispatched calls of one count, at lengths asked for and beyond: a loop over tokens has as many as there are tokens."""
 MOST_REAL = 2**31
 """Bytes that a count on real tensors may take."""
 WIDEST = 2**20

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from probes.scaling.contention import contention
-from probes.scaling.time_budget import LeftOut
-from probes.scaling.timing import Cell, Stopwatch
 
 from audits.core.context import Context
 from audits.scaling import Options
 from audits.scaling.counts import LENGTH, Contention, Curve, Gone
 from audits.scaling.inputs import Inputs
 from audits.scaling.measure import Counted, case_of
+from probes.scaling.contention import contention
+from probes.scaling.time_budget import LeftOut
+from probes.scaling.timing import Cell, Stopwatch
 
 KIND = "scaling-seconds"
 WALL = "wall_time"
