@@ -47,9 +47,11 @@ class Attention(Decoding):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
         """Return the weighted means of values; the later tokens are left out by scores of minus infinity."""
-        shape, scale = (q.shape[1], k.shape[1]), 1 / math.sqrt(q.shape[2])
-        mask = torch.full(shape, -math.inf if causal else 0.0, dtype=q.dtype, device=q.device).triu_(1)
-        return torch.softmax(torch.baddbmm(mask, q, k.mT, alpha=scale), -1) @ v
+        rows, columns = (torch.arange(one.shape[1], device=q.device) for one in (q, k))
+        later = q.new_zeros(len(rows), len(columns))
+        if causal:
+            later.masked_fill_(columns > rows[:, None], -math.inf)
+        return torch.softmax(torch.baddbmm(later, q, k.mT, alpha=1 / math.sqrt(q.shape[2])), -1) @ v
 
     def step(self, token: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Return the output of the next token and the state with it."""

@@ -55,9 +55,9 @@ class IndexRanges:
 
     def _derived(self, name: str, args: Sequence[Any], *, view: bool) -> int | None:
         if name == "arange":
-            numbers = [one for one in args if isinstance(one, int)]
-            start, end, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1)[:3]
-            return max(range(start, end, step), default=None)
+            whole = [one for one in args if isinstance(one, int)]
+            numbers = range(*whole) if whole else range(0)
+            return max(numbers[0], numbers[-1]) if numbers else None
         if name in _FILLED:
             return _FILLED[name]
         if name in ("full", "full_like", "new_full", "fill_"):
