@@ -32,7 +32,7 @@ from probes.scaling.workloads import Case, LengthError, Target
 _NO_WORK = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_local_scalar_dense", "set_"}
 """Operators that neither read nor write a tensor's numbers, beside views."""
 _SAME_SHAPE = ("cumsum", "cumprod", "tril", "triu", "tril_", "triu_")
-"""Operators whose fake kernels make n x n shapes of whole numbers, which are beyond 2^63 bytes where the output is not."""
+"""Operators whose fake kernels make n x n whole numbers, which are beyond 2^63 bytes where the output is not."""
 _NEED_VALUES = (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -146,7 +146,7 @@ class _CountingMode(TorchDispatchMode):
     """Sees every operator below autograd; what was made before `counting` is known by being an input."""
 
     def __init__(self, most_calls: int | None, *, fake: bool) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.most_calls = most_calls
         self.fake = fake
         self.ranges = IndexRanges()

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from itertools import islice
+from types import ModuleType
 
 from torch import Tensor, nn
 
 MOST_OBJECTS = 1_000_000
 """Objects that are looked at in one state."""
-_PLAIN = (str, bytes, int, float, complex, type(None), type, nn.Module)
+_PLAIN = (str, bytes, int, float, complex, type(None), type, ModuleType, nn.Module)
 """What has no state inside; the weights of modules are none."""
 
 
@@ -23,8 +23,9 @@ class StateBytes:
 def state_bytes(state: object) -> StateBytes:
     """Return the bytes of all distinct tensors and storages that can be reached from a cache.
 
-    Looked through are mappings, sequences, sets, dataclasses and the attributes of objects, each once. In a layer of a
-    Hugging Face cache with room made before (StaticCache), keys and values count their share of tokens seen.
+    Looked through are mappings, sequences, sets, dataclasses and the attributes of objects, each once; of a module its
+    attribute `state`. In a layer of a Hugging Face cache with room made before (StaticCache), keys and values
+    count their share of tokens seen.
 
     >>> import torch
     >>> keys = torch.zeros(2, 8)
@@ -33,7 +34,7 @@ def state_bytes(state: object) -> StateBytes:
     """
     logical: dict[int, float] = {}
     allocated: dict[int, int] = {}
-    for tensor, share in islice(_reachable(state), MOST_OBJECTS):
+    for tensor, share in _reachable(getattr(state, "state", None) if isinstance(state, nn.Module) else state):
         storage = tensor.untyped_storage()
         key = storage._cdata
         allocated[key] = storage.nbytes()
@@ -48,7 +49,7 @@ def _reachable(state: object) -> Iterator[tuple[Tensor, float]]:
     waiting: list[tuple[object, float]] = [(state, 1.0)]
     while waiting and len(seen) < MOST_OBJECTS:
         one, share = waiting.pop()
-        if isinstance(one, _PLAIN) and one is not state or id(one) in seen:
+        if isinstance(one, _PLAIN) or id(one) in seen:
             continue
         # Kept, so that no other object gets its id.
         seen[id(one)] = one
