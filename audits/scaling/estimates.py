@@ -5,6 +5,7 @@ What is counted is exact, and its exponent in the tail has for ends the range of
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -30,7 +31,7 @@ def estimates(draft: Draft, counts: Counts) -> None:
     _warn(draft, counts)
     for (target, quantity, variable), curve in counts.curves.items():
         if variable != LENGTH:
-            found = count_exponent(curve.n, curve.values[0]).exponent
+            found = _rounded(count_exponent(curve.n, curve.values[0]).exponent)
             draft.add("exponent", found, target=target, quantity=quantity, range="tail", variable=variable)
             continue
         _add_values(draft, target, quantity, curve, counts)
@@ -98,7 +99,7 @@ def _add_exponents(draft: Draft, target: str, quantity: str, curve: Curve, count
         whole = local_exponents(curve.n[[0, -1]], curve.values[0][[0, -1]])[0]
         if np.isfinite(whole):
             draft.add("exponent", exact(float(whole), n=len(curve.lengths), unit="lengths"), **where, range="all")
-        draft.add("exponent", growth.exponent, **where, range="tail")
+        draft.add("exponent", _rounded(growth.exponent), **where, range="tail")
         return
     draft.add("exponent", growth.exponent, **where, range="all")
     if growth.overhead is not None and quantity == "time":
@@ -112,11 +113,18 @@ def _add_exponents(draft: Draft, target: str, quantity: str, curve: Curve, count
         draft.add("exponent", Undefined(why, "no-tail"), **where, range="tail")
 
 
+def _rounded(found: Interval | Undefined) -> Interval | Undefined:
+    """Return an exponent of counts to a thousandth: overheads leave it that far from its limit."""
+    if isinstance(found, Undefined) or found.unit != "lengths" or found.low is None or found.high is None:
+        return found
+    return replace(found, value=round(found.value, 3), low=round(found.low, 3), high=round(found.high, 3))
+
+
 def _add_excess(draft: Draft, target: str, quantity: str, counts: Counts) -> None:
     growth = counts.growth(target, quantity, level=draft.level, seed=draft.seed, claimed=True)
     if growth is not None:
         law = counts.claims[target, quantity].text
-        draft.add("excess_exponent", growth.exponent, target=target, quantity=quantity, claim=law)
+        draft.add("excess_exponent", _rounded(growth.exponent), target=target, quantity=quantity, claim=law)
 
 
 def _pairs(draft: Draft, counts: Counts) -> Iterator[tuple[str, str, str, tuple[int, int], Crossovers]]:

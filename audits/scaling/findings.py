@@ -82,9 +82,10 @@ def _headline(
 ) -> str:
     what = f"{WORDS[quantity].capitalize()} of {target}"
     several = quantity in ("operations", "bytes_moved")
-    shown = "" if tail is None else f": exponent {span(tail) if tail.low is not None else point(tail)}"
+    shown = "" if tail is None else f": exponent {_span(tail)}"
     if found.word == "undecided":
-        return fitting(f"Whether {WORDS[quantity]} of {target} keeps within {law.text} is undecided{shown}.")
+        keep = "keep" if several else "keeps"
+        return fitting(f"Whether {WORDS[quantity]} of {target} {keep} within {law.text} is undecided{shown}.")
     if not curve.counted:
         middle = "is consistent with" if found.word == "confirmed" else "is not consistent with"
         return fitting(f"{what} {middle} the claimed {law.text}{shown}.", f"{what} {middle} {law.text}.")
@@ -138,7 +139,7 @@ def _find_quadratic(draft: Draft, counts: Counts, target: str) -> None:
         "low",
         f"Something of n by n is made, such as a table of attention or a mask.{at}",
         [row, *last],
-        headline=f"Peak memory of {target} grows quadratically: exponent {span(row)}.",
+        headline=f"Peak memory of {target} grows quadratically: exponent {_span(row)}.",
         how_sure="Counted." if counts.curves[target, "memory", LENGTH].counted else "Measured.",
         target=target,
     )
@@ -223,6 +224,11 @@ def _find_uncounted(draft: Draft, counts: Counts, target: str) -> None:
     )
 
 
+def _span(row: Estimate) -> str:
+    """Return an exponent with its interval, alone where both ends are the same."""
+    return point(row) if row.low == row.high else span(row)
+
+
 def _bytes(count: float) -> str:
     """Return a number of bytes in words.
 
@@ -260,7 +266,7 @@ def _title(draft: Draft, counts: Counts, by_word: dict[str, list[Claim]]) -> str
     if not rows:
         return f"The growth of {lengths} cannot be told from these lengths."
     row = rows[0]
-    return f"{WORDS[str(row.where['quantity'])].capitalize()} of {row.where['target']}: exponent {span(row)}."
+    return f"{WORDS[str(row.where['quantity'])].capitalize()} of {row.where['target']}: exponent {_span(row)}."
 
 
 def _words(row: Estimate) -> str:
