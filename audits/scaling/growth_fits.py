@@ -19,10 +19,14 @@ SPAN = 16.0
 """Over this factor in n, at least, an exponent is looked at before it is held against a claim."""
 LEADING = 0.8
 """Share of the whole that the leading term has there."""
+REFUTING = 4.0
+"""Over this factor the leading term has most where seconds refute a claim: one jump of a cache does not."""
+LOG_MARGIN = 0.03
+"""Excess over the law times log n of seconds that refute it: n and n log n are not told apart by time."""
 FEWEST_SIZES = 4
 RELIABLE = 0.9
 """Share of replicates in which the leading term reaches as far."""
-_STEP, _MOST = 0.01, 4.0
+_STEP, _MOST = 0.02, 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +99,9 @@ def seconds_excess(n: ArrayLike, cells: Floats, law: Law, *, level: float, seed:
     """
     found = _growth(n, cells, law, level, seed)
     more = _growth(n, cells, replace(law, log=law.log + 1), level, seed).exponent
-    apart = isinstance(more, Interval) and more.above(0.0)
-    if law != Law(0) or found.decided or not isinstance(found.exponent, Interval):
-        return replace(found, refutable=found.decided and apart)
+    apart = isinstance(more, Interval) and more.above(LOG_MARGIN)
+    if law != Law(0) or found.refutable or not isinstance(found.exponent, Interval):
+        return replace(found, refutable=found.refutable and apart)
     if found.exponent.low is None or found.exponent.low > _STEP:
         return found
     sizes, values = _kept(n, cells, seed)
@@ -130,11 +134,11 @@ def _growth(n: ArrayLike, cells: Floats, law: Law, level: float, seed: int) -> G
     terms = tops[:, None] * _shape(sizes, powers, law.log)
     whole = overheads[:, None] + terms
     first = _tail_from(sizes, terms >= LEADING * whole)
-    reached = first * SPAN <= sizes[-1] * (1 + 1e-9)
     tail = _crossing(sizes, powers[0], law.log, tops[0], LEADING / (1 - LEADING) * overheads[0])
     return Growth(
         exponent=interval(powers - float(law.power), rounds, level),
-        decided=bool(reached[0] and reached[1:].mean() >= RELIABLE),
+        decided=_reaches(first, sizes[-1] / SPAN),
+        refutable=_reaches(first, sizes[-1] / REFUTING),
         tail_from=float(first[0]) if np.isfinite(first[0]) else None,
         far_enough=None if tail is None else SPAN * tail,
         overhead=interval(overheads, rounds, level),
@@ -209,6 +213,12 @@ def _tail_from(sizes: Floats, leads: NDArray[np.bool_]) -> Floats:
     """Return the least size from which on a term leads at all, one a row; infinite where it does not at the last."""
     onwards = np.logical_and.accumulate(leads[:, ::-1], axis=1)[:, ::-1]
     return np.asarray(np.where(onwards, sizes, inf).min(axis=1))
+
+
+def _reaches(first: Floats, limit: float) -> bool:
+    """Tell whether tails start by a size: that of the rounds as they are, and most of those of rounds drawn anew."""
+    reached = first <= limit * (1 + 1e-9)
+    return bool(reached[0] and reached[1:].mean() >= RELIABLE)
 
 
 def _crossing(sizes: Floats, power: float, logs: int, top: float, limit: float) -> float | None:
