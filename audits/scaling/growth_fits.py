@@ -26,7 +26,7 @@ LOG_MARGIN = 0.03
 FEWEST_SIZES = 4
 RELIABLE = 0.9
 """Share of replicates in which the leading term reaches as far."""
-_STEP, _MOST = 0.02, 4.0
+_STEPS, _MOST = (0.02, 0.001), 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ def seconds_excess(n: ArrayLike, cells: Floats, law: Law, *, level: float, seed:
     apart = isinstance(more, Interval) and more.above(LOG_MARGIN)
     if law != Law(0) or found.refutable or not isinstance(found.exponent, Interval):
         return replace(found, refutable=found.refutable and apart)
-    if found.exponent.low is None or found.exponent.low > _STEP:
+    if found.exponent.low is None or found.exponent.low > _STEPS[0]:
         return found
     sizes, values = _kept(n, cells, seed)
     slope = interval(_slopes(sizes, values), cells.shape[0], level)
@@ -158,55 +158,40 @@ def _fits(sizes: Floats, values: Floats, logs: int) -> tuple[Floats, Floats, Flo
     known = np.isfinite(values)
     weights = np.where(known, 1 / np.where(known, values, 1.0), 0.0)
     # With a logarithm beside it, a law may fall below a constant one.
-    grid = np.asarray(np.arange(round(-0.5 * logs / _STEP), round(_MOST / _STEP) + 1) * _STEP, np.float64)
-    shapes = _shape(sizes, grid, logs)
-    squares = weights**2
-    sums = (
-        squares.sum(axis=1, keepdims=True),
-        squares @ shapes.T,
-        squares @ (shapes**2).T,
-        weights.sum(axis=1, keepdims=True),
-        weights @ shapes.T,
-    )
-    constants, tops = _constants(*sums)
-    errors = known.sum(axis=1, keepdims=True) - constants * sums[3] - tops * sums[4]
-    powers = _minima(grid, errors)
+    least = -0.5 * logs
+    powers = np.full(len(values), (least + _MOST) / 2)
+    reach = (_MOST - least) / 2
+    for step in _STEPS:
+        around = np.arange(-round(reach / step), round(reach / step) + 1) * step
+        powers = _best(sizes, weights, np.clip(powers[:, None] + around, least, _MOST), logs)
+        reach = step
     powers = np.where(known.sum(axis=1) < FEWEST_SIZES, np.nan, powers)
-    found = _shape(sizes, powers, logs)
-    sums = (
-        squares.sum(axis=1),
-        (squares * found).sum(axis=1),
-        (squares * found**2).sum(axis=1),
-        weights.sum(axis=1),
-        (weights * found).sum(axis=1),
-    )
-    return powers, *_constants(*sums)
+    constants, tops, _ = _constants(weights, _shape(sizes, powers, logs))
+    return powers, constants, tops
 
 
-def _constants(hh: Floats, hg: Floats, gg: Floats, h: Floats, g: Floats) -> tuple[Floats, Floats]:
-    """Return a, b >= 0 that minimise the sum of (1 - a h - b g)^2, from its sums of products."""
-    scale = hh * gg
-    determinant = scale - hg**2
-    apart = determinant > 1e-9 * scale
+def _best(sizes: Floats, weights: Floats, powers: Floats, logs: int) -> Floats:
+    """Return which of the powers, shape (rows, powers), fits best."""
+    errors = _constants(weights[:, None], _shape(sizes, powers, logs))[2]
+    # The first of equal ones: what does not grow has the exponent 0.
+    best = np.argmin(np.round(errors, 13), axis=1)
+    return np.asarray(np.take_along_axis(powers, best[:, None], axis=1)[:, 0])
+
+
+def _constants(weights: Floats, shapes: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return a, b >= 0 with the least sum of (1 - (a + b shape) weight)^2 over the last axis, and that sum."""
+    steep = weights * shapes
+    h, g = weights.sum(axis=-1), steep.sum(axis=-1)
+    hh, hg, gg = (weights**2).sum(axis=-1), (weights * steep).sum(axis=-1), (steep**2).sum(axis=-1)
+    determinant = hh * gg - hg**2
+    apart = determinant > 1e-9 * hh * gg
     safe = np.where(apart, determinant, 1.0)
     a, b = (gg * h - hg * g) / safe, (hh * g - hg * h) / safe
     alone = ~apart | (a < 0)
     flat = ~alone & (b < 0)
     a = np.where(alone, 0.0, np.where(flat, h / hh, a))
     b = np.where(alone, g / gg, np.where(flat, 0.0, b))
-    return a, b
-
-
-def _minima(grid: Floats, errors: Floats) -> Floats:
-    """Return where each row is least, between grid points by a parabola."""
-    # The first of equal ones: what does not grow has the exponent 0.
-    best = np.argmin(np.round(errors, 13), axis=1)
-    middle = np.clip(best, 1, grid.size - 2)
-    left, here, right = (np.take_along_axis(errors, (middle + at)[:, None], axis=1)[:, 0] for at in (-1, 0, 1))
-    bend = left - 2 * here + right
-    inner = (best == middle) & (bend > 1e-13)
-    move = np.where(inner, (left - right) / (2 * np.where(inner, bend, 1.0)), 0.0)
-    return np.asarray(grid[best] + _STEP * np.clip(move, -1, 1))
+    return a, b, (weights > 0).sum(axis=-1) - a * h - b * g
 
 
 def _tail_from(sizes: Floats, leads: NDArray[np.bool_]) -> Floats:
