@@ -38,17 +38,18 @@ def limit_of(steps: Floats) -> float | None:
 def terms_of(n: ArrayLike, counts: ArrayLike, *claimed: Law) -> tuple[dict[Law, float], float]:
     """Return the factors of the terms that counts are a sum of, and the largest relative error of that sum.
 
-    Non-negative least squares of relative errors; the fastest terms are left out where counts are met as well without.
+    Non-negative least squares of relative errors; terms without which counts are met as well
+    are left out, the fastest first.
     """
     sizes, values = np.asarray(n, np.float64), np.asarray(counts, np.float64)
     laws = sorted({*TERMS, *claimed}, key=lambda law: (float(law.power), law.log))
     found, error = _decompose(sizes, values, laws)
     allowed = max(2 * error, 1e-9)
-    while len(laws) > 1:
-        fewer, worse = _decompose(sizes, values, laws[:-1])
-        if worse > allowed:
-            break
-        laws, found, error = laws[:-1], fewer, worse
+    for law in reversed(tuple(laws)):
+        fewer = [one for one in laws if one != law]
+        factors, worse = _decompose(sizes, values, fewer) if fewer else ([], np.inf)
+        if worse <= allowed:
+            laws, found, error = fewer, factors, worse
     return {law: factor for law, factor in zip(laws, found, strict=True) if factor > 0}, error
 
 

@@ -140,7 +140,7 @@ def _growth(n: ArrayLike, cells: Floats, law: Law, level: float, seed: int) -> G
         decided=_reaches(first, sizes[-1] / SPAN),
         refutable=_reaches(first, sizes[-1] / REFUTING),
         tail_from=float(first[0]) if np.isfinite(first[0]) else None,
-        far_enough=None if tail is None else SPAN * tail,
+        far_enough=None if tail is None else SPAN * max(tail, float(sizes[0])),
         overhead=interval(overheads, rounds, level),
         equal_at=_crossing(sizes, powers[0], law.log, tops[0], overheads[0]) if overheads[0] > 0 else None,
         fitted=tuple(whole[0].tolist()),
@@ -210,6 +210,6 @@ def _crossing(sizes: Floats, power: float, logs: int, top: float, limit: float) 
     """Return the n from which on the leading term is above a limit; None where there is none to be told."""
     if not top > 0:
         return None
-    wide = np.geomspace(sizes[0], sizes[-1] * 1e9, 4001)
+    wide = np.geomspace(1.0, sizes[-1] * 1e9, 8001)
     above = top * (wide / sizes[-1]) ** power * (Law(0, logs).values(wide) / Law(0, logs).values(sizes[-1])) >= limit
     return float(wide[np.argmax(above)]) if above.any() else None

@@ -77,7 +77,7 @@ def test_claims_that_say_nothing_or_twice_are_refused(text: str) -> None:
 def test_values_and_local_exponents_belong_together() -> None:
     law, n = Law(Fraction(4, 3), 1), np.array([64.0, 64.0 * (1 + 1e-7)])
     slope = np.diff(np.log(law.values(n))) / np.diff(np.log(n))
-    assert slope == pytest.approx(law.local_exponent(64.0), abs=1e-5)
+    assert slope == pytest.approx([float(law.local_exponent(64.0))], abs=1e-5)
     assert (Law(0, 1).values([1, 2]) > 0).all()
 
 

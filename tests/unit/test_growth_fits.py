@@ -28,14 +28,14 @@ def of(found: Growth) -> Interval:
 def test_without_noise_the_exponent_and_the_overhead_are_those_of_the_clock(power: float, overhead: float) -> None:
     found = seconds_exponent(SIZES, cells(overhead + 2 * SIZES**power), level=0.95, seed=0)
     # Between grid points a parabola is an approximation.
-    assert of(found).value == pytest.approx(power, abs=3e-3)
+    assert of(found).value == pytest.approx(power, abs=1e-3)
     assert found.overhead is not None and found.overhead.value == pytest.approx(overhead, rel=0.03, abs=0.5)
     assert found.fitted == pytest.approx(overhead + 2 * SIZES**power, rel=0.01)
     if overhead:
         assert found.equal_at == pytest.approx((overhead / 2) ** (1 / power), rel=0.03)
-        assert found.far_enough == pytest.approx(16 * max(16, (overhead * 2) ** (1 / power)), rel=0.05)
+        assert found.far_enough == pytest.approx(16 * max(16, (overhead * 2) ** (1 / power)), rel=0.03)
     else:
-        assert found.equal_at is None or found.equal_at < 17
+        assert found.equal_at is None or found.equal_at < 1.1
         assert found.decided and found.tail_from == 16
 
 
