@@ -38,17 +38,18 @@ def limit_of(steps: Floats) -> float | None:
 def terms_of(n: ArrayLike, counts: ArrayLike, *claimed: Law) -> tuple[dict[Law, float], float]:
     """Return the factors of the terms that counts are a sum of, and the largest relative error of that sum.
 
-    Non-negative least squares of relative errors; the fastest terms are left out where counts are met as well without.
+    Non-negative least squares of relative errors; terms without which counts are met as well
+    are left out, the fastest first.
     """
     sizes, values = np.asarray(n, np.float64), np.asarray(counts, np.float64)
     laws = sorted({*TERMS, *claimed}, key=lambda law: (float(law.power), law.log))
     found, error = _decompose(sizes, values, laws)
     allowed = max(2 * error, 1e-9)
-    while len(laws) > 1:
-        fewer, worse = _decompose(sizes, values, laws[:-1])
-        if worse > allowed:
-            break
-        laws, found, error = laws[:-1], fewer, worse
+    for law in reversed(tuple(laws)):
+        fewer = [one for one in laws if one != law]
+        factors, worse = _decompose(sizes, values, fewer) if fewer else ([], np.inf)
+        if worse <= allowed:
+            laws, found, error = fewer, factors, worse
     return {law: factor for law, factor in zip(laws, found, strict=True) if factor > 0}, error
 
 
@@ -101,7 +102,8 @@ def count_exponent(n: ArrayLike, counts: ArrayLike, law: Law | None = None) -> G
     settled = wide and (even or (start is not None and start * SPAN <= sizes[-1] * (1 + 1e-9)))
     return Growth(
         exponent=exponent,
-        decided=settled,
+        # Where all terms are known exactly, a claim can be held against the fastest long before that has most.
+        decided=settled or (law is not None and wide and leading is not None),
         # Exponents that fall, to where nobody knows, may fall below the claim.
         refutable=settled or (last.size > 1 and (limit is not None or bool(last[-1] >= last[0]))),
         tail_from=start,
@@ -122,8 +124,9 @@ def _leading(sizes: Floats, values: Floats, law: Law | None) -> tuple[Law | None
     wide.sort()
     whole = sum(factor * one.values(wide) for one, factor in terms.items())
     leads = terms[fastest] * fastest.values(wide) >= LEADING * whole
-    if not leads[-1]:
-        return (fastest if error <= EXACT else None), None
+    # As many terms as numbers meet any counts.
+    known = fastest if error <= EXACT and 2 * len(terms) <= there.sum() else None
     behind = np.flatnonzero(~leads)
-    start = float(wide[behind[-1] + 1]) if behind.size else float(sizes[0])
-    return (fastest if error <= EXACT else None), start
+    if not behind.size:
+        return known, float(sizes[0])
+    return known, float(wide[behind[-1] + 1]) if leads[-1] else None

@@ -19,10 +19,14 @@ SPAN = 16.0
 """Over this factor in n, at least, an exponent is looked at before it is held against a claim."""
 LEADING = 0.8
 """Share of the whole that the leading term has there."""
+REFUTING = 4.0
+"""Over this factor the leading term has most where seconds refute a claim: one jump of a cache does not."""
+LOG_MARGIN = 0.03
+"""Excess over the law times log n of seconds that refute it: n and n log n are not told apart by time."""
 FEWEST_SIZES = 4
 RELIABLE = 0.9
 """Share of replicates in which the leading term reaches as far."""
-_STEP, _MOST = 0.01, 4.0
+_STEPS, _MOST = (0.02, 0.001), 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +99,10 @@ def seconds_excess(n: ArrayLike, cells: Floats, law: Law, *, level: float, seed:
     """
     found = _growth(n, cells, law, level, seed)
     more = _growth(n, cells, replace(law, log=law.log + 1), level, seed).exponent
-    apart = isinstance(more, Interval) and more.above(0.0)
-    if law != Law(0) or found.decided or not isinstance(found.exponent, Interval):
-        return replace(found, refutable=found.decided and apart)
-    if found.exponent.low is None or found.exponent.low > _STEP:
+    apart = isinstance(more, Interval) and more.above(LOG_MARGIN)
+    if law != Law(0) or found.refutable or not isinstance(found.exponent, Interval):
+        return replace(found, refutable=found.refutable and apart)
+    if found.exponent.low is None or found.exponent.low > _STEPS[0]:
         return found
     sizes, values = _kept(n, cells, seed)
     slope = interval(_slopes(sizes, values), cells.shape[0], level)
@@ -130,13 +134,13 @@ def _growth(n: ArrayLike, cells: Floats, law: Law, level: float, seed: int) -> G
     terms = tops[:, None] * _shape(sizes, powers, law.log)
     whole = overheads[:, None] + terms
     first = _tail_from(sizes, terms >= LEADING * whole)
-    reached = first * SPAN <= sizes[-1] * (1 + 1e-9)
     tail = _crossing(sizes, powers[0], law.log, tops[0], LEADING / (1 - LEADING) * overheads[0])
     return Growth(
         exponent=interval(powers - float(law.power), rounds, level),
-        decided=bool(reached[0] and reached[1:].mean() >= RELIABLE),
+        decided=_reaches(first, sizes[-1] / SPAN),
+        refutable=_reaches(first, sizes[-1] / REFUTING),
         tail_from=float(first[0]) if np.isfinite(first[0]) else None,
-        far_enough=None if tail is None else SPAN * tail,
+        far_enough=None if tail is None else SPAN * max(tail, float(sizes[0])),
         overhead=interval(overheads, rounds, level),
         equal_at=_crossing(sizes, powers[0], law.log, tops[0], overheads[0]) if overheads[0] > 0 else None,
         fitted=tuple(whole[0].tolist()),
@@ -154,55 +158,40 @@ def _fits(sizes: Floats, values: Floats, logs: int) -> tuple[Floats, Floats, Flo
     known = np.isfinite(values)
     weights = np.where(known, 1 / np.where(known, values, 1.0), 0.0)
     # With a logarithm beside it, a law may fall below a constant one.
-    grid = np.asarray(np.arange(round(-0.5 * logs / _STEP), round(_MOST / _STEP) + 1) * _STEP, np.float64)
-    shapes = _shape(sizes, grid, logs)
-    squares = weights**2
-    sums = (
-        squares.sum(axis=1, keepdims=True),
-        squares @ shapes.T,
-        squares @ (shapes**2).T,
-        weights.sum(axis=1, keepdims=True),
-        weights @ shapes.T,
-    )
-    constants, tops = _constants(*sums)
-    errors = known.sum(axis=1, keepdims=True) - constants * sums[3] - tops * sums[4]
-    powers = _minima(grid, errors)
+    least = -0.5 * logs
+    powers = np.full(len(values), (least + _MOST) / 2)
+    reach = (_MOST - least) / 2
+    for step in _STEPS:
+        around = np.arange(-round(reach / step), round(reach / step) + 1) * step
+        powers = _best(sizes, weights, np.clip(powers[:, None] + around, least, _MOST), logs)
+        reach = step
     powers = np.where(known.sum(axis=1) < FEWEST_SIZES, np.nan, powers)
-    found = _shape(sizes, powers, logs)
-    sums = (
-        squares.sum(axis=1),
-        (squares * found).sum(axis=1),
-        (squares * found**2).sum(axis=1),
-        weights.sum(axis=1),
-        (weights * found).sum(axis=1),
-    )
-    return powers, *_constants(*sums)
+    constants, tops, _ = _constants(weights, _shape(sizes, powers, logs))
+    return powers, constants, tops
 
 
-def _constants(hh: Floats, hg: Floats, gg: Floats, h: Floats, g: Floats) -> tuple[Floats, Floats]:
-    """Return a, b >= 0 that minimise the sum of (1 - a h - b g)^2, from its sums of products."""
-    scale = hh * gg
-    determinant = scale - hg**2
-    apart = determinant > 1e-9 * scale
+def _best(sizes: Floats, weights: Floats, powers: Floats, logs: int) -> Floats:
+    """Return which of the powers, shape (rows, powers), fits best."""
+    errors = _constants(weights[:, None], _shape(sizes, powers, logs))[2]
+    # The first of equal ones: what does not grow has the exponent 0.
+    best = np.argmin(np.round(errors, 13), axis=1)
+    return np.asarray(np.take_along_axis(powers, best[:, None], axis=1)[:, 0])
+
+
+def _constants(weights: Floats, shapes: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return a, b >= 0 with the least sum of (1 - (a + b shape) weight)^2 over the last axis, and that sum."""
+    steep = weights * shapes
+    h, g = weights.sum(axis=-1), steep.sum(axis=-1)
+    hh, hg, gg = (weights**2).sum(axis=-1), (weights * steep).sum(axis=-1), (steep**2).sum(axis=-1)
+    determinant = hh * gg - hg**2
+    apart = determinant > 1e-9 * hh * gg
     safe = np.where(apart, determinant, 1.0)
     a, b = (gg * h - hg * g) / safe, (hh * g - hg * h) / safe
     alone = ~apart | (a < 0)
     flat = ~alone & (b < 0)
     a = np.where(alone, 0.0, np.where(flat, h / hh, a))
     b = np.where(alone, g / gg, np.where(flat, 0.0, b))
-    return a, b
-
-
-def _minima(grid: Floats, errors: Floats) -> Floats:
-    """Return where each row is least, between grid points by a parabola."""
-    # The first of equal ones: what does not grow has the exponent 0.
-    best = np.argmin(np.round(errors, 13), axis=1)
-    middle = np.clip(best, 1, grid.size - 2)
-    left, here, right = (np.take_along_axis(errors, (middle + at)[:, None], axis=1)[:, 0] for at in (-1, 0, 1))
-    bend = left - 2 * here + right
-    inner = (best == middle) & (bend > 1e-13)
-    move = np.where(inner, (left - right) / (2 * np.where(inner, bend, 1.0)), 0.0)
-    return np.asarray(grid[best] + _STEP * np.clip(move, -1, 1))
+    return a, b, (weights > 0).sum(axis=-1) - a * h - b * g
 
 
 def _tail_from(sizes: Floats, leads: NDArray[np.bool_]) -> Floats:
@@ -211,10 +200,16 @@ def _tail_from(sizes: Floats, leads: NDArray[np.bool_]) -> Floats:
     return np.asarray(np.where(onwards, sizes, inf).min(axis=1))
 
 
+def _reaches(first: Floats, limit: float) -> bool:
+    """Tell whether tails start by a size: that of the rounds as they are, and most of those of rounds drawn anew."""
+    reached = first <= limit * (1 + 1e-9)
+    return bool(reached[0] and reached[1:].mean() >= RELIABLE)
+
+
 def _crossing(sizes: Floats, power: float, logs: int, top: float, limit: float) -> float | None:
     """Return the n from which on the leading term is above a limit; None where there is none to be told."""
     if not top > 0:
         return None
-    wide = np.geomspace(sizes[0], sizes[-1] * 1e9, 4001)
+    wide = np.geomspace(1.0, sizes[-1] * 1e9, 8001)
     above = top * (wide / sizes[-1]) ** power * (Law(0, logs).values(wide) / Law(0, logs).values(sizes[-1])) >= limit
     return float(wide[np.argmax(above)]) if above.any() else None

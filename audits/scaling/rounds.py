@@ -8,7 +8,7 @@ from audits.statistics import generator, percentile_interval
 
 Floats = NDArray[np.float64]
 METHOD = "bootstrap over rounds"
-REPLICATES = 400
+REPLICATES = 200
 
 
 def medians(cells: Floats) -> Floats:
