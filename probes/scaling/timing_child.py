@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import perf_counter
@@ -49,7 +48,6 @@ def _lines() -> tuple[TextIO, TextIO]:
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
-    sys.stdin = open(os.devnull)  # noqa: SIM115
     return requests, answers
 
 
