@@ -5,20 +5,21 @@ is untrusted: it is checked as elsewhere, no code of the folder is run, and noth
 """
 
 import copy
+import importlib
 import inspect
 import os
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch._guards import detect_fake_mode
 from torch._subclasses import FakeTensorMode
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 
 from probes.core.errors import InputError, first_line
 from probes.core.guarded_imports import transformers
@@ -65,6 +66,30 @@ def folder_target(name: str, path: Path, submodule: str = "") -> Target:
     return FolderTarget(name, folder, configuration(folder), submodule)
 
 
+@contextmanager
+def _one_sequence() -> Iterator[None]:
+    """Let transformers take a row of fake tokens for one sequence, as it finds for real ones by reading positions.
+
+    In place of an answer that it cannot read it would make a mask of n x n, for several sequences in a row.
+    """
+    masks = importlib.import_module("transformers.masking_utils")
+    look = masks.find_packed_sequence_indices
+
+    def read(positions: Tensor) -> Tensor | None:
+        found: Tensor | None = look(positions)
+        if not isinstance(found, FakeTensor):
+            return found
+        # The rest of what is computed for real ones.
+        (found[:, -1] == 0).all()
+        return None
+
+    masks.find_packed_sequence_indices = read
+    try:
+        yield
+    finally:
+        masks.find_packed_sequence_indices = look
+
+
 class FolderTarget:
     """A model with random weights, called at any length in evaluation mode: dropout is off, in training too.
 
@@ -91,6 +116,7 @@ class FolderTarget:
     def _file(self) -> Path:
         return self._folder.path / "config.json"
 
+    @_one_sequence()
     def workload(self, case: Case) -> Workload:
         """Make the call of a case; the width is the model's own.
 
@@ -152,9 +178,10 @@ class FolderTarget:
 
     def _run(self, call: Call, mode: Mode) -> Callable[[], object]:
         if mode == "train":
-            return trained(call)
+            return _one_sequence()(trained(call))
         again = call if mode == "forward" else repeated(call)
 
+        @_one_sequence()
         def run() -> object:
             with torch.no_grad():
                 found = again()
@@ -166,6 +193,7 @@ class FolderTarget:
         if self._cache is None:
             return None
 
+        @_one_sequence()
         def state() -> object:
             last = self._last(model, case)
             if part is model:
