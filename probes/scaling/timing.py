@@ -56,7 +56,8 @@ class Stopwatch:
     """A child process that times targets; it ends with the context, or when this process does.
 
     Weights and inputs are made anew for each cell, outside the clock, and dropped after it; the result of a call is
-    freed when the clock has stopped. In mode decode they are made anew for each repeat, of which there are three.
+    freed when the clock has stopped. In mode decode a callable of the user, which may append to the state that it is
+    given, has them made anew for each repeat, of which there are three.
 
     Parameters
     ----------

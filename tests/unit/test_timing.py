@@ -1,5 +1,6 @@
 """The child that measures times: it survives what user code does, and ends with its parent."""
 
+import json
 import os
 import signal
 import subprocess
@@ -181,6 +182,58 @@ def test_busy_loops_beside_a_run_are_noticed() -> None:
             loop.kill()
             loop.wait()
     assert contention(cells).contended
+
+
+APPENDS = """
+class Mixer:
+    def __call__(self, x):
+        return x
+
+    def prefill(self, x):
+        return x, [x]
+
+    def step(self, token, state):
+        state.append(token)
+        if len(state) != 2:
+            raise ValueError("state of another call")
+        return token, state
+
+def make(*_):
+    return Mixer()
+"""
+
+
+@pytest.mark.slow
+def test_a_step_begins_at_its_length_in_each_repeat(here: Path) -> None:
+    (here / "appends.py").write_text(APPENDS)
+    mine = TargetSpec(name="mine", kind="factory", source="appends:make")
+    sizes = {"mine": [16], "linear-attention": [16]}
+    with Stopwatch([mine, *built_in("linear-attention")], Case(n=0, mode="decode"), allow_code=True) as watch:
+        repeats = {cell.target: cell.repeats for cell in watch.round(0, 0, sizes)}
+    assert repeats["mine"] == 3
+    assert repeats["linear-attention"] > 3
+
+
+@pytest.mark.slow
+def test_a_table_of_positions_ends_the_lengths_of_a_folder(here: Path) -> None:
+    sizes = {"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 32, "vocab_size": 50}
+    (here / "small").mkdir()
+    (here / "small" / "config.json").write_text(json.dumps(sizes))
+    small = TargetSpec(name="small", kind="folder", source=str(here / "small"))
+    encoder = {**sizes, "model_type": "bert", "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}
+    (here / "encoder").mkdir()
+    (here / "encoder" / "config.json").write_text(json.dumps(encoder))
+    other = TargetSpec(name="encoder", kind="folder", source=str(here / "encoder"))
+    with Stopwatch([small, other], Case(n=0, mode="decode")) as watch:
+        plan = watch.plan({"small": [16, 31, 32], "encoder": [16]}, budget_seconds=60, rounds=1, memory={})
+        cells = watch.round(0, 0, plan.kept)
+    assert plan.kept == {"small": (16, 31), "encoder": ()}
+    assert [(one.target, one.n, one.kind) for one in plan.left_out] == [
+        ("small", 32, "length"),
+        ("encoder", 16, "mode"),
+    ]
+    assert "32 learned positions, and 33 are needed" in plan.left_out[0].reason
+    assert {cell.n for cell in cells} == {16, 31}
 
 
 def alive(process: int) -> bool:
