@@ -69,20 +69,31 @@ def find_model(reference: str) -> ModelFolder:
     if path.is_dir():
         return _check_folder(path.resolve(), reference)
     if path.exists():
-        pickled = " It was not opened: a pickle can run code." if path.suffix in (".pkl", ".pickle") else ""
-        raise InputError(
-            f"{path.name} is a file; a model here is a folder with config.json and weights.{pickled}",
-            where=reference,
-            hint="Weights alone do not say which model they are of: give the folder made by save_pretrained().",
-        )
+        raise _no_folder(path, reference)
     if not _HUB_ID.fullmatch(reference) or ".." in reference or path.suffix in SUFFIXES:
-        near = nearest_name(path)
-        raise InputError(
-            "There is no such folder.",
-            where=reference,
-            hint=f"Did you mean {path.parent / near}?" if near else "Check the path.",
-        )
+        raise _no_folder(path, reference)
     return _check_folder(_download(reference), reference)
+
+
+def find_configuration(path: Path) -> ModelFolder:
+    """Find and check a local folder of which config.json alone is read: weights need not be there, and have no part.
+
+    Raises
+    ------
+    InputError
+        Where there is no such folder, or its configuration is damaged or would run code.
+    """
+    folder = path.expanduser()
+    if not folder.is_dir():
+        raise _no_folder(folder, str(path))
+    folder = folder.resolve()
+    check_links(folder)
+    config = _read_config(folder)
+    check_config(folder, config)
+    sha256 = sha256_folder([folder / "config.json"])
+    return ModelFolder(
+        reference=str(path), path=folder, family=config["model_type"], config=config, weights=(), sha256=sha256
+    )
 
 
 def load_state_dict(path: Path) -> "dict[str, Tensor]":
@@ -147,6 +158,19 @@ def read_weights(folder: ModelFolder) -> "dict[str, Any]":
         check_held(content, str(path))
         tensors |= content
     return tensors
+
+
+def _no_folder(path: Path, reference: str) -> InputError:
+    if path.exists():
+        pickled = " It was not opened: a pickle can run code." if path.suffix in (".pkl", ".pickle") else ""
+        return InputError(
+            f"{path.name} is a file; a model here is a folder with config.json and weights.{pickled}",
+            where=reference,
+            hint="Weights alone do not say which model they are of: give the folder made by save_pretrained().",
+        )
+    near = nearest_name(path)
+    hint = f"Did you mean {path.parent / near}?" if near else "Check the path."
+    return InputError("There is no such folder.", where=reference, hint=hint)
 
 
 def _named(content: object, where: str) -> Checkpoint:

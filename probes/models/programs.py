@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce, wraps
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -126,7 +127,7 @@ def call_any(factory: str) -> object:
             raise _bad(factory, f"fails with {type(error).__name__}: {first_line(error)}") from error
 
 
-def find_callable(factory: str) -> Callable[..., object]:
+def find_callable(factory: str) -> Callable[..., Any]:
     """Return "module:callable", which may lie in the current folder, as does what it imports when it is called.
 
     Raises
@@ -138,7 +139,7 @@ def find_callable(factory: str) -> Callable[..., object]:
         function = _find(factory)
 
     @wraps(function)
-    def called(*args: object, **options: object) -> object:
+    def called(*args: object, **options: object) -> Any:
         with _current_folder_importable():
             return function(*args, **options)
 

@@ -84,7 +84,7 @@ def cpu_clock(threads: int) -> Clock:
 
 
 def cuda_clock(device: str) -> Clock:
-    """Return a clock of calls on a GPU: seconds between two events, and bytes allocated beyond those before the call."""
+    """Return a clock of calls on a GPU: seconds between two events, and bytes at the peak beyond those before it."""
 
     def clock(run: Callable[[], object]) -> Taken:
         with torch.cuda.device(device):

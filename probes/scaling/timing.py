@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -56,7 +56,8 @@ class Stopwatch:
     """A child process that times targets; it ends with the context, or when this process does.
 
     Weights and inputs are made anew for each cell, outside the clock, and dropped after it; the result of a call is
-    freed when the clock has stopped. In mode decode they are made anew for each repeat, of which there are three.
+    freed when the clock has stopped. In mode decode a callable of the user, which may append to the state that it is
+    given, has them made anew for each repeat, of which there are three.
 
     Parameters
     ----------
@@ -119,16 +120,23 @@ class Stopwatch:
         """
         self._open_child()
 
+        most = MEMORY_SHARE * self._free
+        needs = {size: need for size, need in memory.items() if need > most and size[1] in lengths.get(size[0], ())}
+        too_big = [
+            LeftOut(target=target, n=n, kind="memory", reason=f"needs {need / 2**30:.3g} GiB, more than half of the "
+                    f"{self._free / 2**30:.3g} GiB that are free")
+            for (target, n), need in needs.items()
+        ]  # fmt: skip
+
         def probe(target: str, n: int) -> float | LeftOut:
-            if (needed := memory.get((target, n), 0)) > MEMORY_SHARE * self._free:
-                why = f"{n} tokens need {needed / 2**30:.2g} GiB, more than half of the {self._free / 2**30:.2g} free"
-                return LeftOut(target=target, n=n, kind="memory", reason=why)
             answer = self._ask(target, n)
             if "reason" in answer:
                 return LeftOut(target=target, n=n, kind=answer["kind"], reason=answer["reason"])
             return float(answer["spent"])
 
-        return within_budget(lengths, budget_seconds, rounds, probe)
+        fitting = {target: [n for n in sizes if (target, n) not in needs] for target, sizes in lengths.items()}
+        found = within_budget(fitting, budget_seconds, rounds, probe)
+        return replace(found, left_out=(*found.left_out, *too_big))
 
     def round(self, number: int, seed: int, kept: Mapping[str, Sequence[int]]) -> list[Cell]:
         """Measure all kept lengths once, in an order of this round's own; a length that fails gives no cell."""

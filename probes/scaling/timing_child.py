@@ -2,9 +2,9 @@
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any, NoReturn, TextIO
 
@@ -21,7 +21,7 @@ from probes.scaling.call_times import (
     repeated,
 )
 from probes.scaling.targets import open_target
-from probes.scaling.workloads import Case, LengthError, ModeError, Target, TargetSpec, Workload
+from probes.scaling.workloads import Case, LengthError, ModeError, TargetSpec, Workload
 
 
 def serve(parent: int) -> NoReturn:
@@ -49,7 +49,6 @@ def _lines() -> tuple[TextIO, TextIO]:
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
-    sys.stdin = open(os.devnull)  # noqa: SIM115
     return requests, answers
 
 
@@ -61,32 +60,31 @@ def _set_up(request: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[str, 
     try:
         specs = [TargetSpec(**one) for one in request["targets"]]
         targets = {spec.name: open_target(spec, allow_code=request["allow_code"]) for spec in specs}
+        # A step of the user's may append to the state that it is given; ours leave it as it was.
+        changing = {spec.name for spec in specs if spec.kind == "factory" and case.mode == "decode"}
     except MilesError as error:
         return {"refused": [error.message, error.where, error.hint]}, None
     clock, kernel = clock_of(case.device, threads), reference_kernel(case.device)
     reference_seconds(kernel, clock)
 
     def measure(name: str, n: int) -> dict[str, Any]:
-        return _measured(targets[name], replace(case, n=n), clock, kernel)
+        return _measured(partial(targets[name].workload, replace(case, n=n)), clock, kernel, anew=name in changing)
 
     return {"free": free_memory(case.device)}, measure
 
 
-def _measured(target: Target, case: Case, clock: Clock, kernel: Callable[[], object]) -> dict[str, Any]:
+def _measured(
+    make: Callable[[], Workload], clock: Clock, kernel: Callable[[], object], *, anew: bool
+) -> dict[str, Any]:
     """Measure a target at a length: seconds, or the reason why there are none."""
     begun = perf_counter()
-
-    def make() -> Workload:
-        return target.workload(case)
-
     try:
         reference = reference_seconds(kernel, clock)
-        # A step of decoding appends to the state that it is given.
-        taken, repeats = repeated(make, clock, anew=case.mode == "decode")
+        taken, repeats = repeated(make, clock, anew=anew)
     except (Exception, SystemExit) as error:
-        kind = _kind(error)
-        text = first_line(error)
-        return {"kind": kind, "reason": f"fails with {type(error).__name__}: {text}" if kind == "error" else text}
+        kind, text = _kind(error), first_line(error)
+        told = kind != "error" or isinstance(error, MilesError)
+        return {"kind": kind, "reason": text if told else f"fails with {type(error).__name__}: {text}"}
     return {"cpu": taken.cpu, "wall": taken.wall, "memory": taken.memory, "repeats": repeats,
             "reference": reference, "spent": perf_counter() - begun}  # fmt: skip
 

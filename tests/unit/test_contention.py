@@ -33,7 +33,8 @@ def test_rounds_of_a_slow_reference_are_flagged_and_a_third_of_them_is_not_enoug
 
 
 def test_one_slow_reference_flags_no_round() -> None:
-    found = contention(cells(lambda cell: replace(cell, reference=0.9) if (cell.n, cell.target) == (512, "a") else cell))
+    one = ("a", 512)
+    found = contention(cells(lambda cell: replace(cell, reference=0.9) if (cell.target, cell.n) == one else cell))
     assert found.flagged == ()
 
 

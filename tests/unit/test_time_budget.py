@@ -99,6 +99,11 @@ def test_above_a_length_without_memory_none_is_tried() -> None:
     assert [(one.n, one.kind) for one in plan.left_out] == [(n, "memory") for n in DOUBLINGS[2:]]
 
 
+def test_tries_are_paid_from_the_budget() -> None:
+    for budget, kept in [(9.5, ()), (10.0, (256,))]:
+        assert within_budget({"a": [256]}, budget, 9, lambda target, n: 1.0).kept == {"a": kept}
+
+
 def test_no_budget_leaves_nothing() -> None:
     plan = within_budget({"a": [256]}, 0.5, 9, lambda target, n: 1.0)
     assert plan.kept == {"a": ()}
