@@ -72,7 +72,7 @@ def _one_sequence() -> Iterator[None]:
 
     In place of an answer that it cannot read it would make a mask of n x n, for several sequences in a row.
     """
-    masks = importlib.import_module("transformers.masking_utils")
+    masks: Any = importlib.import_module("transformers.masking_utils")
     look = masks.find_packed_sequence_indices
 
     def read(positions: Tensor) -> Tensor | None:

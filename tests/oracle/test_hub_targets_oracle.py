@@ -8,7 +8,7 @@ from probes.scaling.hub_targets import folder_target
 from probes.scaling.workloads import Case
 
 
-def operations(n, *, layers, width, shared, inner, vocabulary):
+def operations(n: int, *, layers: int, width: int, shared: int, inner: int, vocabulary: int) -> int:
     """Two operations for each weight and token, and four for each pair of tokens and feature.
 
     `shared` is the width of the keys, less than that of the queries where heads share them.

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from probes.scaling import hub_targets
 from probes.scaling.counting import NeedsValuesError, count
 from probes.scaling.hub_targets import folder_target
 from probes.scaling.module_calls import _tensors
-from probes.scaling.workloads import MODES, Case, LengthError, ModeError
+from probes.scaling.workloads import MODES, Case, LengthError, ModeError, Target
 
 ATTENTION = {
     "GPT2": "transformer.h.0.attn",
@@ -20,21 +21,21 @@ ATTENTION = {
 SLOW = ("GPT2", "Mamba", "Mistral")
 
 
-def size(state):
+def size(state: object) -> int:
     return sum(one.numel() * one.itemsize for one in _tensors(state))
 
 
-def state_size(target, n, **options):
+def state_size(target: Target, n: int, **options: Any) -> int:
     return size(target.workload(Case(n=n, mode="decode", **options)).state())
 
 
-def counted(target, case, **options):
+def counted(target: Target, case: Case, **options: bool) -> tuple[object, ...]:
     found = count(target, case, **options)
     # A tensor of one number is made of Python's number where it is fake.
     return found.operations, found.bytes_moved, found.calls, found.uncounted, round(found.memory / 128)
 
 
-@pytest.mark.parametrize("part", (False, True))
+@pytest.mark.parametrize("part", (False, pytest.param(True, marks=pytest.mark.slow)))
 @pytest.mark.parametrize("family", ("Llama", *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)))
 def test_fake_and_real_tensors_count_the_same(tmp_path, family, part) -> None:
     target = folder_target("x", tiny(tmp_path, family), ATTENTION[family] if part else "")
@@ -55,6 +56,7 @@ def test_a_mask_of_squared_length_is_only_where_a_real_model_has_one(tmp_path) -
 def test_state_of_attention_is_keys_and_values_of_all_layers(tmp_path, family, n) -> None:
     target = folder_target("x", tiny(tmp_path, family))
     assert state_size(target, n) == LAYERS * 2 * WIDTH * n * 4
+    assert count(target, Case(n=n)).state == LAYERS * 2 * WIDTH * n * 4
     assert state_size(target, n, batch=3, dtype="bfloat16") == 3 * LAYERS * 2 * WIDTH * n * 2
 
 

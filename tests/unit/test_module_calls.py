@@ -15,7 +15,7 @@ class Notes:
 
 
 class Noting(nn.Module):
-    def forward(self, notes, value):
+    def forward(self, notes: Notes, value: torch.Tensor) -> torch.Tensor:
         notes.seen = torch.cat([notes.seen, value])
         notes.last.copy_(value)
         return notes.seen.sum() + notes.last.sum()
