@@ -1,6 +1,7 @@
 """The charts of the audit; each answers the question in its title."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -62,8 +63,8 @@ def _growth(counts: Counts) -> Figure:
     return Figure(
         id="growth",
         title="How do counts grow with length?",
-        caption="Operations, peak memory and decode state, counted without running anything. Both axes are logarithmic, "
-        "so that a power law is a straight line and its exponent the slope.",
+        caption="Operations, peak memory and decode state, counted without running anything. On logarithmic axes a "
+        "power law is a straight line and its exponent the slope.",
         file="growth",
         spec=spec,
     )
@@ -174,7 +175,7 @@ def _slopes(draft: Draft) -> Figure:
 
 def _trade_off(draft: Draft, counts: Counts) -> Figure | None:
     """Return the bytes of the decode state against the seconds of the next token, at the longest common length."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for row in draft.select("seconds") if counts.mode == "decode" else ():
         state = draft.get("state_bytes", target=row.where["target"], n=row.where["n"])
         if state is not None and state.value > 0:

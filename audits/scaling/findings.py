@@ -156,7 +156,8 @@ def _find_leak(draft: Draft, counts: Counts, target: str) -> None:
     if held is state and not (constant and _slope(state) > counts.tolerance):
         return
     (first, second), (low, high) = state.lengths[-2:], held.values[0, -2:].tolist()
-    row = draft.get("state_bytes", target=target, n=second)
+    rows = draft.select("state_bytes", target=target)
+    row = ([one for one in rows if one.where["n"] in counts.asked] or rows)[-1]
     what = "state" if held is state else "storage of the state"
     draft.find(
         "scaling.leak",

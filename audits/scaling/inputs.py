@@ -64,19 +64,19 @@ def check(options: Options, context: Context) -> Plan:
     from probes.scaling.targets import open_target
 
     specs = _specs(options)
+    names = [spec.name for spec in specs]
     lengths = _lengths(options.lengths)
     inputs = Inputs(
         targets={spec.name: open_target(spec, allow_code=options.allow_code) for spec in specs},
         specs=specs,
         lengths=lengths,
         further=_further(lengths[-1], options.count_to),
-        claims=_claims(options.claim, [spec.name for spec in specs]),
+        claims=_claims(options.claim, names),
     )
-    names = [spec.name for spec in specs]
     return Plan(
         inputs=inputs,
         subject=Subject(
-            path=", ".join(options.targets),
+            path=", ".join(names),
             family=", ".join(dict.fromkeys(spec.kind for spec in specs)),
             sha256=sha256_json([[spec.kind, spec.source, spec.submodule] for spec in specs]),
             parameters=0,

@@ -15,7 +15,7 @@ from probes.scaling.counting import Count, NeedsValuesError, TooManyCallsError, 
 from probes.scaling.workloads import Case, LengthError, ModeError, Target
 
 MOST_CALLS, MOST_CALLS_BEYOND = 300_000, 20_000
-"""Dispatched calls of one count, at lengths asked for and beyond: a loop over tokens has as many as there are tokens."""
+"""Dispatched calls of one count, at lengths asked for and beyond: a loop over tokens has as many as tokens."""
 MOST_REAL = 2**31
 """Bytes that a count on real tensors may take."""
 WIDEST = 2**20

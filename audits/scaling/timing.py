@@ -2,8 +2,9 @@
 
 import json
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from audits.scaling import Options
 from audits.scaling.counts import LENGTH, Contention, Curve, Gone
 from audits.scaling.inputs import Inputs
 from audits.scaling.measure import Counted, case_of
-from probes.scaling.contention import contention
+from probes.scaling.contention import VARIES, contention
 from probes.scaling.time_budget import LeftOut
 from probes.scaling.timing import Cell, Stopwatch
 
@@ -67,7 +68,7 @@ def time_all(options: Options, inputs: Inputs, counted: Counted, context: Contex
         count = sum(map(len, sizes.values()))
         with context.progress.phase("Timing", options.rounds * count, "cells") as advance:
             for number in range(options.rounds if count else 0):
-                rows = kept(number, lambda at=number: [asdict(one) for one in stopwatch.round(at, context.seed, sizes)])
+                rows = kept(number, partial(_round, stopwatch, number, context.seed, sizes))
                 cells += [Cell(**row) for row in rows]
                 advance(count)
     left_out = [LeftOut(**one) for one in planned["left_out"]]
@@ -77,6 +78,10 @@ def time_all(options: Options, inputs: Inputs, counted: Counted, context: Contex
         cells=[_row(cell, options.clock) for cell in cells],
         contention=_looked_at(cells),
     )
+
+
+def _round(stopwatch: Stopwatch, number: int, seed: int, sizes: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
+    return [asdict(one) for one in stopwatch.round(number, seed, sizes)]
 
 
 def _memo(context: Context, key: object, compute: Callable[[], Any]) -> Any:
@@ -124,7 +129,7 @@ def _row(cell: Cell, clock: str) -> dict[str, object]:
 
 def _looked_at(cells: Sequence[Cell]) -> Contention:
     found = contention(cells)
-    rough = sum(one > 0.2 for one in found.variation.values())
+    rough = sum(one > VARIES for one in found.variation.values())
     text = (
         f"A fixed product of matrices was slowed in {len(found.flagged)} of {len({cell.round for cell in cells})} "
         f"rounds; seconds vary by more than a fifth at {rough} of {len(found.variation)} lengths of targets; "
