@@ -3,6 +3,7 @@
 On fake tensors of torch (shapes without data) a call of any length costs what its number of operators costs.
 """
 
+import logging
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -25,10 +27,12 @@ from probes.core.errors import first_line
 from probes.scaling.decode_state import state_bytes
 from probes.scaling.index_ranges import IndexRanges
 from probes.scaling.operation_formulas import FORMULAS
-from probes.scaling.workloads import Case, Target
+from probes.scaling.workloads import Case, LengthError, Target
 
 _NO_WORK = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_local_scalar_dense", "set_"}
 """Operators that neither read nor write a tensor's numbers, beside views."""
+_SAME_SHAPE = ("cumsum", "cumprod", "tril", "triu", "tril_", "triu_")
+"""Operators whose fake kernels make n x n whole numbers, which are beyond 2^63 bytes where the output is not."""
 _NEED_VALUES = (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -97,7 +101,7 @@ def count(target: Target, case: Case, *, real: bool = False, most_calls: int | N
     LengthError, ModeError
         Where the target has no such call, or looks up positions beyond a table.
     """
-    mode = _CountingMode(most_calls)
+    mode = _CountingMode(most_calls, fake=not real)
     with nullcontext() if real else _fake(), mode:
         workload = target.workload(case)
         with mode.counting():
@@ -119,6 +123,10 @@ def count(target: Target, case: Case, *, real: bool = False, most_calls: int | N
 
 @contextmanager
 def _fake() -> Iterator[None]:
+    # It logs what it raises.
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
     try:
         with FakeTensorMode(allow_non_fake_inputs=True):
             yield
@@ -127,15 +135,20 @@ def _fake() -> Iterator[None]:
     except (RuntimeError, TypeError) as error:
         if any(part in str(error) for part in _VALUES_ASKED):
             raise NeedsValuesError(first_line(error)) from error
+        if "Storage size calculation overflowed" in str(error):
+            raise LengthError("A tensor of this length has more than 2^63 bytes.") from error
         raise
+    finally:
+        log.setLevel(level)
 
 
 class _CountingMode(TorchDispatchMode):
     """Sees every operator below autograd; what was made before `counting` is known by being an input."""
 
-    def __init__(self, most_calls: int | None) -> None:
-        super().__init__()
+    def __init__(self, most_calls: int | None, *, fake: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
         self.most_calls = most_calls
+        self.fake = fake
         self.ranges = IndexRanges()
         self.active = False
         self.dispatched = self.calls = self.operations = self.bytes_moved = self.alive = self.peak = 0
@@ -166,7 +179,7 @@ class _CountingMode(TorchDispatchMode):
             raise TooManyCallsError(f"The call dispatches more than {self.most_calls} operators.")
         name = func._overloadpacket.__name__
         self.ranges.check(name, args)
-        out = func(*args, **kwargs)
+        out = _same_shape(name, args, kwargs) if self.fake and name in _SAME_SHAPE else func(*args, **kwargs)
         self.ranges.follow(name, args, out, view=view)
         if self.active:
             given, made = _tensors((*args, *kwargs.values())), _tensors((out,))
@@ -201,6 +214,14 @@ def _about(func: Any) -> tuple[Callable[..., int] | None, bool, bool]:
     # Two views have no mark of one.
     view = func.is_view or func._overloadpacket.__name__ in ("_unsafe_view", "lift_fresh")
     return formula, view, formula is None and func._can_decompose()
+
+
+def _same_shape(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    x: Tensor = args[0]
+    if name.endswith("_"):
+        return x
+    sums_of_whole_numbers = name.startswith("cum") and not (x.is_floating_point() or x.is_complex())
+    return torch.empty_like(x, dtype=kwargs.get("dtype") or (torch.int64 if sums_of_whole_numbers else x.dtype))
 
 
 def _tensors(values: Iterable[Any]) -> list[Tensor]:

@@ -11,15 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-CHUNK = 64
-"""Tokens that linear attention takes at once; sums of keys and values go from chunk to chunk."""
-
 
 class Decoding(nn.Module):
     """A mixer whose outputs are those of its prefill."""
 
     def prefill(self, x: Tensor) -> tuple[Tensor, Any]:
-        """Return the outputs and the decode state."""
+        """Return the outputs of all tokens and the state."""
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
@@ -42,14 +39,17 @@ class Attention(Decoding):
         return self.query(x), k, v
 
     def prefill(self, x: Tensor) -> tuple[Tensor, Any]:
+        """Return the outputs of all tokens and the state."""
         q, k, v = self.project(x)
         return self.attend(q, k, v, causal=True), (k, v)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
         """Return the weighted means of values; the later tokens are left out by scores of minus infinity."""
-        shape, scale = (q.shape[1], k.shape[1]), 1 / math.sqrt(q.shape[2])
-        mask = torch.full(shape, -math.inf if causal else 0.0, dtype=q.dtype, device=q.device).triu_(1)
-        return torch.softmax(torch.baddbmm(mask, q, k.mT, alpha=scale), -1) @ v
+        rows, columns = (torch.arange(one.shape[1], device=q.device) for one in (q, k))
+        later = q.new_zeros(len(rows), len(columns))
+        if causal:
+            later.masked_fill_(columns > rows[:, None], -math.inf)
+        return torch.softmax(torch.baddbmm(later, q, k.mT, alpha=1 / math.sqrt(q.shape[2])), -1) @ v
 
     def step(self, token: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Return the output of the next token and the state with it."""
@@ -74,6 +74,7 @@ class WindowAttention(Attention):
         self.window = window
 
     def prefill(self, x: Tensor) -> tuple[Tensor, Any]:
+        """Return the outputs of all tokens and the state."""
         w, n = self.window, x.shape[1]
         q, k, v = self.project(x)
         q, *pairs = (F.pad(one, (0, 0, 0, -n % w)).unflatten(1, (-1, w)) for one in (q, k, v))
@@ -87,16 +88,21 @@ class WindowAttention(Attention):
         return y, (k[:, -w:].clone(), v[:, -w:].clone())
 
     def step(self, token: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Return the output of the next token and the state with it."""
         # What falls out of the window is dropped before the new token comes in.
         older = state if state[0].shape[1] < self.window else tuple(one[:, 1:] for one in state)
         return super().step(token, older)
 
 
 class LinearAttention(Decoding):
-    """Attention with features elu + 1 instead of the softmax (arXiv 2006.16236): n, state width (width + 1)."""
+    """Attention with features elu + 1 instead of the softmax (arXiv 2006.16236): n, state width (width + 1).
 
-    def __init__(self, width: int, device: str) -> None:
+    It takes `chunk` tokens at once; sums of keys and values go from chunk to chunk.
+    """
+
+    def __init__(self, width: int, device: str, chunk: int = 64) -> None:
         super().__init__()
+        self.chunk = chunk
         self.project = nn.Linear(width, 3 * width, bias=False, device=device)
 
     def features(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -105,9 +111,10 @@ class LinearAttention(Decoding):
         return F.elu(q) + 1, F.elu(k) + 1, F.pad(v, (0, 1), value=1.0)
 
     def prefill(self, x: Tensor) -> tuple[Tensor, Any]:
+        """Return the outputs of all tokens and the state."""
         n = x.shape[1]
         # Keys of zeros at the end add nothing.
-        q, k, v = (F.pad(one, (0, 0, 0, -n % CHUNK)).unflatten(1, (-1, CHUNK)) for one in self.features(x))
+        q, k, v = (F.pad(one, (0, 0, 0, -n % self.chunk)).unflatten(1, (-1, self.chunk)) for one in self.features(x))
         own = k.mT @ v
         sums = own.cumsum(1)
         y = ((q @ k.mT).tril() @ v + q @ (sums - own)).flatten(1, 2)[:, :n]
@@ -134,6 +141,7 @@ class FftConvolution(Decoding):
         return torch.cos(self.frequency * t) / (1 + t)
 
     def prefill(self, x: Tensor) -> tuple[Tensor, Any]:
+        """Return the outputs of all tokens and the state."""
         n = x.shape[1]
         product = torch.fft.rfft(x, 2 * n, dim=1) * torch.fft.rfft(self.kernel(n), 2 * n, dim=0)
         return torch.fft.irfft(product, 2 * n, dim=1)[:, :n], x
@@ -162,6 +170,7 @@ class SsmScan(Decoding):
         return torch.cat(kept, 1)
 
     def prefill(self, x: Tensor) -> tuple[Tensor, Any]:
+        """Return the outputs of all tokens and the state."""
         h = self.states(self.inward(x))
         return h, h[:, -1:].clone()
 
@@ -175,7 +184,9 @@ class SsmParallel(SsmScan):
     """The same recurrence by doubling (Hillis and Steele, 1986): n log n operations, log n calls one after another."""
 
     def states(self, u: Tensor) -> Tensor:
-        lag, power = 1, self.rotation
+        """Return the states of all tokens."""
+        lag = 1
+        power: Tensor = self.rotation
         while lag < u.shape[1]:
             # Each token has summed `lag` tokens; those of the token `lag` before it come to 2 lag.
             u = u + F.pad(u[:, :-lag] @ power, (0, 0, lag, 0))
@@ -199,6 +210,7 @@ class PolynomialMixer(Decoding):
         return torch.sigmoid(gate).repeat(1, 1, 2), features
 
     def prefill(self, x: Tensor) -> tuple[Tensor, Any]:
+        """Return the outputs of all tokens and the state."""
         gate, features = self.features(x)
         sums = features.cumsum(1)
         counts = torch.arange(1, x.shape[1] + 1, device=x.device)[:, None]

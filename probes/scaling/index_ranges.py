@@ -12,7 +12,6 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from probes.scaling.workloads import LengthError
 
-_ATEN = torch.ops.aten
 _SAME = {"_to_copy", "clone", "copy", "contiguous", "cat", "stack", "repeat", "lift_fresh", "lift_fresh_copy", "where"}
 _SAME |= {"index", "index_select", "gather", "_unsafe_view", "flip", "roll", "masked_fill"}
 _FILLED = {"ones": 1, "ones_like": 1, "new_ones": 1, "zeros": 0, "zeros_like": 0, "new_zeros": 0}
@@ -28,8 +27,9 @@ class IndexRanges:
     def of(self, value: object) -> int | None:
         """Return the greatest number that a tensor or a number can hold, where it is known."""
         if isinstance(value, Tensor):
-            return 1 if value.dtype is torch.bool else self.greatest.get(value)
-        return int(value) if isinstance(value, bool | int) else None
+            known: int | None = 1 if value.dtype is torch.bool else self.greatest.get(value)
+            return known
+        return int(value) if isinstance(value, int) else None
 
     def check(self, name: str, args: Sequence[Any]) -> None:
         """Raise LengthError where a call looks up rows beyond its table."""
@@ -55,9 +55,9 @@ class IndexRanges:
 
     def _derived(self, name: str, args: Sequence[Any], *, view: bool) -> int | None:
         if name == "arange":
-            numbers = [one for one in args if isinstance(one, int)]
-            start, end, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1)[:3]
-            return max(range(start, end, step), default=None)
+            whole = [one for one in args if isinstance(one, int)]
+            numbers = range(*whole) if whole else range(0)
+            return max(numbers[0], numbers[-1]) if numbers else None
         if name in _FILLED:
             return _FILLED[name]
         if name in ("full", "full_like", "new_full", "fill_"):
@@ -67,8 +67,9 @@ class IndexRanges:
             parts = [self.of(one) for one in args[0]] if args and isinstance(args[0], list | tuple) else [first]
             return None if None in parts else max(one for one in parts if one is not None)
         if name == "cumsum" and first is not None:
-            return first * max(args[0].shape[args[1]], 1)
+            return first * int(args[0].shape[args[1]])
         second = self.of(args[1]) if len(args) > 1 else None
         if first is None or second is None:
             return None
-        return {"add": first + second, "sub": first - second, "mul": first * second}.get(name.rstrip("_"))
+        results: dict[str, int] = {"add": first + second, "sub": first - second, "mul": first * second}
+        return results.get(name.rstrip("_"))

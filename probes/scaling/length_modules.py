@@ -25,10 +25,10 @@ class Multipole(nn.Module):
         n = x.shape[1]
         cells = F.pad(x, (0, 0, 0, -n % WINDOW)).unflatten(1, (-1, WINDOW))
         q, k, v = self.project(cells).chunk(3, -1)
-        near = (torch.softmax(q @ k.mT / math.sqrt(x.shape[2]), -1) @ v).flatten(1, 2)[:, :n]
+        near: Tensor = (torch.softmax(q @ k.mT / math.sqrt(x.shape[2]), -1) @ v).flatten(1, 2)[:, :n]
         if n <= WINDOW:
             return near
-        coarse = self(F.pad(x, (0, 0, 0, n % 2)).unflatten(1, (-1, 2)).mean(2))
+        coarse: Tensor = self(F.pad(x, (0, 0, 0, n % 2)).unflatten(1, (-1, 2)).mean(2))
         return near + coarse.repeat_interleave(2, 1)[:, :n]
 
 
@@ -58,7 +58,8 @@ class BlockwiseResolvent(nn.Module):
         """Return (I - B)^-1 V, whose weights are bounded as each row of B sums to less than one."""
         rows = torch.arange(1, q.shape[-2] + 1, device=q.device)[:, None]
         weights = torch.sigmoid(q @ k.mT / math.sqrt(q.shape[-1])).tril(-1) / rows
-        return torch.linalg.solve_triangular(-weights, v, upper=False, unitriangular=True)
+        solved: Tensor = torch.linalg.solve_triangular(-weights, v, upper=False, unitriangular=True)
+        return solved
 
 
 class LagMixer(nn.Module):

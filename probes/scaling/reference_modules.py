@@ -139,7 +139,9 @@ def _without_gradients(call: Callable[..., Any], *inputs: object) -> Any:
 
 
 def _train(model: Any, x: Tensor) -> object:
-    weights = [one for one in model.parameters() if one.requires_grad] if isinstance(model, nn.Module) else []
+    weights: list[Tensor] = (
+        [one for one in model.parameters() if one.requires_grad] if isinstance(model, nn.Module) else []
+    )
     sources = weights or [x.requires_grad_()]
     outputs = [one for one in tree_leaves(model(x)) if isinstance(one, Tensor) and one.requires_grad]
     if not outputs:
