@@ -72,7 +72,7 @@ def _one_sequence() -> Iterator[None]:
 
     In place of an answer that it cannot read it would make a mask of n x n, for several sequences in a row.
     """
-    masks = importlib.import_module("transformers.masking_utils")
+    masks: Any = importlib.import_module("transformers.masking_utils")
     look = masks.find_packed_sequence_indices
 
     def read(positions: Tensor) -> Tensor | None:
@@ -250,8 +250,8 @@ class FolderTarget:
             table = model.get_input_embeddings()
         except (NotImplementedError, AttributeError):
             table = None
-        if model.main_input_name != "input_ids" or not isinstance(table, nn.Embedding):
-            raise self._refusal(f"{self._folder.family!r} is not called on token ids ({model.main_input_name}).")
+        if not isinstance(table, nn.Embedding):
+            raise self._refusal(f"{self._folder.family!r} is not called on token ids.")
         return table.num_embeddings
 
     def _tried(self, model: nn.Module) -> dict[str, int]:
@@ -307,18 +307,21 @@ def _check_family(folder: ModelFolder) -> None:
 
 
 def _continues_texts(folder: ModelFolder, config: Any) -> bool:
-    """Tell decoders from encoders."""
-    known = transformers().models.auto.modeling_auto
-    where = str(folder.path / "config.json")
+    """Tell decoders from encoders; only those that are called on token ids pass."""
+    hub = transformers()
+    known, family, where = hub.models.auto.modeling_auto, folder.family, str(folder.path / "config.json")
     if getattr(config, "is_encoder_decoder", False):
-        what = f"{folder.family!r} has an encoder and a decoder, so no one length."
-        raise InputError(what, where=where, hint=_OTHERS)
-    decoder = getattr(config, "is_decoder", False) or folder.family not in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    if folder.family in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and decoder:
-        return True
-    if folder.family not in known.MODEL_MAPPING_NAMES:
-        raise InputError(f"transformers has no plain model of family {folder.family!r}.", where=where, hint=_OTHERS)
-    return False
+        raise InputError(f"{family!r} has an encoder and a decoder, so no one length.", where=where, hint=_OTHERS)
+    decoder = getattr(config, "is_decoder", False) or family not in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    causal = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(family) if decoder else None
+    name = causal or known.MODEL_MAPPING_NAMES.get(family)
+    if name is None:
+        raise InputError(f"transformers has no plain model of family {family!r}.", where=where, hint=_OTHERS)
+    # Of the few families with several models, all take the same inputs.
+    inputs = getattr(hub, name if isinstance(name, str) else name[0]).main_input_name
+    if inputs != "input_ids":
+        raise InputError(f"{family!r} is called on {inputs}, not on token ids.", where=where, hint=_OTHERS)
+    return causal is not None
 
 
 def _free_memory(device: str) -> int:
