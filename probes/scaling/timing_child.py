@@ -28,6 +28,7 @@ def serve(parent: int) -> NoReturn:
     """Answer the lines of standard input until it closes or the parent is gone; Ctrl-C is left to the parent."""
     settle(parent)
     requests, answers = _lines()
+    status = 1
     try:
         measure: Callable[[str, int], dict[str, Any]] | None = None
         for line in requests:
@@ -38,9 +39,10 @@ def serve(parent: int) -> NoReturn:
                 answer = measure(request["target"], request["n"])
             answers.write(json.dumps(answer) + "\n")
             answers.flush()
+        status = 0
     finally:
         # Threads that the user's code left behind must not keep the process.
-        os._exit(0)
+        os._exit(status)
 
 
 def _lines() -> tuple[TextIO, TextIO]:

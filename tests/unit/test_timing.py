@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.core.errors import InputError
+from probes.core.errors import IncompleteError, InputError
 from probes.scaling.contention import contention
 from probes.scaling.timing import Allocator, Stopwatch, order
 from probes.scaling.workloads import Case, TargetSpec
@@ -111,6 +111,15 @@ def test_a_child_that_dies_is_started_anew(here: Path) -> None:
     assert {(cell.target, cell.n) for cell in cells} == {("mine", 16), ("attention", 16)}
     assert child is not None
     assert child.poll() is not None
+
+
+@pytest.mark.slow
+def test_a_child_that_cannot_begin_is_no_reason_to_wait() -> None:
+    # A kind of device that torch has and no machine.
+    with Stopwatch(built_in("attention"), Case(n=0, device="vulkan")) as watch:
+        with pytest.raises(IncompleteError, match="ended with status 1"):
+            watch.round(0, 0, {"attention": [16]})
+        assert watch._child is None
 
 
 @pytest.mark.slow
