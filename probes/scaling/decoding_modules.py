@@ -164,8 +164,8 @@ class SsmScan(Decoding):
     def states(self, u: Tensor) -> Tensor:
         """Return the states of all tokens."""
         h, kept = torch.zeros_like(u[:, :1]), []
-        for one in u.split(1, 1):
-            h = h @ self.rotation + one
+        for t in range(u.shape[1]):
+            h = h @ self.rotation + u[:, t : t + 1]
             kept.append(h)
         return torch.cat(kept, 1)
 

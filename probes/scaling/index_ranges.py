@@ -12,8 +12,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from probes.scaling.workloads import LengthError
 
-_SAME = {"_to_copy", "clone", "copy", "contiguous", "cat", "stack", "repeat", "lift_fresh", "lift_fresh_copy", "where"}
-_SAME |= {"index", "index_select", "gather", "_unsafe_view", "flip", "roll", "masked_fill"}
+_SAME = {"_to_copy", "clone", "copy", "contiguous", "cat", "stack", "repeat", "lift_fresh", "lift_fresh_copy"}
+_SAME |= {"index", "index_select", "gather", "_unsafe_view", "flip", "roll"}
 _FILLED = {"ones": 1, "ones_like": 1, "new_ones": 1, "zeros": 0, "zeros_like": 0, "new_zeros": 0}
 _LOOKUPS = {"embedding": (0, 1), "index_select": (0, 2), "index": (0, 1)}
 
@@ -50,6 +50,8 @@ class IndexRanges:
         for one in out if isinstance(out, list | tuple) else (out,):
             if isinstance(one, Tensor) and one.dtype in (torch.int64, torch.int32):
                 found = self._derived(name, args, view=view)
+                # What was known of a tensor that is written over is so no more.
+                self.greatest.pop(one, None)
                 if found is not None:
                     self.greatest[one] = found
 
