@@ -34,6 +34,7 @@ FIGURES = {
     "audit-gradients": "cosine",
     "audit-groups": "pairs",
     "audit-phonemes": "errors",
+    "audit-scaling": "growth",
     "audit-tracking": "accuracy",
     "certify": "certified-accuracy",
     "interference": "matrix",

@@ -40,6 +40,7 @@ RUNS = {
     "phoneme_errors": "phones",
     "precision_recall": "texts",
     "speaker_groups": "groups",
+    "scaling": "growth",
     "spectra": "grids",
     "tracking": "tracking",
 }
@@ -55,6 +56,7 @@ SOME_IDS = {
     "precision_recall": {"density", "expected_coverage", "texts.outside", "few-texts", "other-lengths", "hubs"},
     "speaker_groups": {"rate", "rate_ratio", "groups.spurious", "too-many-groups", "no-errors", "no-interval"},
     "spectra": {"relative_l2", "mismatch_share", "spectra.verdict", "few-samples", "poor-fit", "unit"},
+    "scaling": {"crossover", "law_weight", "scaling.leak", "real-tensors", "one-round"},
     "tracking": {"critical_n", "format_gap", "tracking.shortcut", "not-reached", "few-items"},
 }
 """Some of the names that must be found in the code of an audit, or else nothing was looked at."""
@@ -288,7 +290,7 @@ def test_every_estimate_warning_and_finding_is_on_the_page_of_its_audit(audit: s
     "audit",
     [
         *("certification", "interference", "membership", "phoneme_errors", "precision_recall", "speaker_groups"),
-        *("faithfulness", "gradients", "spectra", "tracking"),
+        *("faithfulness", "gradients", "scaling", "spectra", "tracking"),
     ],
 )
 def test_every_option_of_an_audit_is_on_its_page(audit: str) -> None:

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import random
 import re
 import shutil
 import sys
@@ -73,6 +74,8 @@ FAITHFULNESS = ["audit-faithfulness", "outputs.jsonl", "--plant", "60", "--out",
 """As on the page of audit-faithfulness."""
 GRADIENTS = ["audit-gradients", "--gradients", "saved", "--out", "runs/gradients"]
 """As on the page of audit-gradients."""
+SCALING = ["audit-scaling", "--from-csv", "cells.csv", "--claim", "time=n,memory=n", "--out", "runs/growth"]
+"""As on the page of audit-scaling."""
 BY_GENDER = [
     *("audit-fairness", "encoder", "--manifest", "clips.csv", "--by", "gender", "--tasks", "sid", "--layers", "0,4"),
     *("--bootstrap", "200", "--permutations", "100", "--out", "runs/second"),
@@ -95,6 +98,7 @@ RUNS = (
         TRACKING,
         FAITHFULNESS,
         GRADIENTS,
+        SCALING,
     ),
 )
 """Every run of the small world; the last words are `--out` and its folder."""
@@ -104,6 +108,7 @@ ONE_EACH = {
     "audit-gradients": GRADIENTS,
     "audit-groups": GROUPS,
     "audit-phonemes": PHONES,
+    "audit-scaling": SCALING,
     "audit-tracking": TRACKING,
     "certify": CERTIFY,
     "interference": SHORT,
@@ -466,13 +471,24 @@ def _gradients(folder: Path) -> None:
             save_file(found, folder / "saved" / f"step{step}_batch{batch}.safetensors")
 
 
+def _cells(folder: Path) -> None:
+    """Write seconds and bytes of two modules, one linear and one quadratic."""
+    rng = random.Random(0)
+    rows = ["target,n,round,seconds,bytes"]
+    for n in (256, 512, 1024, 2048, 4096, 8192, 16384, 32768):
+        for turn in range(9):
+            for target, seconds in (("ours", 1e-4 + 1e-7 * n), ("theirs", 5e-5 + 4e-11 * n**2)):
+                rows.append(f"{target},{n},{turn},{seconds * rng.lognormvariate(0, 0.05):.3e},{256 * n}")
+    (folder / "cells.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
 def make_inputs(work: Path) -> None:
     """Write the inputs of all runs into a new folder."""
     work.mkdir(parents=True)
     _encoder(work / "encoder")
     for write in (
         *(_clips, _classifier, _operator, _transcripts, _counts, _tokens, _alignments, _texts_of_models),
-        *(_memberships, _languages, _variables, _outputs, _gradients),
+        *(_memberships, _languages, _variables, _outputs, _gradients, _cells),
     ):
         write(work)
 
@@ -494,7 +510,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     suite.toml and what it names, scores.csv, canaries.npz, and the runs suite and canaries; corpora, langs.csv,
     losses.csv, distances.csv and tagging.csv, and the runs matrix and short; variables.csv and answers.csv, and the run
     tracking; outputs.jsonl, and the run faithfulness; saved, and the run
-    gradients.
+    gradients; cells.csv, and the run growth.
     """
     base = tmp_path_factory.getbasetemp()
     place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "small-world"
