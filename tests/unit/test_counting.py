@@ -32,9 +32,7 @@ def test_counts_without_data_are_those_with_data(name: str, mode: Mode) -> None:
         assert mode in ("decode", "prefill")
         return
     assert fake.fake and fake == replace(count(built_in_target(name), case, real=True), fake=True)
-    assert (
-        fake == count(built_in_target(name), case) and fake.calls >= sum(fake.uncounted.values()) > 0 or name == "sdpa"
-    )
+    assert fake == count(built_in_target(name), case) and fake.calls >= sum(fake.uncounted.values())
 
 
 @pytest.mark.parametrize("planted", [hidden_mask, growing_chunk, leaking_cache])
@@ -53,7 +51,10 @@ def test_fused_attention_counts_as_attention_written_out() -> None:
     ).operations == 2 * b * h * n * m * (d + e)
     same = torch.zeros(b, h, n, d)
     for causal in (False, True):
-        one = count(plain(lambda x: F.scaled_dot_product_attention(same, same, same, is_causal=causal)), Case(n=1))
+        one = count(
+            plain(lambda x, causal=causal: F.scaled_dot_product_attention(same, same, same, is_causal=causal)),
+            Case(n=1),
+        )
         assert (one.operations, one.uncounted) == (4 * b * h * n * n * d, {})
     one, other = (count(built_in_target(name), Case(n=1024)).operations for name in ("attention", "sdpa"))
     assert one == other == 4 * 1024**2 * 64 + 6 * 1024 * 64**2
