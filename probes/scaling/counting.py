@@ -40,7 +40,7 @@ _NEED_VALUES = (
     UnsupportedOperatorException,
     NotImplementedError,
 )
-_VALUES_ASKED = ("data pointer", ".numpy()", "not supported for tensor subclasses", "FakeTensor")
+_VALUES_ASKED = ("data pointer", ".numpy()", "not supported for tensor subclasses", "no fake impl")
 """Parts of messages of torch where something beside its operators reads a fake tensor."""
 
 

@@ -27,7 +27,9 @@ class Slotted:
 
 def test_each_storage_counts_once_wherever_it_stands() -> None:
     one, other = torch.zeros(10), torch.zeros(6, dtype=torch.float64)
-    state = OrderedDict(a=(one, [one]), b=Kept(one), c=SimpleNamespace(deep={1: Slotted(other)}), d=nn.Linear(9, 9), e=3)
+    state = OrderedDict(
+        a=(one, [one]), b=Kept(one), c=SimpleNamespace(deep={1: Slotted(other)}), d=nn.Linear(9, 9), e=3
+    )
     assert state_bytes(state) == StateBytes(40 + 48, 40 + 48)
     assert state_bytes(one[:3]) == StateBytes(12, 40)
     assert state_bytes(one.view(2, 5).chunk(5, 1)) == StateBytes(40, 40)

@@ -10,7 +10,17 @@ from probes.scaling.planted_modules import growing_chunk, hidden_mask, leaking_c
 from probes.scaling.reference_modules import NAMES, ModuleTarget, built_in, built_in_target, factory_target
 from probes.scaling.workloads import MODES, Case, ModeError
 
-DECODING = ("attention", "sdpa", "linear-attention", "window-w", "window-5", "fft-conv", "ssm-scan", "ssm-parallel", "pom")
+DECODING = (
+    "attention",
+    "sdpa",
+    "linear-attention",
+    "window-w",
+    "window-5",
+    "fft-conv",
+    "ssm-scan",
+    "ssm-parallel",
+    "pom",
+)
 
 
 def tokens(batch: int, n: int, width: int) -> Tensor:
