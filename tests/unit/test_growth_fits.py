@@ -70,9 +70,9 @@ def test_missing_cells_and_sizes_change_little() -> None:
 
 
 def test_an_overhead_is_never_below_nothing() -> None:
-    found = seconds_exponent(SIZES, cells(SIZES - 12), level=0.95, seed=0)
+    found = seconds_exponent(SIZES, cells(SIZES - 4), level=0.95, seed=0)
     assert found.overhead is not None and found.overhead.value == 0
-    assert np.abs(np.asarray(found.fitted) / (SIZES - 12) - 1).max() < 0.3
+    assert np.abs(np.asarray(found.fitted) / (SIZES - 4) - 1).max() < 0.2
 
 
 def test_one_round_has_no_interval_and_three_sizes_no_exponent() -> None:
