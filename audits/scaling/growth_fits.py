@@ -100,6 +100,9 @@ def seconds_excess(n: ArrayLike, cells: Floats, law: Law, *, level: float, seed:
     found = _growth(n, cells, law, level, seed)
     more = _growth(n, cells, replace(law, log=law.log + 1), level, seed).exponent
     apart = isinstance(more, Interval) and more.above(LOG_MARGIN)
+    if law.power and isinstance(found.exponent, Interval) and not found.exponent.above(_STEPS[0] - float(law.power)):
+        # No growth shows beside the overhead: what is hidden below it may be of any law.
+        return replace(found, decided=False, refutable=False)
     if law != Law(0) or found.refutable or not isinstance(found.exponent, Interval):
         return replace(found, refutable=found.refutable and apart)
     if found.exponent.low is None or found.exponent.low > _STEPS[0]:

@@ -46,5 +46,5 @@ def interval(found: Floats, rounds: int, level: float) -> Interval:
     ends = percentile_interval(found[1:], rounds, level=level)
     if ends is None:
         return Interval(value=value, method="none", n=rounds, unit="rounds", level=level)
-    low, high = min(ends[0], value), max(ends[1], value)
+    low, high = float(min(ends[0], value)), float(max(ends[1], value))
     return Interval(value=value, low=low, high=high, method=METHOD, n=rounds, unit="rounds", level=level)

@@ -46,6 +46,6 @@ def test_all_crossings_are_listed_and_none_leaves_the_ratios() -> None:
 
 def test_equal_costs_at_a_size_are_one_crossing_or_none() -> None:
     places = np.arange(3.0)
-    assert zeros(places, np.array([-1.0, 0.0, 1.0])) == [(1.0, False)]
+    assert zeros(places, np.array([-1.0, 0.0, 2.0])) == [(1.0, False)]
     assert zeros(places, np.array([1.0, 0.0, 1.0])) == [] and zeros(places, np.zeros(3)) == []
     assert zeros(places, np.array([1.0, np.nan, -1.0])) == [(1.0, True)]

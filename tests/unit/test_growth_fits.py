@@ -57,7 +57,8 @@ def test_seconds_of_the_claimed_law_have_no_excess(claim: Law) -> None:
 def test_equal_seconds_do_not_grow() -> None:
     for claim in (Law(0), Law(1)):
         found = seconds_excess(SIZES, cells(np.full(9, 0.25)), claim, level=0.95, seed=0)
-        assert of(found).value == pytest.approx(-float(claim.power)) and found.decided and not found.refutable
+        assert of(found).value == pytest.approx(-float(claim.power)) and not found.refutable
+        assert found.decided is (claim == Law(0))
 
 
 def test_missing_cells_and_sizes_change_little() -> None:
@@ -66,6 +67,13 @@ def test_missing_cells_and_sizes_change_little() -> None:
     holed[2, 3] = holed[5:, 8] = holed[:, 1] = np.nan
     full, part = (of(seconds_exponent(SIZES, one, level=0.95, seed=0)) for one in (whole, holed))
     assert part.value == pytest.approx(full.value, abs=0.05) and part.low is not None
+    assert len(seconds_exponent(SIZES, holed, level=0.95, seed=0).fitted) == 8
+
+
+def test_an_overhead_is_never_below_nothing() -> None:
+    found = seconds_exponent(SIZES, cells(SIZES - 4), level=0.95, seed=0)
+    assert found.overhead is not None and found.overhead.value == 0
+    assert np.abs(np.asarray(found.fitted) / (SIZES - 4) - 1).max() < 0.2
 
 
 def test_one_round_has_no_interval_and_three_sizes_no_exponent() -> None:

@@ -22,6 +22,6 @@ def test_the_true_law_has_the_largest_weight(law: Law, rounds: int) -> None:
 def test_three_sizes_choose_no_law_and_far_smaller_sizes_have_no_say() -> None:
     assert law_weights(SIZES[:3], SIZES[:3]) == {}
     sizes = 2.0 ** np.arange(1, 16)
-    bent = np.where(sizes < 128, 1e4, sizes)
+    bent = np.where(sizes < 128, sizes**3 / 128**2, sizes)
     found = law_weights(sizes, bent)
     assert max(found, key=lambda one: found[one]) == Law(1)
