@@ -92,6 +92,7 @@ class Stopwatch:
             "case": asdict(case),
             "threads": threads,
             "allow_code": allow_code,
+            "touched": HELD["MALLOC_TOP_PAD_"] if allocator == "held" else 0,
         }
         self._held = allocator == "held"
         self._child: subprocess.Popen[str] | None = None

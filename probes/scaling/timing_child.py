@@ -57,6 +57,8 @@ def _lines() -> tuple[TextIO, TextIO]:
 def _set_up(request: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[str, int], dict[str, Any]] | None]:
     case, threads = Case(**request["case"]), int(request["threads"])
     torch.set_num_threads(threads)
+    # What the heap grows by in advance is touched here: else the first calls fault in its pages.
+    torch.zeros(request["touched"], dtype=torch.uint8)
     # Numbers close to 0 are slow on a CPU, and decaying scans are full of them.
     torch.set_flush_denormal(True)
     try:

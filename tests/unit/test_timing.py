@@ -42,10 +42,11 @@ import resource, torch
 def make(batch, n, width, device):
     calls = []
     def call(x):
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        torch.zeros(2**24)
-        calls.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-        if len(calls) > 3 and calls[-1] > 1000:
+        for _ in range(9):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            torch.zeros(2**24)
+            calls.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+        if min(calls) > 1000:
             raise ValueError("faults")
     return call
 """
@@ -174,8 +175,8 @@ def test_the_allocator_is_held_where_it_is_asked_for(here: Path, allocator: Allo
     mine = TargetSpec(name="mine", kind="factory", source="faults:make")
     with Stopwatch([mine], Case(n=0), allocator=allocator, allow_code=True) as watch:
         cells = watch.round(0, 0, {"mine": [16]})
-    # 64 MiB are 16,384 pages, which are faulted in anew by each call unless the process keeps them; the heap grows in
-    # the first two.
+    # 64 MiB are 16,384 pages, which are faulted in anew by each call unless the process keeps them. How many calls the
+    # heap grows for depends on what lies in it.
     assert (cells != []) is (allocator == "held")
 
 
