@@ -111,6 +111,13 @@ class Counts:
         return self.curves.get((target, quantity, variable))
 
 
+def settled(curve: Curve) -> Curve:
+    """Return a curve that is the same in every round as one that was counted; another as it is."""
+    known = np.where(np.isnan(curve.values), np.nanmax(curve.values, 0), curve.values)
+    same = bool((known == known[0]).all())
+    return Curve(lengths=curve.lengths, values=known[:1], counted=True) if same else curve
+
+
 def _growth(curve: Curve, law: Law | None, level: float, seed: int) -> Growth:
     if curve.counted:
         return count_exponent(curve.n, curve.values[0], law)

@@ -91,7 +91,8 @@ def _crossing(places: Floats, gaps: Floats, at: float, falls: bool, rounds: int,
         return Crossing(n=_lengths(found), cheaper_beyond=falls, decided=False)
     inside = found.low > places[0] and found.high < places[-1]
     decided = bool(inside and found.high - found.low <= np.log(WIDEST))
-    return Crossing(n=_lengths(found.clipped(places[0], places[-1])), cheaper_beyond=falls, decided=decided)
+    ends = (round(float(np.exp(place)), 6) for place in places[[0, -1]])
+    return Crossing(n=_lengths(found).clipped(*ends), cheaper_beyond=falls, decided=decided)
 
 
 def _nearest(places: Floats, gaps: Floats, at: float, falls: bool) -> float:

@@ -99,18 +99,26 @@ def _add_exponents(draft: Draft, target: str, quantity: str, curve: Curve, count
         whole = local_exponents(curve.n[[0, -1]], curve.values[0][[0, -1]])[0]
         if np.isfinite(whole):
             draft.add("exponent", exact(float(whole), n=len(curve.lengths), unit="lengths"), **where, range="all")
-        draft.add("exponent", _rounded(growth.exponent), **where, range="tail")
+        draft.add("exponent", _named(_rounded(growth.exponent), target, quantity), **where, range="tail")
         return
-    draft.add("exponent", growth.exponent, **where, range="all")
+    draft.add("exponent", _named(growth.exponent, target, quantity), **where, range="all")
     if growth.overhead is not None and quantity == "time":
         draft.add("overhead", growth.overhead, **where)
     tail = curve.n >= (np.inf if growth.tail_from is None else growth.tail_from)
     if tail.sum() >= FEWEST_SIZES:
         own = seconds_exponent(curve.n[tail], curve.values[:, tail], level=draft.level, seed=draft.seed)
-        draft.add("exponent", own.exponent, **where, range="tail")
+        draft.add("exponent", _named(own.exponent, target, quantity), **where, range="tail")
     elif isinstance(growth.exponent, Interval):
         why = f"{quantity} of {target} has no tail of {FEWEST_SIZES} lengths at which its overhead is below a fifth."
         draft.add("exponent", Undefined(why, "no-tail"), **where, range="tail")
+
+
+def _named(found: Interval | Undefined, target: str, quantity: str) -> Interval | Undefined:
+    """Say of a number that there is not whose it is."""
+    if isinstance(found, Interval):
+        return found
+    where = {"target": target, "quantity": quantity}
+    return Undefined(f"No exponent of {quantity} of {target}: {found.why}.", found.id, where)
 
 
 def _rounded(found: Interval | Undefined) -> Interval | Undefined:
@@ -124,7 +132,8 @@ def _add_excess(draft: Draft, target: str, quantity: str, counts: Counts) -> Non
     growth = counts.growth(target, quantity, level=draft.level, seed=draft.seed, claimed=True)
     if growth is not None:
         law = counts.claims[target, quantity].text
-        draft.add("excess_exponent", _rounded(growth.exponent), target=target, quantity=quantity, claim=law)
+        found = _named(_rounded(growth.exponent), target, quantity)
+        draft.add("excess_exponent", found, target=target, quantity=quantity, claim=law)
 
 
 def _pairs(draft: Draft, counts: Counts) -> Iterator[tuple[str, str, str, tuple[int, int], Crossovers]]:

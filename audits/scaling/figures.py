@@ -150,7 +150,7 @@ def _slopes(draft: Draft) -> Figure:
             "quantity": WORDS[str(row.where["quantity"])],
         }
         for row in draft.select("local_exponent")
-        if row.where["quantity"] != "wall_time"
+        if row.where["quantity"] not in ("wall_time", "device_memory")
     ]
     several = len({row["target"] for row in rows}) > 4
     spec = lines(

@@ -25,6 +25,7 @@ WORDS = {
     "state": "decode state",
     "time": "time",
     "wall_time": "wall time",
+    "device_memory": "memory of the device",
 }
 """Quantities, as they stand before "of a target"."""
 _SEVERITIES: dict[str, Severity] = {"refuted": "high", "undecided": "low", "confirmed": "info"}

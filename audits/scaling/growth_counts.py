@@ -80,7 +80,7 @@ def count_exponent(n: ArrayLike, counts: ArrayLike, law: Law | None = None) -> G
     """
     sizes, values = np.asarray(n, np.float64), np.asarray(counts, np.float64)
     if sizes.size < 2:
-        return Growth(exponent=Undefined("A local exponent needs two sizes."))
+        return Growth(exponent=Undefined("there are fewer than two lengths"))
     claim = law or Law(0)
     slopes = local_exponents(sizes, values / claim.values(sizes))
     if not values.any():
@@ -89,7 +89,7 @@ def count_exponent(n: ArrayLike, counts: ArrayLike, law: Law | None = None) -> G
     # A tail without two neighbours is of the last pair alone.
     last = last if last.size else slopes[-1:]
     if not np.isfinite(last).all():
-        return Growth(exponent=Undefined("The count is 0 at some of the largest sizes, and is not at others."))
+        return Growth(exponent=Undefined("the count is 0 at some of the longest lengths, and not at others"))
     limit = limit_of(last)
     ends = [*last.tolist(), *([] if limit is None else [limit])]
     exponent = Interval(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from audits.core.intervals import Interval, Undefined
 from audits.scaling.growth_claims import Law
-from audits.scaling.rounds import interval, resampled
+from audits.scaling.rounds import interval, median_errors, medians, resampled
 
 Floats = NDArray[np.float64]
 
@@ -24,6 +24,10 @@ REFUTING = 4.0
 LOG_MARGIN = 0.03
 """Excess over the law times log n of seconds that refute it: n and n log n are not told apart by time."""
 FEWEST_SIZES = 4
+SEEN, SEEN_AT = 0.2, 3
+"""Share of the whole that the growing term has at so many sizes at the least: else it is a step, or noise."""
+MISFIT, ERRORS = 0.1, 3.5
+"""Relative distance of a median from the fit, and in its standard errors, beyond which no such fit is believed."""
 RELIABLE = 0.9
 """Share of replicates in which the leading term reaches as far."""
 _STEPS, _MOST = (0.02, 0.001), 4.0
@@ -47,6 +51,8 @@ class Growth:
         The largest size up to which to go, at the least, for a decision; None where it cannot be told.
     overhead
         The constant a, in seconds; of counts None.
+    doubt
+        Why a fit is not to be believed; empty where nothing speaks against it.
     equal_at
         The n where the overhead is as large as the leading term; None where there is no overhead or no growth.
     fitted
@@ -61,6 +67,7 @@ class Growth:
     tail_from: float | None = None
     far_enough: float | None = None
     overhead: Interval | None = None
+    doubt: str = ""
     equal_at: float | None = None
     fitted: tuple[float, ...] = ()
     leading: Law | None = None
@@ -89,7 +96,7 @@ def seconds_exponent(n: ArrayLike, cells: Floats, *, level: float, seed: int) ->
     cells
         Seconds, shape (rounds, sizes); NaN where a cell is missing.
     """
-    return _growth(n, cells, Law(0), level, seed)
+    return _told(_growth(n, cells, Law(0), level, seed))
 
 
 def seconds_excess(n: ArrayLike, cells: Floats, law: Law, *, level: float, seed: int) -> Growth:
@@ -102,15 +109,32 @@ def seconds_excess(n: ArrayLike, cells: Floats, law: Law, *, level: float, seed:
     apart = isinstance(more, Interval) and more.above(LOG_MARGIN)
     if law.power and isinstance(found.exponent, Interval) and not found.exponent.above(_STEPS[0] - float(law.power)):
         # No growth shows beside the overhead: what is hidden below it may be of any law.
-        return replace(found, decided=False, refutable=False)
+        return _told(replace(found, decided=False, refutable=False))
     if law != Law(0) or found.refutable or not isinstance(found.exponent, Interval):
-        return replace(found, refutable=found.refutable and apart)
+        return _told(replace(found, refutable=found.refutable and apart))
     if found.exponent.low is None or found.exponent.low > _STEPS[0]:
-        return found
+        return _told(found)
     sizes, values = _kept(n, cells, seed)
     slope = interval(_slopes(sizes, values), cells.shape[0], level)
     wide = bool(sizes[-1] >= SPAN * sizes[0] * (1 - 1e-9))
     return replace(found, exponent=slope, decided=wide, refutable=wide and apart)
+
+
+def _told(found: Growth) -> Growth:
+    """Return a growth without its exponent where its fit is not to be believed."""
+    if not found.doubt:
+        return found
+    return replace(found, exponent=Undefined(found.doubt, "no-growth"), decided=False, refutable=False)
+
+
+def _doubt(terms: Floats, whole: Floats, power: float, cells: Floats) -> str:
+    """Return what speaks against a fit: growth at the last sizes alone, or medians that lie off it, as at a kink."""
+    if (terms >= SEEN * whole).sum() < SEEN_AT or power >= _MOST:
+        return f"growth shows at fewer than {SEEN_AT} lengths beside an overhead; go further"
+    distance = np.abs(np.log(medians(cells) / whole))
+    if (distance > np.maximum(MISFIT, ERRORS * median_errors(cells))).any():
+        return "seconds follow no overhead and power of the length; look at the local exponents"
+    return ""
 
 
 def _kept(n: ArrayLike, cells: Floats, seed: int) -> tuple[Floats, Floats]:
@@ -131,7 +155,7 @@ def _slopes(sizes: Floats, values: Floats) -> Floats:
 def _growth(n: ArrayLike, cells: Floats, law: Law, level: float, seed: int) -> Growth:
     sizes, values = _kept(n, cells, seed)
     if sizes.size < FEWEST_SIZES:
-        return Growth(exponent=Undefined(f"An exponent needs {FEWEST_SIZES} sizes; {sizes.size} were measured."))
+        return Growth(exponent=Undefined(f"there are {sizes.size} of {FEWEST_SIZES} lengths"))
     rounds = cells.shape[0]
     powers, overheads, tops = _fits(sizes, values, law.log)
     terms = tops[:, None] * _shape(sizes, powers, law.log)
@@ -144,7 +168,8 @@ def _growth(n: ArrayLike, cells: Floats, law: Law, level: float, seed: int) -> G
         refutable=_reaches(first, sizes[-1] / REFUTING),
         tail_from=float(first[0]) if np.isfinite(first[0]) else None,
         far_enough=None if tail is None else SPAN * max(tail, float(sizes[0])),
-        overhead=interval(overheads, rounds, level),
+        overhead=interval(overheads, rounds, level).clipped(0.0),
+        doubt=_doubt(terms[0], whole[0], powers[0], cells[:, np.isfinite(cells).any(axis=0)]),
         equal_at=_crossing(sizes, powers[0], law.log, tops[0], overheads[0]) if overheads[0] > 0 else None,
         fitted=tuple(whole[0].tolist()),
     )

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
 from audits.scaling.growth_claims import Law
-from audits.scaling.rounds import medians
+from audits.scaling.rounds import median_errors, medians
 
 Floats = NDArray[np.float64]
 
@@ -39,23 +39,13 @@ def law_weights(n: ArrayLike, values: Floats) -> dict[Law, float]:
         middle, spread = values, np.zeros(values.shape)
     else:
         kept = np.isfinite(values).any(axis=0)
-        middle, spread = medians(values), _errors(values)
+        middle, spread = medians(values), median_errors(values)
     middle, errors = middle[kept], np.sqrt(spread[kept] ** 2 + FLOOR**2)
     if middle.size < 4:
         return {}
     scores = np.array([_score(sizes[kept], middle, errors, law) for law in LAWS])
     weights = np.exp((scores.min() - scores) / 2)
     return dict(zip(LAWS, (weights / weights.sum()).tolist(), strict=True))
-
-
-def _errors(cells: Floats) -> Floats:
-    """Return the relative standard errors of medians over rounds, pooled with those of the other sizes."""
-    middle = medians(cells)
-    counts = np.maximum(np.isfinite(cells).sum(axis=0), 1)
-    # 1.4826 makes a median deviation a standard one, and 1.2533 the error of a mean that of a median.
-    own = 1.4826 * medians(np.abs(cells - middle)) / middle
-    pooled = np.sqrt((own**2 + np.nanmedian(own) ** 2) / 2)
-    return np.asarray(1.2533 * pooled / np.sqrt(counts))
 
 
 def _score(sizes: Floats, middle: Floats, errors: Floats, law: Law) -> float:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from audits.scaling.counts import LENGTH, Curve, Floats
+from audits.scaling.counts import LENGTH, Curve, Floats, settled
 from probes.core.errors import InputError
 from probes.files.schemas import CellBlock, Column, OneOf, Schema, SchemaReader
 
@@ -120,6 +120,5 @@ def _curve(cells: dict[tuple[int, int], dict[str, float]], column: str) -> Curve
     values = np.full((len(rounds), len(lengths)), np.nan)
     for (n, round), value in there.items():
         values[rounds.index(round), lengths.index(n)] = value
-    known = np.where(np.isnan(values), np.nanmax(values, 0), values)
-    counted = column != "seconds" and bool((known == known[0]).all())
-    return Curve(lengths=tuple(lengths), values=known[:1] if counted else values, counted=counted)
+    curve = Curve(lengths=tuple(lengths), values=values, counted=False)
+    return curve if column == "seconds" else settled(curve)

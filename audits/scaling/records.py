@@ -11,8 +11,8 @@ from audits.scaling.growth_tables import QUANTITY_OF
 if TYPE_CHECKING:
     from audits.scaling.counts import Counts
 
-TIMED = ("seconds", "wall_seconds", "processor_seconds", "reference_seconds", "repeats")
-COLUMNS = ("target", "n", "round", "seconds", "bytes", "state_bytes", "operations", "bytes_moved", *TIMED[1:])
+TIMED = ("wall_seconds", "processor_seconds", "reference_seconds", "repeats", "device_bytes")
+COLUMNS = ("target", "n", "round", "seconds", "bytes", "state_bytes", "operations", "bytes_moved", *TIMED)
 
 
 def coverage(counts: "Counts") -> Coverage:
@@ -45,7 +45,7 @@ def records(counts: "Counts") -> list[dict[str, Any]]:
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     columns = {quantity: column for column, quantity in QUANTITY_OF.items()} | {"bytes_moved": "bytes_moved"}
     for (target, quantity, variable), curve in counts.curves.items():
-        if variable != "length" or not curve.counted:
+        if variable != "length" or not curve.counted or quantity not in columns:
             continue
         for n, value in zip(curve.lengths, curve.values[0].tolist(), strict=True):
             row = rows.setdefault((target, n), {**empty, "target": target, "n": n, "round": 0})

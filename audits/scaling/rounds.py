@@ -25,6 +25,16 @@ def medians(cells: Floats) -> Floats:
     return np.asarray(np.where(counts > 0, (low + high) / 2, np.nan))
 
 
+def median_errors(cells: Floats) -> Floats:
+    """Return the relative standard errors of medians over rounds, pooled with those of the other sizes."""
+    middle = medians(cells)
+    counts = np.maximum(np.isfinite(cells).sum(axis=0), 1)
+    # 1.4826 makes a median deviation a standard one, and 1.2533 the error of a mean that of a median.
+    own = 1.4826 * medians(np.abs(cells - middle)) / middle
+    pooled = np.sqrt((own**2 + np.nanmedian(own) ** 2) / 2)
+    return np.asarray(1.2533 * pooled / np.sqrt(counts))
+
+
 def resampled(cells: Floats, seed: int) -> Floats:
     """Return medians of seconds, shape (1 + replicates, sizes): first those measured, then those of rounds drawn anew.
 

@@ -12,7 +12,7 @@ import torch
 
 from audits.core.context import Context
 from audits.scaling import Options
-from audits.scaling.counts import LENGTH, Contention, Curve, Gone
+from audits.scaling.counts import LENGTH, Contention, Curve, Gone, settled
 from audits.scaling.inputs import Inputs
 from audits.scaling.measure import Counted, case_of
 from probes.scaling.contention import VARIES, contention
@@ -20,7 +20,7 @@ from probes.scaling.time_budget import LeftOut
 from probes.scaling.timing import Cell, Stopwatch
 
 KIND = "scaling-seconds"
-WALL = "wall_time"
+WALL, DEVICE_MEMORY = "wall_time", "device_memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,8 @@ def curves_of(cells: Sequence[Cell], clock: str) -> dict[tuple[str, str, str], C
         memory = [cell.memory for cell in own]
         if None not in memory:
             # The allocator of a GPU knows its kernels' workspaces too, which counting does not.
-            found[target, "memory", LENGTH] = _curve(own, [float(one or 0) for one in memory])
+            device = _curve(own, [float(one or 0) for one in memory])
+            found[target, DEVICE_MEMORY, LENGTH] = settled(device)
     return found
 
 
@@ -123,7 +124,7 @@ def _curve(cells: Sequence[Cell], values: Sequence[float]) -> Curve:
 def _row(cell: Cell, clock: str) -> dict[str, object]:
     row = {"target": cell.target, "n": cell.n, "round": cell.round + 1, "seconds": _seconds(cell, clock),
            "wall_seconds": cell.wall, "processor_seconds": cell.cpu, "reference_seconds": cell.reference,
-           "repeats": cell.repeats, "bytes": cell.memory}  # fmt: skip
+           "repeats": cell.repeats, "device_bytes": cell.memory}  # fmt: skip
     return {name: "" if value is None else value for name, value in row.items()}
 
 

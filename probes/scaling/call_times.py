@@ -15,7 +15,8 @@ LEAST = 0.01
 FEWEST = 3
 """Repeats at least: the least of them leaves out an interruption."""
 MOST = 1000
-_SIDE = 512
+_SIDE, _SIDE_CUDA = 512, 4096
+"""Of the reference; a small product on a GPU would take no longer than its launch."""
 _REFERENCES = 5
 
 
@@ -119,7 +120,8 @@ def free_memory(device: str) -> int:
 
 def reference_kernel(device: str) -> Callable[[], object]:
     """Return a fixed call, a product of matrices, by which one sees that a machine is slowed by others."""
-    factor = torch.ones(_SIDE, _SIDE, device=device)
+    side = _SIDE_CUDA if device.startswith("cuda") else _SIDE
+    factor = torch.ones(side, side, device=device)
     return lambda: factor @ factor
 
 

@@ -7,7 +7,6 @@ is untrusted: it is checked as elsewhere, no code of the folder is run, and noth
 import copy
 import importlib
 import inspect
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -27,6 +26,7 @@ from probes.core.random_streams import stream
 from probes.files.names import suggest
 from probes.models.checkpoints import ModelFolder, find_configuration
 from probes.models.hub_models import configuration, loading_errors, within_limits
+from probes.scaling.call_times import free_memory
 from probes.scaling.module_calls import Call, NotCalledError, captured, repeated, trained, written
 from probes.scaling.workloads import Case, LengthError, Mode, ModeError, Target, Workload
 
@@ -236,7 +236,7 @@ class FolderTarget:
             return loader.from_config(config, dtype=dtype, trust_remote_code=False).eval()
 
     def _check_memory(self, dtype: torch.dtype, device: str) -> None:
-        needed, free = self._numbers * dtype.itemsize, _free_memory(device)
+        needed, free = self._numbers * dtype.itemsize, free_memory(device)
         if needed > free // 2:
             raise InputError(
                 f"The model takes {needed} bytes as {str(dtype).removeprefix('torch.')}, of {free} free.",
@@ -322,15 +322,3 @@ def _continues_texts(folder: ModelFolder, config: Any) -> bool:
     if inputs != "input_ids":
         raise InputError(f"{family!r} is called on {inputs}, not on token ids.", where=where, hint=_OTHERS)
     return causal is not None
-
-
-def _free_memory(device: str) -> int:
-    """Return the bytes that are free on a device, on the CPU with those that caches would give up."""
-    if device.startswith("cuda"):
-        return int(torch.cuda.mem_get_info(device)[0])
-    meminfo = Path("/proc/meminfo")
-    if meminfo.is_file():
-        found = re.search(r"MemAvailable:\s+(\d+) kB", meminfo.read_text(encoding="ascii"))
-        if found:
-            return int(found[1]) * 1024
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -121,6 +121,9 @@ class Stopwatch:
         """
         self._open_child()
 
+        for target, sizes in lengths.items():
+            # What a first call of a process loads and compiles is no part of any length.
+            self._ask(target, min(sizes))
         most = MEMORY_SHARE * self._free
         needs = {size: need for size, need in memory.items() if need > most and size[1] in lengths.get(size[0], ())}
         too_big = [
