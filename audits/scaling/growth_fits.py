@@ -26,8 +26,9 @@ LOG_MARGIN = 0.03
 FEWEST_SIZES = 4
 SEEN, SEEN_AT = 0.2, 3
 """Share of the whole that the growing term has at so many sizes at the least: else it is a step, or noise."""
-MISFIT, ERRORS = 0.1, 3.5
-"""Relative distance of a median from the fit, and in its standard errors, beyond which no such fit is believed."""
+MISFIT, ERRORS, FEWEST_ROUNDS = 0.1, 3.5, 3
+"""Relative distance of a median from the fit, and in its standard errors, beyond which no such fit is believed; with so
+many rounds at the least is an error known."""
 RELIABLE = 0.9
 """Share of replicates in which the leading term reaches as far."""
 _STEPS, _MOST = (0.02, 0.001), 4.0
@@ -131,6 +132,8 @@ def _doubt(terms: Floats, whole: Floats, power: float, cells: Floats) -> str:
     """Return what speaks against a fit: growth at the last sizes alone, or medians that lie off it, as at a kink."""
     if (terms >= SEEN * whole).sum() < SEEN_AT or power >= _MOST:
         return f"growth shows at fewer than {SEEN_AT} lengths beside an overhead; go further"
+    if len(cells) < FEWEST_ROUNDS:
+        return ""
     distance = np.abs(np.log(medians(cells) / whole))
     if (distance > np.maximum(MISFIT, ERRORS * median_errors(cells))).any():
         return "seconds follow no overhead and power of the length; look at the local exponents"

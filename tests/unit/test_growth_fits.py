@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from audits.core.intervals import Interval, Undefined
+from audits.scaling.claim_verdicts import verdict
 from audits.scaling.growth_claims import Law
 from audits.scaling.growth_fits import Growth, local_exponents, seconds_excess, seconds_exponent
 from audits.scaling.rounds import medians
@@ -23,8 +24,10 @@ def of(found: Growth) -> Interval:
     return found.exponent
 
 
-@pytest.mark.parametrize("power", [0.5, 1, 4 / 3, 1.5, 2, 3])
-@pytest.mark.parametrize("overhead", [0, 300])
+@pytest.mark.parametrize(
+    ("power", "overhead"),
+    [*((power, 0) for power in (0.5, 1, 4 / 3, 1.5, 2, 3)), *((power, 300) for power in (1, 2, 3))],
+)
 def test_without_noise_the_exponent_and_the_overhead_are_those_of_the_clock(power: float, overhead: float) -> None:
     found = seconds_exponent(SIZES, cells(overhead + 2 * SIZES**power), level=0.95, seed=0)
     # Between grid points a parabola is an approximation.
@@ -37,6 +40,21 @@ def test_without_noise_the_exponent_and_the_overhead_are_those_of_the_clock(powe
     else:
         assert found.equal_at is None or found.equal_at < 1.1
         assert found.decided and found.tail_from == 16
+
+
+def test_growth_that_shows_at_the_last_lengths_alone_has_no_exponent() -> None:
+    # A launch takes as long as the work that it covers: the greater of both, not their sum.
+    for seconds in (300 + 2 * SIZES**0.5, np.maximum(3000, 2 * SIZES), np.maximum(SIZES[-2], SIZES)):
+        found = seconds_exponent(SIZES, cells(seconds, noise=0.02), level=0.95, seed=0)
+        assert isinstance(found.exponent, Undefined) and not found.refutable
+        assert "fewer than 3 lengths" in found.exponent.why
+
+
+def test_a_kink_is_no_power() -> None:
+    kinked = cells(np.maximum(SIZES[3], SIZES), noise=0.02)
+    found = seconds_exponent(SIZES, kinked, level=0.95, seed=0)
+    assert isinstance(found.exponent, Undefined) and "follow no overhead and power" in found.exponent.why
+    assert verdict(seconds_excess(SIZES, kinked, Law(1), level=0.95, seed=0), Law(1), 0.15).word == "undecided"
 
 
 def test_the_tail_begins_where_the_leading_term_has_four_fifths() -> None:
