@@ -102,7 +102,7 @@ def _add_exponents(draft: Draft, target: str, quantity: str, curve: Curve, count
         draft.add("exponent", _named(_rounded(growth.exponent), target, quantity), **where, range="tail")
         return
     draft.add("exponent", _named(growth.exponent, target, quantity), **where, range="all")
-    if growth.overhead is not None and quantity == "time":
+    if growth.overhead is not None and isinstance(growth.exponent, Interval) and quantity == "time":
         draft.add("overhead", growth.overhead, **where)
     tail = curve.n >= (np.inf if growth.tail_from is None else growth.tail_from)
     if tail.sum() >= FEWEST_SIZES:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 LONGEST = 2**40
 MOST_LENGTHS = 64
-WIDENED = 5
-"""Widths and batches that are tried, each twice the one before."""
 _NAMED = re.compile(r"([\w.-]{1,40})=([\w.]+:[\w.]+)")
 _NUMBER = re.compile(r"\d{1,13}", re.ASCII)
 _SECONDS_PER_COUNT = 0.03
@@ -61,17 +59,22 @@ def check(options: Options, context: Context) -> Plan:
     if not options.targets:
         hint = "Give a built-in module such as attention, NAME=module:callable, a model folder, or --from-csv FILE."
         raise InputError("There is nothing to audit.", where="TARGET", hint=hint)
+    from audits.scaling.counting import try_first
     from probes.scaling.targets import open_target
 
     specs = _specs(options)
     names = [spec.name for spec in specs]
     lengths = _lengths(options.lengths)
+    claims = _claims(options.claim, names)
+    targets = {spec.name: open_target(spec, allow_code=options.allow_code) for spec in specs}
+    for name, target in targets.items():
+        try_first(name, target, options, lengths[0])
     inputs = Inputs(
-        targets={spec.name: open_target(spec, allow_code=options.allow_code) for spec in specs},
+        targets=targets,
         specs=specs,
         lengths=lengths,
         further=_further(lengths[-1], options.count_to),
-        claims=_claims(options.claim, names),
+        claims=claims,
     )
     return Plan(
         inputs=inputs,
@@ -222,8 +225,8 @@ def _cost(options: Options, inputs: Inputs) -> tuple[tuple[str, str], ...]:
 
 def _counted(options: Options, inputs: Inputs, context: Context) -> tuple[tuple[str, str], ...]:
     """Return what counting alone says, for `--dry-run`."""
+    from audits.scaling.counting import count_all
     from audits.scaling.growth_fits import local_exponents
-    from audits.scaling.measure import count_all
 
     curves = count_all(options, inputs, context).curves
     return tuple(

@@ -12,9 +12,9 @@ import torch
 
 from audits.core.context import Context
 from audits.scaling import Options
+from audits.scaling.counting import Counted, case_of
 from audits.scaling.counts import LENGTH, Contention, Curve, Gone, settled
 from audits.scaling.inputs import Inputs
-from audits.scaling.measure import Counted, case_of
 from probes.scaling.contention import VARIES, contention
 from probes.scaling.time_budget import LeftOut
 from probes.scaling.timing import Cell, Stopwatch
