@@ -179,6 +179,7 @@ AUDIT = AuditSpec(
             row="target",
             column="quantity",
             where={"range": "tail"},
+            words={"quantity=bytes_moved": "bytes moved", "quantity=memory": "peak memory"},
         ),
     ),
     headed=("targets", "mode", "lengths", "batch", "width", "claim", "tolerance", "rounds"),

@@ -121,7 +121,7 @@ def _over_claims(counts: Counts) -> Figure:
     spec = lines(
         rows,
         x=N,
-        y=Axis("ratio", "By the claim, 1 at the last length", ".2~g", **LOG),  # type: ignore[arg-type]
+        y=Axis("ratio", "Ratio to the claim", ".2~g", **LOG),  # type: ignore[arg-type]
         low="low",
         high="high",
         series="target",

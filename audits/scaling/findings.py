@@ -164,7 +164,7 @@ def _find_leak(draft: Draft, counts: Counts, target: str) -> None:
         "scaling.leak",
         "high" if constant else "medium",
         f"From {first:,} to {second:,} tokens the {what} grows from {_bytes(low)} to {_bytes(high)}.",
-        [row, draft.get("exponent", target=target, quantity="state", range="tail")],
+        [draft.get("exponent", target=target, quantity="state", range="tail"), row],
         headline=f"The decode state of {target} keeps {_bytes((high - low) / (second - first))} of each token.",
         how_sure="Counted: bytes of all tensors that can be reached from the state.",
         target=target,
@@ -219,7 +219,6 @@ def _find_uncounted(draft: Draft, counts: Counts, target: str) -> None:
         "low" if nothing else "info",
         f"Among them {first_of([f'{name} ({one.operators[name]:,})' for name in names], 6)}. Elementwise work is seen "
         "in bytes moved.",
-        [*row, draft.get("exponent", target=target, quantity="bytes_moved", range="tail")],
         headline=f"{without:,} of {one.calls:,} calls of {target} have no operations.",
         how_sure="Counted at the longest length that was asked for.",
         target=target,

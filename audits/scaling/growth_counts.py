@@ -11,7 +11,7 @@ from audits.scaling.growth_fits import LEADING, SPAN, Growth, local_exponents
 
 Floats = NDArray[np.float64]
 
-METHOD = "range of local exponents"
+METHOD = "Range: local exponents in the tail"
 CONVERGES = 0.95
 """Ratio of neighbouring steps below which local exponents are taken to run to a limit."""
 EXACT = 1e-6

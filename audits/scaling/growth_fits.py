@@ -26,7 +26,7 @@ LOG_MARGIN = 0.03
 FEWEST_SIZES = 4
 SEEN, SEEN_AT = 0.2, 3
 """Share of the whole that the growing term has at so many sizes at the least: else it is a step, or noise."""
-MISFIT, ERRORS, FEWEST_ROUNDS = 0.1, 3.5, 3
+MISFIT, ERRORS, FEWEST_ROUNDS = 0.15, 3.5, 3
 """Relative distance of a median from the fit, and in its standard errors, beyond which no such fit is believed; with so
 many rounds at the least is an error known."""
 RELIABLE = 0.9

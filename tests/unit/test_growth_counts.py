@@ -19,7 +19,7 @@ def test_a_pure_law_has_no_excess_over_itself(law: Law) -> None:
     found = count_exponent(SIZES, 6 * law.values(SIZES), law)
     assert isinstance(found.exponent, Interval) and found.decided and found.refutable
     assert (found.exponent.low, found.exponent.high) == pytest.approx((0, 0), abs=1e-9)
-    assert found.exponent.method == "range of local exponents" and found.exponent.unit == "lengths"
+    assert found.exponent.method == "Range: local exponents in the tail" and found.exponent.unit == "lengths"
 
 
 def test_attention_with_projections_goes_to_two() -> None:
