@@ -29,6 +29,7 @@ from audits.core.records import (
     Warning,
 )
 from audits.report.charts import Axis, bars, forest, heat_map, lines, points
+from miles_cli import audit_command
 
 # Tests run side by side, and so do the commands that they start: threads of each would be in the others' way. Set here,
 # where the workers are started from.
@@ -339,6 +340,26 @@ def packages_read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "entry_points", entry_points)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_made_once() -> Iterator[None]:
+    """Keep the commands of audits, with the types of their options, from call to call in this process.
+
+    To make one is half of a call that is refused.
+    """
+    made: dict[Any, Any] = {}
+    plain = audit_command.command_for
+
+    def command_for(spec: Any, *, examples: str = "") -> Any:
+        # The record is kept too, or another could come to its place in memory.
+        if (id(spec), examples) not in made:
+            made[id(spec), examples] = spec, plain(spec, examples=examples)
+        return made[id(spec), examples][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit_command, "command_for", command_for)
         yield
 
 

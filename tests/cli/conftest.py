@@ -7,16 +7,15 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import filelock
 import pytest
 from refusals import everything, one_panel
 from run_folders import read
+from small_world import made_once
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = (
@@ -63,20 +62,6 @@ class World:
                 inside = name and not name.startswith((".", "/"))
                 writer.writerow({**row, "path": str(self.folder / name) if inside else name})
         return path
-
-
-@contextmanager
-def made_once(factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path, bool]]:
-    """Yield a folder that the processes of these tests share, and whether it is new; the first one fills it."""
-    base = factory.getbasetemp()
-    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
-    with filelock.FileLock(f"{place}.lock"):
-        new = not (place / "ready").exists()
-        if new:
-            shutil.rmtree(place, ignore_errors=True)
-            place.mkdir()
-        yield place, new
-        (place / "ready").touch()
 
 
 @pytest.fixture(scope="session")

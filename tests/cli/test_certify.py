@@ -310,11 +310,11 @@ def test_more_draws_run_only_what_is_missing(
 
 
 def test_decide_stops_early_and_decides_as_all_draws_do(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
-    words = digits.command("--mode", "decide", "--radii", "0.1,0.2", n=20_000)
+    words = digits.command("--mode", "decide", "--radii", "0.1,0.2", n=8_000)
     early = finish(call_miles, words, tmp_path / "early")
-    late = finish(call_miles, digits.command("--radii", "0.1,0.2", n=20_000), tmp_path / "late")
+    late = finish(call_miles, digits.command("--radii", "0.1,0.2", n=8_000), tmp_path / "late")
     draws = overall(early, "draws_per_item")
-    assert draws["value"] < 5000 < overall(late, "draws_per_item")["value"]
+    assert draws["value"] < 3000 < overall(late, "draws_per_item")["value"]
     # Where every image stops at the same look, no spread tells of others: no interval, and a warning.
     if draws["low"] is None:
         assert draws["method"] == "none" and "no-interval" in [warning["id"] for warning in read(early)["warnings"]]
@@ -323,7 +323,7 @@ def test_decide_stops_early_and_decides_as_all_draws_do(digits: Digits, call_mil
     told = [row["where"]["radius"] for row in estimates(early, "certified_accuracy") if len(row["where"]) == 1]
     assert told == [0.1, 0.2]
     for one, other in zip(records(early), records(late), strict=True):
-        assert int(one["draws"]) <= 20_040
+        assert int(one["draws"]) <= 8_040
         if float(one["radius"]) >= 0.2:
             assert one["predict"] == other["predict"]
     assert (

@@ -58,6 +58,12 @@ def old_pictures(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def warm(prepared: Path, environment: dict[str, str]) -> None:
+    """Let runs find what the finished ones kept in their cache."""
+    shutil.copytree(prepared / "cache", environment["MILES_CACHE"], dirs_exist_ok=True)
+
+
+@pytest.fixture
 def no_audit() -> Iterator[None]:
     with nothing_runs():
         yield
@@ -161,9 +167,9 @@ def test_other_settings_in_a_finished_folder_are_refused(
 
 @pytest.mark.parametrize("audit", AUDITS)
 def test_force_runs_again_and_the_answer_is_the_same(
-    work: Path, copied: Any, call_miles: Call, old_pictures: None, audit: str
+    work: Path, copied: Any, call_miles: Call, old_pictures: None, warm: None, audit: str
 ) -> None:
-    """Nothing that the first run kept is found: the caches of these tests are others."""
+    """With a cache that is empty, `faults/test_interrupted.py` shows it."""
     first, folder = work / QUICK[audit][-1], copied(audit)
     (folder / "report.md").write_text("spoilt", encoding="utf-8")
     (folder / ".part-left").write_text("by a killed run", encoding="utf-8")

@@ -5,17 +5,33 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from forked_runs import Ended, Server
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "plugins.md"
+Miles = Callable[..., Ended]
 POINTS = "[miles.audits]\naudit-brier = brier_audit:AUDIT\n"
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def miles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Miles]:
+    """Return a function that runs miles in a process of its own, where the example is installed in the folder."""
+    server = Server(tmp_path_factory.mktemp("server") / "logs")
+
+    def run(site: Path, *words: str, **more: Any) -> Ended:
+        return server.run(list(words), site, site / "cache", installed=str(site), **more)
+
+    yield run
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def site(miles: Miles, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the example of the page, installed, and its demo run planted and balanced."""
     folder = tmp_path_factory.mktemp("site")
     for name, code in re.findall(r'^```python title="([\w.]+)"\n(.*?)^```$', PAGE.read_text(), re.M | re.S):
@@ -25,21 +41,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: brier-audit\nVersion: 0.1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text(POINTS, encoding="utf-8")
     done = miles(folder, "demo", "audit-brier", "--out", "runs/planted", pages=True)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     done = miles(folder, "demo", "audit-brier", "--out", "runs/balanced", "--balanced")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     return folder
-
-
-def miles(site: Path, *words: str, pages: bool = False) -> "subprocess.CompletedProcess[str]":
-    """Run miles where the example is installed; without its pages, most of the time of so small a run."""
-    code = "import sys; sys.path[:0] = [sys.argv.pop(1), sys.argv.pop(1)]\n"
-    if not pages:
-        code += "from audits.report import pages; pages.write_pages = lambda report, folder: None\n"
-    code += "from miles_cli.main import main; main()"
-    command = [sys.executable, "-c", code, str(ROOT), str(site), *words]
-    variables = {"MILES_CACHE": str(site / "cache"), "PATH": "", "COLUMNS": "200"}
-    return subprocess.run(command, cwd=site, env=variables, capture_output=True, text=True, timeout=120)
 
 
 def answers(site: Path) -> list[Path]:
@@ -73,7 +78,7 @@ def test_groups_have_their_own_sizes_on_the_page(site: Path) -> None:
     assert dict(sizes) == {"team=blue": "30", "team=red": "30"}, page
 
 
-def test_a_worse_model_fails_the_regression_gate_and_a_better_one_does_not(site: Path) -> None:
+def test_a_worse_model_fails_the_regression_gate_and_a_better_one_does_not(miles: Miles, site: Path) -> None:
     """The same questions, answered with probabilities that are shifted for everybody."""
     with planted(site).open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -85,38 +90,36 @@ def test_a_worse_model_fails_the_regression_gate_and_a_better_one_does_not(site:
                 worse = min(1.0, float(row["probability"]) + shift * (row["team"] == "red"))
                 writer.writerow({**row, "probability": worse})
         done = miles(site, "audit-brier", f"{name}.csv", "--by", "team", "--out", f"runs/{name}")
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.err
     worse = miles(site, "compare", "runs/before", "runs/after", "--fail-on-regression")
-    assert worse.returncode == 1, worse.stdout + worse.stderr
-    assert "worse" in worse.stdout
-    assert (
-        miles(site, "compare", "runs/after", "runs/before", "--only", "brier", "--fail-on-regression").returncode == 0
-    )
+    assert worse.code == 1, worse.out + worse.err
+    assert "worse" in worse.out
+    assert miles(site, "compare", "runs/after", "runs/before", "--only", "brier", "--fail-on-regression").code == 0
 
 
-def test_its_changes_are_paired_by_question_and_user(site: Path) -> None:
+def test_its_changes_are_paired_by_question_and_user(miles: Miles, site: Path) -> None:
     told = miles(site, "compare", "runs/before", "runs/after", "--json")
-    rows = {row["name"]: row for row in json.loads(told.stdout)["runs"][0]["changes"]}
+    rows = {row["name"]: row for row in json.loads(told.out)["runs"][0]["changes"]}
     assert rows["brier_gap"]["paired"] and rows["brier"]["paired"]
 
 
-def test_a_new_version_is_another_run(site: Path, tmp_path: Path) -> None:
+def test_a_new_version_is_another_run(miles: Miles, site: Path, tmp_path: Path) -> None:
     folder = copied(site, tmp_path, (site / "brier_audit.py").read_text(encoding="utf-8"))
     words = ("audit-brier", str(planted(site)), "--by", "team", "--out", "runs/one")
-    assert miles(folder, *words).returncode == 0
+    assert miles(folder, *words).code == 0
     again = miles(folder, *words)
-    assert again.returncode == 0 and "finished earlier" in again.stdout
+    assert again.code == 0 and "finished earlier" in again.out
     provenance = json.loads((folder / "runs/one/report.json").read_text(encoding="utf-8"))["provenance"]
     assert provenance["packages"]["brier-audit"] == "0.1.0"
     metadata = folder / "brier_audit-0.1.0.dist-info" / "METADATA"
     metadata.write_text(metadata.read_text(encoding="utf-8").replace("0.1.0", "0.2.0"), encoding="utf-8")
     newer = miles(folder, *words)
-    assert newer.returncode == 2 and "version" in newer.stderr
+    assert newer.code == 2 and "version" in newer.err
 
 
-def test_a_package_that_is_not_installed_is_told_in_a_comparison(site: Path, tmp_path: Path) -> None:
+def test_a_package_that_is_not_installed_is_told_in_a_comparison(miles: Miles, site: Path, tmp_path: Path) -> None:
     told = miles(tmp_path, "compare", str(site / "runs/before"), str(site / "runs/after"))
-    assert told.returncode == 0 and "audit-brier is not installed here" in told.stdout
+    assert told.code == 0 and "audit-brier is not installed here" in told.out
 
 
 def copied(site: Path, tmp_path: Path, code: str) -> Path:
@@ -139,22 +142,24 @@ def copied(site: Path, tmp_path: Path, code: str) -> Path:
         ("brief > 1", "brier"),
     ],
 )
-def test_a_gate_that_cannot_match_is_refused_before_anything_runs(site: Path, gate: str, why: str) -> None:
+def test_a_gate_that_cannot_match_is_refused_before_anything_runs(
+    miles: Miles, site: Path, gate: str, why: str
+) -> None:
     words = ("audit-brier", str(planted(site)), "--by", "team", "--dry-run", "--fail-if", gate)
     done = miles(site, *words)
-    assert done.returncode == 2 and why in done.stderr
+    assert done.code == 2 and why in done.err
 
 
-def test_bounds_stand_in_the_help_and_are_kept(site: Path) -> None:
-    assert "200 to 100,000" in re.sub(r"\s+", " ", miles(site, "audit-brier", "--help").stdout)
+def test_bounds_stand_in_the_help_and_are_kept(miles: Miles, site: Path) -> None:
+    assert "200 to 100,000" in re.sub(r"\s+", " ", miles(site, "audit-brier", "--help").out)
     done = miles(site, "audit-brier", str(planted(site)), "--by", "team", "--bootstrap", "3")
-    assert done.returncode == 2 and "--bootstrap" in done.stderr
+    assert done.code == 2 and "--bootstrap" in done.err
 
 
 @pytest.mark.parametrize(
     "function", ["check", "measure", "estimates", "findings", "figures", "records", "prepare", "units"]
 )
-def test_a_crash_names_its_package(site: Path, tmp_path: Path, function: str) -> None:
+def test_a_crash_names_its_package(miles: Miles, site: Path, tmp_path: Path, function: str) -> None:
     code = (site / "brier_audit.py").read_text(encoding="utf-8")
     head = re.search(rf"^def {function}\(.*?:\n    \"\"\".*?\"\"\"\n", code, flags=re.M | re.S)
     assert head is not None
@@ -165,6 +170,6 @@ def test_a_crash_names_its_package(site: Path, tmp_path: Path, function: str) ->
     if function == "units":
         words = ("compare", str(site / "runs/before"), str(site / "runs/after"))
     done = miles(folder, *words)
-    assert done.returncode == 3
-    assert "brier-audit" in done.stderr and "division by zero" in done.stderr and "Traceback" not in done.stderr
+    assert done.code == 3
+    assert "brier-audit" in done.err and "division by zero" in done.err and "Traceback" not in done.err
     assert not (folder / "runs" / "broken" / "report.json").exists()

@@ -143,13 +143,13 @@ def certified(
 
 def test_radii_of_a_linear_classifier_are_as_large_as_exact_sums_say(tmp_path: Path) -> None:
     pixels, geometry = picture(), Geometry("l2", 0.5)
-    found = certified(placed(Linear, pixels, 0.5), pixels, ruled(geometry, 10_000), 200, tmp_path)
+    found = certified(placed(Linear, pixels, 0.5), pixels, ruled(geometry, 10_000), 100, tmp_path)
     radii = np.array([row.radius for row in found])
     assert {row.predict for row in found} == {0}
-    # The exact mean is .47670; the mean of 200 has a standard error of .0005.
-    assert radii.mean() == pytest.approx(0.4767, abs=3 * radii.std() / math.sqrt(200))
+    # The exact mean is .47670; the mean of 100 has a standard error of .0007.
+    assert radii.mean() == pytest.approx(0.4767, abs=3 * radii.std() / math.sqrt(100))
     assert radii.std() == pytest.approx(0.0074, rel=0.2)
-    assert (radii > 0.5).sum() <= at_most(0.001, 200)
+    assert (radii > 0.5).sum() <= at_most(0.001, 100)
 
 
 def test_noise_is_added_before_the_normalisation(tmp_path: Path) -> None:

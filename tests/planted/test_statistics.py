@@ -118,7 +118,7 @@ def test_bounds_of_one_side_fail_as_often_as_stated_and_reach_further(groups: in
     rng = np.random.default_rng(50 + groups)
     against = np.array([np.eye(groups)[place] - np.eye(groups)[0] for place in range(1, groups)])
     outcomes = []
-    for _ in range(400):
+    for _ in range(200):
         parts = [speakers(25, 0.2, rng) for _ in range(groups)]
         member = (np.repeat(np.arange(groups), 25)[:, None] == np.arange(groups)).astype(float)
         errors, clips = (np.concatenate([part[place] for part in parts])[:, None] * member for place in (0, 1))
@@ -131,17 +131,17 @@ def test_bounds_of_one_side_fail_as_often_as_stated_and_reach_further(groups: in
         assert (one.low > both.low).all() and (one.high < both.high).all()
         outcomes.append(((one.low > 0).any(), (one.high < 0).any()))
     for wrong in np.array(outcomes).sum(0):
-        assert 0.02 * 400 <= wrong <= at_most(0.05, 400), wrong
+        assert 0.015 * 200 <= wrong <= at_most(0.05, 200), wrong
 
 
 @pytest.mark.parametrize("groups", [2, 6])
 def test_gaps_that_are_not_there_are_found_no_more_often_than_stated(groups: int) -> None:
     rng = np.random.default_rng(30 + groups)
-    outcomes = np.array([compared(groups, np.full(groups, 0.2), rng) for _ in range(400)])
-    assert outcomes[:, 0].sum() <= at_most(0.05, 400), outcomes.mean(0)
-    assert outcomes[:, 1].sum() <= at_most(0.05, 400), outcomes.mean(0)
+    outcomes = np.array([compared(groups, np.full(groups, 0.2), rng) for _ in range(200)])
+    assert outcomes[:, 0].sum() <= at_most(0.05, 200), outcomes.mean(0)
+    assert outcomes[:, 1].sum() <= at_most(0.05, 200), outcomes.mean(0)
     # A test that never rejects would pass, too.
-    assert outcomes[:, 1].sum() >= 4
+    assert outcomes[:, 1].sum() >= 2
 
 
 @pytest.mark.parametrize("groups", [2, 6])
@@ -149,8 +149,8 @@ def test_a_planted_gap_is_found(groups: int) -> None:
     rng = np.random.default_rng(50 + groups)
     rates = np.full(groups, 0.1)
     rates[-1] = 0.5
-    outcomes = np.array([compared(groups, rates, rng) for _ in range(60)])
-    assert (outcomes.sum(0) >= 57).all(), outcomes.mean(0)
+    outcomes = np.array([compared(groups, rates, rng) for _ in range(30)])
+    assert (outcomes.sum(0) >= 28).all(), outcomes.mean(0)
 
 
 def people(count: int, rng: np.random.Generator) -> list[dict[str, str]]:

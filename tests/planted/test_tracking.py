@@ -1,6 +1,6 @@
 """Are subjects of known depth told exactly, and is nothing found where nothing is?"""
 
-import dataclasses
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -49,15 +49,20 @@ def perfect(item: Item, rng: np.random.Generator) -> str:
     return item.target
 
 
+@functools.cache
+def made(task: str, seed: int) -> tuple[Item, ...]:
+    return tuple(make_items(Recipe(task=task, depths=DEPTHS, per_depth=64, seed=seed)))
+
+
 def audited(folder: Path, subject: Subject, tasks: tuple[str, ...] = ("pointer", "overwrite"), seed: int = 0) -> Draft:
     """Write items and the answers of a subject, and audit them."""
     rng = np.random.default_rng(seed)
     rows = []
     for task in tasks:
-        for item in make_items(Recipe(task=task, depths=DEPTHS, per_depth=64, seed=seed)):
-            whole = dataclasses.asdict(item)
+        for item in made(task, seed):
             kept = ("id", "task", "prompt", "options", "target", "n_ops", "n_changes", "depth")
-            rows.append({key: whole[key] for key in kept} | {"seed": item.twin, "prediction": subject(item, rng)})
+            row = {key: getattr(item, key) for key in kept}
+            rows.append({**row, "seed": item.twin, "prediction": subject(item, rng)})
     file = folder / "items.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     options = Options(items=(str(file),), scoring=("choice",))
@@ -105,7 +110,7 @@ def test_a_loss_without_a_change_is_no_cost_of_chaining(tmp_path: Path) -> None:
 
 
 def test_guessing_is_at_chance_and_nothing_else(tmp_path: Path) -> None:
-    for seed in range(4):
+    for seed in range(3):
         draft = audited(tmp_path, guess, ("pointer", "swap"), seed)
         assert ids(draft) == {"tracking.at_chance"}, seed
         assert all(row.high == -1 for row in draft.select("critical_n"))

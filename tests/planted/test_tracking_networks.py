@@ -42,12 +42,12 @@ def test_properties_have_chains_of_their_own() -> None:
 
 
 def test_one_layer_follows_one_step_and_the_solving_layer_all() -> None:
-    curve = train(Design(layers=1, depth=3, steps=500, seed=1))
+    curve = train(Design(layers=1, depth=2, steps=300, seed=1))
     shares = (curve.hits / curve.sequences).tolist()
     assert min(shares[:2]) > 0.97
-    assert max(shares[2:]) < 0.4
-    assert abs(curve.loss - expected_loss(1, 3, 4)) < 0.1
-    solved = train(Design(layers=1, resolvent=True, depth=3, steps=500, seed=1, read=True))
+    assert shares[2] < 0.4
+    assert abs(curve.loss - expected_loss(1, 2, 4)) < 0.1
+    solved = train(Design(layers=1, resolvent=True, depth=3, steps=200, seed=1, read=True))
     assert min((solved.hits / solved.sequences).tolist()) > 0.97
     # Before the layer only roots can be read.
     assert float(solved.read[0, 0]) / solved.sequences > 0.97

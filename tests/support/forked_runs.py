@@ -366,7 +366,20 @@ def _cleared(asked: dict[str, Any], log: Path) -> Iterator[None]:
         yield
 
 
-HOOKS = {"stopped": _stopped, "events": _at_events, "paused": _paused, "cleared": _cleared}
+@contextlib.contextmanager
+def _installed(asked: dict[str, Any], log: Path) -> Iterator[None]:
+    """Find what is installed in the folder `installed` before all else."""
+    sys.path.insert(0, asked["installed"])
+    yield
+
+
+HOOKS = {
+    "stopped": _stopped,
+    "events": _at_events,
+    "paused": _paused,
+    "cleared": _cleared,
+    "installed": _installed,
+}
 
 if __name__ == "__main__":
     _serve()

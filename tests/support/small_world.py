@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -493,6 +494,27 @@ def make_inputs(work: Path) -> None:
         write(work)
 
 
+@contextlib.contextmanager
+def made_once(factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path, bool]]:
+    """Yield a folder that the processes of these tests share, and whether it is new; the first one fills it.
+
+    Where `MILES_TEST_WORLDS` names a folder, other calls of pytest on the same code share it too.
+    """
+    base = factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    place = Path(os.environ.get("MILES_TEST_WORLDS", base)) / name
+    # One process makes it, the others wait: tests run side by side in several.
+    with filelock.FileLock(f"{place}.lock"):
+        new = not (place / "ready").exists()
+        if new:
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+        yield place, new
+        # Only once: tests look that nothing in it is written.
+        if new:
+            (place / "ready").touch()
+
+
 def _run_all(work: Path) -> None:
     for words in RUNS:
         outcome = call(words, work)
@@ -512,16 +534,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tracking; outputs.jsonl, and the run faithfulness; saved, and the run
     gradients; cells.csv, and the run growth.
     """
-    base = tmp_path_factory.getbasetemp()
-    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "small-world"
-    # One process makes it, the others wait: tests run side by side in several.
-    with filelock.FileLock(f"{place}.lock"):
-        if not (place / "ready").exists():
-            shutil.rmtree(place, ignore_errors=True)
+    with made_once(tmp_path_factory, "small-world") as (place, new):
+        if new:
             make_inputs(place / "work")
             pictures = place.with_name(f"{place.name}-{PICTURES}")
             pictures.mkdir(exist_ok=True)
             (place / PICTURES).symlink_to(pictures)
             _run_all(place / "work")
-            (place / "ready").touch()
     return place

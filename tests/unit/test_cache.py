@@ -346,13 +346,14 @@ def test_the_place_is_the_users_or_the_platforms(tmp_path: Path, monkeypatch: py
 
 def test_two_processes_may_write_the_same_entry(tmp_path: Path) -> None:
     code = (
-        "import sys, torch; from pathlib import Path; from probes.core.cache import Cache\n"
-        "for turn in range(40): Cache(Path(sys.argv[1])).write('kind', turn % 4, {'a': torch.full((500,), turn % 4.0)})"
+        "import os, sys, torch; from pathlib import Path; from probes.core.cache import Cache\n"
+        "other = os.fork()\n"
+        "cache = Cache(Path(sys.argv[1]))\n"
+        "for turn in range(40): cache.write('kind', turn % 4, {'a': torch.full((500,), turn % 4.0)})\n"
+        "sys.exit(other and os.waitstatus_to_exitcode(os.waitpid(other, 0)[1]))"
     )
     root = Path(__file__).resolve().parents[2]
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    both = [subprocess.Popen(command, cwd=root) for _ in range(2)]
-    assert [one.wait(timeout=120) for one in both] == [0, 0]
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=root, timeout=120, check=True)
     for key in range(4):
         found = Cache(tmp_path).read("kind", key)
         assert found is not None

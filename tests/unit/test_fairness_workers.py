@@ -17,6 +17,7 @@ from audits.asr_fairness.layer_sets import baseline_layers
 from audits.asr_fairness.measure import Counts, measure
 from audits.core.context import Cache, Context
 from probes.core.errors import IncompleteError, InputError
+from probes.core.executor import Workers, run_jobs
 from probes.core.progress import Advance
 from probes.speech.embeddings import POOLED
 
@@ -92,6 +93,18 @@ def small_turns(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(asr, "MEMORY", 1.0)
 
 
+@pytest.fixture
+def at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do in this process what workers are given; that they come to the same is shown by the slow tests."""
+
+    def done_here(function: Any, jobs: Any, workers: Workers, **more: Any) -> dict[int, str]:
+        assert workers.count == 2
+        return run_jobs(function, jobs, Workers(count=1), **more)
+
+    for module in (sid, asr):
+        monkeypatch.setattr(module, "run_jobs", done_here)
+
+
 def same(one: Counts, other: Counts) -> bool:
     return one.hypotheses == other.hypotheses and all(
         here.where == there.where
@@ -125,7 +138,7 @@ def test_layers_and_controls_are_fitted_side_by_side(
     assert probes(tmp_path / "1") == probes(tmp_path / "2")
 
 
-def test_only_what_is_missing_is_fitted(made: Made, tmp_path: Path) -> None:
+def test_only_what_is_missing_is_fitted(made: Made, tmp_path: Path, at_home: None) -> None:
     first, listener = made(tmp_path, controls=False), Listener()
     kept = probes(tmp_path)
     made(tmp_path, controls=False, workers=2, listener=listener)
@@ -136,7 +149,7 @@ def test_only_what_is_missing_is_fitted(made: Made, tmp_path: Path) -> None:
     assert listener.fits[2:] in ([0, 1], [3, 0])
 
 
-def test_another_deal_fits_only_that_and_leaves_the_others(made: Made, tmp_path: Path) -> None:
+def test_another_deal_fits_only_that_and_leaves_the_others(made: Made, tmp_path: Path, at_home: None) -> None:
     two, listener = made(tmp_path, controls=False, tasks=("sid",)), Listener()
     three = made(tmp_path, controls=False, tasks=("sid",), repeats=3, workers=2, listener=listener)
     assert listener.fits == [6]
@@ -159,7 +172,7 @@ def test_labels_are_shuffled_anew_in_every_deal(options: Options, tmp_path: Path
     assert wrong is not None and np.array_equal(*wrong) and len(probes(tmp_path)) == 3
 
 
-def test_a_worker_that_has_not_the_embeddings_says_so(made: Made, tmp_path: Path) -> None:
+def test_a_worker_that_has_not_the_embeddings_says_so(made: Made, tmp_path: Path, at_home: None) -> None:
     def clear() -> None:
         for entry in tmp_path.glob(f"{POOLED}/*/*.safetensors"):
             entry.unlink()
