@@ -5,19 +5,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from audits.core.context import Context
 from audits.scaling import Options
 from audits.scaling.counts import LENGTH, Curve, Gone, Uncounted
 from probes.core.errors import InputError, MilesError, first_line
+from probes.core.progress import Progress
 from probes.scaling.counting import Count, NeedsValuesError, TooManyCallsError, count
 from probes.scaling.workloads import Case, LengthError, ModeError, Target
-
-if TYPE_CHECKING:
-    from audits.scaling.inputs import Inputs
 
 FEWEST, WIDENED = 2, 5
 """Lengths at the least, and the widths and batches that are tried, each twice the one before."""
@@ -76,22 +72,24 @@ def case_of(options: Options, n: int, **changed: int) -> Case:
     return Case(**sizes, mode=options.mode)  # type: ignore[arg-type]
 
 
-def count_all(options: Options, inputs: "Inputs", context: Context) -> Counted:
+def count_all(
+    options: Options, targets: Mapping[str, Target], lengths: Sequence[int], further: Sequence[int], progress: Progress
+) -> Counted:
     """Count every target at every length asked for, at lengths beyond, and along what else is varied."""
     found = Counted()
-    steps = len(inputs.targets) * (len(inputs.lengths) + len(inputs.further))
-    with context.progress.phase("Counting", steps, "lengths") as advance:
-        for name, target in inputs.targets.items():
-            cases = [(n, case_of(options, n)) for n in (*inputs.lengths, *inputs.further)]
-            rows = _counts(name, target, cases, len(inputs.lengths), found, advance)
+    steps = len(targets) * (len(lengths) + len(further))
+    with progress.phase("Counting", steps, "lengths") as advance:
+        for name, target in targets.items():
+            cases = [(n, case_of(options, n)) for n in (*lengths, *further)]
+            rows = _counts(name, target, cases, len(lengths), found, advance)
             if len(rows) < FEWEST:
                 reason = found.gone[-1].reason
                 hint = f"Give {FEWEST} lengths or more that it can be called at."
                 raise InputError(f"{name} has {len(rows)} length: {reason}.", where="--lengths", hint=hint)
             _keep(found, name, LENGTH, rows)
-            last = max(n for n in rows if n <= inputs.lengths[-1])
+            last = max(n for n in rows if n <= lengths[-1])
             found.uncounted[name] = Uncounted(operators=dict(rows[last].uncounted), calls=rows[last].calls)
-            for variable, others in _varied(options, inputs, last):
+            for variable, others in _varied(options, (*lengths, *further), last):
                 _keep(found, name, variable, _counts(name, target, others, len(others), Counted(), lambda steps: None))
     return found
 
@@ -109,7 +107,7 @@ def try_first(name: str, target: Target, options: Options, n: int) -> None:
         raise InputError(f"{name} has no length: {found.gone[0].reason}.", where="--lengths", hint="Give shorter ones.")
 
 
-def _varied(options: Options, inputs: "Inputs", last: int) -> Iterator[tuple[str, list[tuple[int, Case]]]]:
+def _varied(options: Options, lengths: Sequence[int], last: int) -> Iterator[tuple[str, list[tuple[int, Case]]]]:
     """Yield what is varied beside length, and its cases by the value that grows."""
     if "width" in options.vary:
         widths = [options.width * 2**i for i in range(WIDENED)]
@@ -118,7 +116,7 @@ def _varied(options: Options, inputs: "Inputs", last: int) -> Iterator[tuple[str
         batches = [options.batch * 2**i for i in range(WIDENED)]
         yield "batch", [(batch, case_of(options, last, batch=batch)) for batch in batches]
     if {"length", "width"} <= {*options.vary}:
-        both = [n for n in (*inputs.lengths, *inputs.further) if n <= WIDEST]
+        both = [n for n in lengths if n <= WIDEST]
         yield BOTH, [(n, case_of(options, n, width=n)) for n in both]
 
 

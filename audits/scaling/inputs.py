@@ -228,7 +228,7 @@ def _counted(options: Options, inputs: Inputs, context: Context) -> tuple[tuple[
     from audits.scaling.counting import count_all
     from audits.scaling.growth_fits import local_exponents
 
-    curves = count_all(options, inputs, context).curves
+    curves = count_all(options, inputs.targets, inputs.lengths, inputs.further, context.progress).curves
     return tuple(
         (
             f"{target}, {quantity}",

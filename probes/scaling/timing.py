@@ -178,7 +178,8 @@ class Stopwatch:
         self._child = _start(int(self._setup["threads"]), held=self._held)  # type: ignore[call-overload]
         answer = self._exchange(self._setup)
         if answer is None:
-            raise IncompleteError(f"The process that measures times ended with status {self._end()}.")
+            message = f"The process that measures times ended with status {self._end()}."
+            raise IncompleteError(message, hint="Run it again, or count only: --rounds 0.")
         if "refused" in answer:
             self.close()
             message, where, hint = answer["refused"]
