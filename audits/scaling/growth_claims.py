@@ -43,7 +43,7 @@ class Law:
         fraction = Fraction(self.power).limit_denominator(1000)
         powers = {Fraction(0): "", Fraction(1, 2): "sqrt n", Fraction(1): "n"}
         short = fraction if fraction.denominator in (1, 3, 7) else f"{float(self.power):g}"
-        words = [powers.get(fraction, f"n^{short}"), "log n" if self.log else ""]
+        words = [powers.get(fraction, f"n^{short}"), ("", "log n")[self.log] if self.log < 2 else f"log^{self.log} n"]
         return " ".join(filter(None, words)) or "const"
 
     def values(self, n: ArrayLike) -> Floats:

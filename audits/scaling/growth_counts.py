@@ -15,9 +15,18 @@ METHOD = "range of local exponents"
 CONVERGES = 0.95
 """Ratio of neighbouring steps below which local exponents are taken to run to a limit."""
 EXACT = 1e-6
+NEEDED = 100.0
+"""Times by which the error grows without the fastest term: less where it stands for a slower one that is subtracted."""
 TERMS = (
     *(Law(Fraction(0)), Law(Fraction(0), 1), Law(Fraction(1, 2)), Law(Fraction(1)), Law(Fraction(1), 1)),
-    *(Law(Fraction(4, 3)), Law(Fraction(3, 2)), Law(Fraction(2)), Law(Fraction(2), 1), Law(Fraction(3))),
+    *(
+        Law(Fraction(1), 2),
+        Law(Fraction(4, 3)),
+        Law(Fraction(3, 2)),
+        Law(Fraction(2)),
+        Law(Fraction(2), 1),
+        Law(Fraction(3)),
+    ),
 )
 
 
@@ -124,8 +133,11 @@ def _leading(sizes: Floats, values: Floats, law: Law | None) -> tuple[Law | None
     wide.sort()
     whole = sum(factor * one.values(wide) for one, factor in terms.items())
     leads = terms[fastest] * fastest.values(wide) >= LEADING * whole
+    slower = [one for one in TERMS if fastest.outgrows(one)]
+    without = _decompose(sizes[there], values[there], slower)[1] if slower else np.inf
     # As many terms as numbers meet any counts.
-    known = fastest if error <= EXACT and 2 * len(terms) <= there.sum() else None
+    exact = error <= EXACT and without >= NEEDED * error and 2 * len(terms) <= there.sum()
+    known = fastest if exact else None
     behind = np.flatnonzero(~leads)
     if not behind.size:
         return known, float(sizes[0])
