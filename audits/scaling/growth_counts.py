@@ -16,7 +16,7 @@ CONVERGES = 0.95
 """Ratio of neighbouring steps below which local exponents are taken to run to a limit."""
 EXACT = 1e-6
 NEEDED = 100.0
-"""Times by which the error grows without the fastest term: less where it stands for a slower one that is subtracted."""
+"""Times by which a small error grows without a term: by less where it stands for a slower one that is subtracted."""
 TERMS = (
     *(Law(Fraction(0)), Law(Fraction(0), 1), Law(Fraction(1, 2)), Law(Fraction(1)), Law(Fraction(1), 1)),
     *(
@@ -53,7 +53,7 @@ def terms_of(n: ArrayLike, counts: ArrayLike, *claimed: Law) -> tuple[dict[Law, 
     sizes, values = np.asarray(n, np.float64), np.asarray(counts, np.float64)
     laws = sorted({*TERMS, *claimed}, key=lambda law: (float(law.power), law.log))
     found, error = _decompose(sizes, values, laws)
-    allowed = max(2 * error, 1e-9)
+    allowed = max(2 * error, min(NEEDED * error, NEEDED * EXACT), 1e-9)
     for law in reversed(tuple(laws)):
         fewer = [one for one in laws if one != law]
         factors, worse = _decompose(sizes, values, fewer) if fewer else ([], np.inf)
@@ -133,11 +133,8 @@ def _leading(sizes: Floats, values: Floats, law: Law | None) -> tuple[Law | None
     wide.sort()
     whole = sum(factor * one.values(wide) for one, factor in terms.items())
     leads = terms[fastest] * fastest.values(wide) >= LEADING * whole
-    slower = [one for one in TERMS if fastest.outgrows(one)]
-    without = _decompose(sizes[there], values[there], slower)[1] if slower else np.inf
     # As many terms as numbers meet any counts.
-    exact = error <= EXACT and without >= NEEDED * error and 2 * len(terms) <= there.sum()
-    known = fastest if exact else None
+    known = fastest if error <= EXACT and 2 * len(terms) <= there.sum() else None
     behind = np.flatnonzero(~leads)
     if not behind.size:
         return known, float(sizes[0])
