@@ -64,8 +64,8 @@ def _factored(thirds: int, *, right: int | None = None) -> Formula:
     def formula(*args: Any, **_: object) -> int:
         matrix = args[0]
         n = int(matrix.shape[-1])
-        sides = 0 if right is None else args[right].numel()
-        return matrix.numel() * n * thirds // 3 + 2 * n * sides
+        sides = 0 if right is None else int(args[right].numel())
+        return int(matrix.numel()) * n * thirds // 3 + 2 * n * sides
 
     return formula
 
