@@ -82,7 +82,7 @@ def test_terms_are_those_of_the_sum() -> None:
 def test_a_line_from_which_something_is_subtracted_is_no_n_log_n() -> None:
     # A scan of n - 1 steps; a convolution without padding.
     sizes = SIZES
-    for counts in (1000 * (sizes - 1), 4096 * sizes - 3, 1e9 * sizes - 1e6 * np.sqrt(sizes)):
+    for counts in (1000 * (sizes - 1), 4096 * sizes - 1, 8192 * sizes - 3, 1e9 * sizes - 1e6 * np.sqrt(sizes)):
         found = count_exponent(sizes, np.round(counts), Law(1))
         assert verdict(found, Law(1), 0.15).word != "refuted"
 
