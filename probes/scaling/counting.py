@@ -199,7 +199,7 @@ class _CountingMode(TorchDispatchMode):
                 self.calls += 1
                 self.bytes_moved += sum(map(_bytes, given)) + sum(map(_bytes, made))
                 if formula is None:
-                    self.uncounted[name] += 1
+                    self.uncounted[name if func.namespace == "aten" else f"{func.namespace}::{name}"] += 1
                 else:
                     self.operations += formula(*args, **kwargs, out_val=out)
         return out

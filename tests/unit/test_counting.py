@@ -231,6 +231,10 @@ def test_targets_that_read_numbers_are_told(call: Any) -> None:
     assert not count(plain(call), Case(n=10), real=True).fake
 
 
+def test_operators_of_others_keep_the_name_of_their_library() -> None:
+    assert count(plain(without_fake), Case(n=10), real=True).uncounted["miles_tests::without_fake"] == 1
+
+
 def test_errors_of_the_target_stay_its_own() -> None:
     with pytest.raises(RuntimeError, match="broadcast"):
         count(plain(lambda x: x + torch.zeros(3, 5)), Case(n=10))

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from audits.core.intervals import Undefined
-from audits.scaling.counts import Counts, Curve
+from audits.scaling.counts import Counts, Curve, Uncounted
 from audits.scaling.figures import _over_claims
+from audits.scaling.findings import _missed
 from audits.scaling.growth_claims import Law
 from audits.scaling.growth_fits import seconds_excess, seconds_exponent
 from audits.scaling.measure import blamed
@@ -25,6 +26,24 @@ def test_a_claim_on_what_is_nothing_everywhere_has_no_line() -> None:
         tolerance=0.15,
     )
     assert _over_claims(counts) is None
+
+
+def test_operators_that_hide_products_are_missed_and_elementwise_ones_are_not() -> None:
+    hidden = {"_linalg_svd": 1, "flash_attn::_flash_attn_forward": 2, "mul": 3, "_linalg_check_errors": 1}
+    counts = Counts(
+        targets=("t", "u"),
+        asked=(1, 2),
+        curves={},
+        claims={},
+        tolerance=0.15,
+        uncounted={
+            "t": Uncounted(operators=hidden, calls=7),
+            "u": Uncounted(operators={"_softmax": 1, "cumsum": 1, "permute": 1, "_linalg_check_errors": 1}, calls=4),
+        },
+    )
+    told = _missed(counts, "t")
+    assert "_linalg_svd and flash_attn::_flash_attn_forward" in told.replace(", ", " and ") and "mul" not in told
+    assert _missed(counts, "u") == _missed(counts, "none") == ""
 
 
 def test_bytes_that_are_0_in_a_round_have_no_exponent() -> None:
