@@ -60,7 +60,7 @@ def blamed(name: str) -> Iterator[None]:
         raise InputError(f"{name}: {error}", where="--mode", hint=hint) from error
     except (MilesError, MemoryError, LengthError, NeedsValuesError, TooManyCallsError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         message = f"{name} fails: {type(error).__name__}: {first_line(error)}"
         hint = "Call it yourself on a tensor of (batch, n, width), or give other lengths."
         raise InputError(message, where=f"TARGET {name}", hint=hint) from error

@@ -25,8 +25,8 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
         yield _growth(counts)
     if draft.select("seconds"):
         yield _seconds(draft, counts)
-    if counts.claims:
-        yield _over_claims(counts)
+    if claims := _over_claims(counts):
+        yield claims
     if draft.select("local_exponent"):
         yield _slopes(draft)
     if trade := _trade_off(draft, counts):
@@ -101,7 +101,7 @@ def _seconds(draft: Draft, counts: Counts) -> Figure:
     )
 
 
-def _over_claims(counts: Counts) -> Figure:
+def _over_claims(counts: Counts) -> Figure | None:
     rows = []
     for (target, quantity), law in list(counts.claims.items())[: MOST_PANELS * 2]:
         curve = counts.curve(target, quantity)
@@ -109,6 +109,8 @@ def _over_claims(counts: Counts) -> Figure:
             continue
         ratios = np.array(_middle(curve)) / law.values(curve.n)
         known = np.isfinite(ratios) & (ratios > 0)
+        if not known.any():
+            continue
         for n, ratio in zip(curve.n[known], ratios[known] / (ratios[known][-1]), strict=True):
             rows.append(
                 {
@@ -118,6 +120,8 @@ def _over_claims(counts: Counts) -> Figure:
                     "quantity": f"{WORDS[quantity]}, claimed {law.text}",
                 }
             )
+    if not rows:
+        return None
     spec = lines(
         rows,
         x=N,

@@ -4,6 +4,7 @@ Counts decide about a claim, since they reach lengths that nobody can run. Of se
 are consistent with a claim, and nothing at all where others used the machine.
 """
 
+import re
 from math import inf
 
 import numpy as np
@@ -30,6 +31,10 @@ WORDS = {
 """Quantities, as they stand before "of a target"."""
 _SEVERITIES: dict[str, Severity] = {"refuted": "high", "undecided": "low", "confirmed": "info"}
 SHOWN = 4
+_PRODUCTS = re.compile(
+    r"::|linalg_(?!check)|svd|eig|lstsq|_qr|rnn|lstm|gru|attention|trilinear|euclidean|_mm$|convolution"
+)
+"""Names of operators that multiply matrices inside: without a formula, operations are a lower bound."""
 
 
 def findings(draft: Draft, counts: Counts) -> None:
@@ -60,6 +65,8 @@ def _find_claim(draft: Draft, counts: Counts, target: str, quantity: str) -> Non
         return
     clocked = quantity == "time" and counts.contention is not None and counts.contention.contended
     found = verdict(growth, law, counts.tolerance, contended=clocked)
+    missed = _missed(counts, target) if quantity == "operations" and found.word == "confirmed" else ""
+    found = Verdict("undecided") if missed else found
     excess = draft.get("excess_exponent", target=target, quantity=quantity, claim=law.text)
     tail = draft.get("exponent", target=target, quantity=quantity, range="tail") or draft.get(
         "exponent", target=target, quantity=quantity, range="all"
@@ -68,13 +75,22 @@ def _find_claim(draft: Draft, counts: Counts, target: str, quantity: str) -> Non
     draft.find(
         "scaling.claim",
         "medium" if severity == "high" and not curve.counted else severity,
-        _reasons(found, growth, curve, counts, clocked),
+        missed or _reasons(found, growth, curve, counts, clocked),
         [tail, excess],
         headline=_headline(target, quantity, law, found, growth, tail, curve),
         how_sure=_how_sure(curve),
         target=target,
         quantity=quantity,
         verdict=found.word,
+    )
+
+
+def _missed(counts: Counts, target: str) -> str:
+    """Say which operators have no formula although they may multiply matrices; empty where none."""
+    one = counts.uncounted.get(target)
+    names = [name for name in (one.operators if one else ()) if _PRODUCTS.search(name)]
+    return (
+        f"Operations of {first_of(names, 4)} are not counted, so that these are the least there are." if names else ""
     )
 
 

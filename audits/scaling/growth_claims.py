@@ -13,6 +13,7 @@ Floats = NDArray[np.float64]
 
 QUANTITIES = ("operations", "bytes_moved", "memory", "state", "time")
 ALIASES = {"flops": "operations", "peak_memory": "memory"}
+MOST_POWER = 10
 _NUMBER = r"\d+(?:\.\d+)?(?:/\d+)?"
 _LOG = r"log(?:n|\(n\))"
 _LAW = re.compile(
@@ -43,7 +44,7 @@ class Law:
         fraction = Fraction(self.power).limit_denominator(1000)
         powers = {Fraction(0): "", Fraction(1, 2): "sqrt n", Fraction(1): "n"}
         short = fraction if fraction.denominator in (1, 3, 7) else f"{float(self.power):g}"
-        words = [powers.get(fraction, f"n^{short}"), "log n" if self.log else ""]
+        words = [powers.get(fraction, f"n^{short}"), ("", "log n")[self.log] if self.log < 2 else f"log^{self.log} n"]
         return " ".join(filter(None, words)) or "const"
 
     def values(self, n: ArrayLike) -> Floats:
@@ -95,7 +96,10 @@ def _power(digits: str, text: str) -> Fraction:
     top, _, bottom = digits.partition("/")
     if bottom and int(bottom) == 0:
         raise InputError(f"A power with a denominator of 0: '{text.strip()}'.", where="--claim", hint=_HINT)
-    return Fraction(top) / int(bottom or 1)
+    power = Fraction(top) / int(bottom or 1)
+    if power > MOST_POWER:
+        raise InputError(f"A power above {MOST_POWER}: '{text.strip()[:40]}'.", where="--claim", hint=_HINT)
+    return power
 
 
 def read_claims(text: str) -> dict[str, Law]:

@@ -15,9 +15,18 @@ METHOD = "Range: local exponents in the tail"
 CONVERGES = 0.95
 """Ratio of neighbouring steps below which local exponents are taken to run to a limit."""
 EXACT = 1e-6
+NEEDED = 100.0
+"""Times by which a small error grows without a term: by less where it stands for a slower one that is subtracted."""
 TERMS = (
     *(Law(Fraction(0)), Law(Fraction(0), 1), Law(Fraction(1, 2)), Law(Fraction(1)), Law(Fraction(1), 1)),
-    *(Law(Fraction(4, 3)), Law(Fraction(3, 2)), Law(Fraction(2)), Law(Fraction(2), 1), Law(Fraction(3))),
+    *(
+        Law(Fraction(1), 2),
+        Law(Fraction(4, 3)),
+        Law(Fraction(3, 2)),
+        Law(Fraction(2)),
+        Law(Fraction(2), 1),
+        Law(Fraction(3)),
+    ),
 )
 
 
@@ -42,7 +51,12 @@ def terms_of(n: ArrayLike, counts: ArrayLike, *claimed: Law) -> tuple[dict[Law, 
     are left out, the fastest first.
     """
     sizes, values = np.asarray(n, np.float64), np.asarray(counts, np.float64)
-    laws = sorted({*TERMS, *claimed}, key=lambda law: (float(law.power), law.log))
+    return _needed(sizes, values, sorted({*TERMS, *claimed}, key=lambda law: (float(law.power), law.log)))
+
+
+def _needed(sizes: Floats, values: Floats, offered: list[Law]) -> tuple[dict[Law, float], float]:
+    """Return the terms without those that are not needed, and without a fastest one in place of what is subtracted."""
+    laws = offered
     found, error = _decompose(sizes, values, laws)
     allowed = max(2 * error, 1e-9)
     for law in reversed(tuple(laws)):
@@ -50,7 +64,13 @@ def terms_of(n: ArrayLike, counts: ArrayLike, *claimed: Law) -> tuple[dict[Law, 
         factors, worse = _decompose(sizes, values, fewer) if fewer else ([], np.inf)
         if worse <= allowed:
             laws, found, error = fewer, factors, worse
-    return {law: factor for law, factor in zip(laws, found, strict=True) if factor > 0}, error
+    terms = {law: factor for law, factor in zip(laws, found, strict=True) if factor > 0}
+    slower = offered[: offered.index(list(terms)[-1])] if error <= EXACT else []
+    if slower:
+        without = _needed(sizes, values, slower)
+        if without[1] <= NEEDED * max(error, 1e-11):
+            return without
+    return terms, error
 
 
 def _decompose(sizes: Floats, values: Floats, laws: list[Law]) -> tuple[list[float], float]:

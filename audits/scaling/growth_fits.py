@@ -156,6 +156,8 @@ def _slopes(sizes: Floats, values: Floats) -> Floats:
 
 
 def _growth(n: ArrayLike, cells: Floats, law: Law, level: float, seed: int) -> Growth:
+    if not (cells[np.isfinite(cells)] > 0).all():
+        return Growth(exponent=Undefined("some of its cells are 0"))
     sizes, values = _kept(n, cells, seed)
     if sizes.size < FEWEST_SIZES:
         return Growth(exponent=Undefined(f"there are {sizes.size} of {FEWEST_SIZES} lengths"))

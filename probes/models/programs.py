@@ -8,7 +8,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from functools import reduce, wraps
 from pathlib import Path
 from typing import Any
@@ -140,7 +140,8 @@ def find_callable(factory: str) -> Callable[..., Any]:
 
     @wraps(function)
     def called(*args: object, **options: object) -> Any:
-        with _current_folder_importable():
+        # A run folder is often given from the current folder, which the code may leave.
+        with _current_folder_importable(), chdir(Path.cwd()):
             return function(*args, **options)
 
     return called

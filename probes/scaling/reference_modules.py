@@ -143,7 +143,8 @@ def _train(model: Any, x: Tensor) -> object:
         [one for one in model.parameters() if one.requires_grad] if isinstance(model, nn.Module) else []
     )
     sources = weights or [x.requires_grad_()]
-    outputs = [one for one in tree_leaves(model(x)) if isinstance(one, Tensor) and one.requires_grad]
+    with torch.enable_grad():
+        outputs = [one for one in tree_leaves(model(x)) if isinstance(one, Tensor) and one.requires_grad]
     if not outputs:
         raise ModeError("No output has a gradient: there is no mode train.")
     return torch.autograd.grad(outputs[0].sum(), sources, allow_unused=True)

@@ -114,11 +114,39 @@ def test_products_and_solves_by_hand() -> None:
         for real in (False, True):
             assert count(plain(call), Case(n=1), real=real).operations == operations
 
+    def added(x: Tensor) -> Tensor:
+        torch.zeros(6).addmv_(matrix, vector)
+        torch.zeros(6, 6).addmm_(matrix, matrix)
+        torch.zeros(1, 6, 6).baddbmm_(matrix[None], matrix[None])
+        return torch.addbmm(matrix, matrix[None], matrix[None])
+
+    assert count(plain(added), Case(n=1)).operations == 72 + 3 * 432
+    # A third of 2 n^3 for the factors, and 2 n^2 for each of 6 right sides.
+    assert count(plain(lambda x: torch.linalg.solve(matrix, matrix)), Case(n=1)).operations == 144 + 432
+    assert count(plain(lambda x: torch.linalg.inv(matrix)), Case(n=1)).operations == 432
+
     def inference(x: Tensor) -> Tensor:
         with torch.inference_mode():
             return F.linear(x, torch.zeros(3, 4))
 
     assert count(plain(inference), Case(n=5, width=4)).operations == 2 * 5 * 4 * 3
+
+
+def test_layers_of_torch_hide_no_products_in_a_kernel_of_their_own() -> None:
+    n, d = 32, 8
+
+    def attention(batch: int, n: int, width: int, device: str) -> Any:
+        layer = torch.nn.MultiheadAttention(width, 2, batch_first=True, device=device).eval()
+        return lambda x: layer(x, x, x, need_weights=False)[0]
+
+    def recurrent(batch: int, n: int, width: int, device: str) -> Any:
+        return torch.nn.LSTM(width, width, batch_first=True, device=device).eval()
+
+    for real in (False, True):
+        found = count(factory_target("attention", attention), Case(n=n, width=d), real=real)
+        assert found.operations == 8 * n * d * d + 4 * n * n * d
+        assert count(factory_target("lstm", recurrent), Case(n=n, width=d), real=real).operations == 16 * n * d * d
+    assert torch.backends.mha.get_fastpath_enabled()
 
 
 def test_training_costs_three_products_for_one() -> None:
@@ -201,6 +229,10 @@ def test_targets_that_read_numbers_are_told(call: Any) -> None:
     with pytest.raises(NeedsValuesError):
         count(plain(call), Case(n=10))
     assert not count(plain(call), Case(n=10), real=True).fake
+
+
+def test_operators_of_others_keep_the_name_of_their_library() -> None:
+    assert count(plain(without_fake), Case(n=10), real=True).uncounted["miles_tests::without_fake"] == 1
 
 
 def test_errors_of_the_target_stay_its_own() -> None:

@@ -83,3 +83,9 @@ def test_values_and_local_exponents_belong_together() -> None:
 
 def test_a_logarithm_outgrows_none() -> None:
     assert Law(1, 1).outgrows(Law(1)) and Law(2).outgrows(Law(1, 1)) and not Law(1).outgrows(Law(1))
+
+
+def test_a_power_that_no_number_holds_is_refused() -> None:
+    with pytest.raises(InputError, match="above 10"):
+        read_law("n^99999999999999999999")
+    assert read_law("n^10").power == 10

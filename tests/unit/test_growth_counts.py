@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from audits.core.intervals import Interval, Undefined
+from audits.scaling.claim_verdicts import verdict
 from audits.scaling.growth_claims import Law
 from audits.scaling.growth_counts import count_exponent, limit_of, terms_of
 
@@ -76,3 +77,19 @@ def test_terms_are_those_of_the_sum() -> None:
     found, error = terms_of(SIZES, 3 * SIZES * np.log(SIZES) + 100 * SIZES + 5000)
     assert error < 1e-9 and set(found) <= {Law(0), Law(1), Law(1, 1)}
     assert found[Law(1, 1)] == pytest.approx(3, rel=1e-3) and found[Law(1)] == pytest.approx(100, rel=0.01)
+
+
+def test_a_line_from_which_something_is_subtracted_is_no_n_log_n() -> None:
+    # A scan of n - 1 steps; a convolution without padding.
+    sizes = SIZES
+    for counts in (1000 * (sizes - 1), 4096 * sizes - 1, 8192 * sizes - 3, 1e9 * sizes - 1e6 * np.sqrt(sizes)):
+        found = count_exponent(sizes, np.round(counts), Law(1))
+        assert verdict(found, Law(1), 0.15).word != "refuted"
+
+
+def test_a_square_of_a_logarithm_is_faster_than_a_logarithm() -> None:
+    # A sorting network has n log2(n) (log2(n) + 1) / 4 comparisons.
+    counts = SIZES * np.log2(SIZES) * (np.log2(SIZES) + 1) / 4
+    found = count_exponent(SIZES, counts, Law(1, 1))
+    assert found.leading is not None and found.leading.text == "n log^2 n"
+    assert verdict(found, Law(1, 1), 0.15).word == verdict(found, Law(1), 0.15).word == "refuted"
