@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from audits.core.context import Context
 from audits.scaling import Options
 from audits.scaling.counts import LENGTH, Curve, Gone, Uncounted
 from probes.core.errors import InputError, MilesError, first_line
-from probes.core.progress import Progress
 from probes.scaling.counting import Count, NeedsValuesError, TooManyCallsError, count
 from probes.scaling.workloads import Case, LengthError, ModeError, Target
 
@@ -66,21 +66,22 @@ def blamed(name: str) -> Iterator[None]:
         raise InputError(message, where=f"TARGET {name}", hint=hint) from error
 
 
-def case_of(options: Options, n: int, **changed: int) -> Case:
+def case_of(options: Options, dtype: str, n: int, **changed: int) -> Case:
     """Return the case of a length, counted on the processor."""
     sizes = {"batch": options.batch, "width": options.width, "n": n, **changed}
-    return Case(**sizes, mode=options.mode)  # type: ignore[arg-type]
+    return Case(**sizes, mode=options.mode, dtype=dtype)  # type: ignore[arg-type]
 
 
 def count_all(
-    options: Options, targets: Mapping[str, Target], lengths: Sequence[int], further: Sequence[int], progress: Progress
+    options: Options, targets: Mapping[str, Target], lengths: Sequence[int], further: Sequence[int], context: Context
 ) -> Counted:
     """Count every target at every length asked for, at lengths beyond, and along what else is varied."""
     found = Counted()
     steps = len(targets) * (len(lengths) + len(further))
-    with progress.phase("Counting", steps, "lengths") as advance:
+    dtype = context.dtype
+    with context.progress.phase("Counting", steps, "lengths") as advance:
         for name, target in targets.items():
-            cases = [(n, case_of(options, n)) for n in (*lengths, *further)]
+            cases = [(n, case_of(options, dtype, n)) for n in (*lengths, *further)]
             rows = _counts(name, target, cases, len(lengths), found, advance)
             if len(rows) < FEWEST:
                 reason = found.gone[-1].reason
@@ -89,12 +90,12 @@ def count_all(
             _keep(found, name, LENGTH, rows)
             last = max(n for n in rows if n <= lengths[-1])
             found.uncounted[name] = Uncounted(operators=dict(rows[last].uncounted), calls=rows[last].calls)
-            for variable, others in _varied(options, (*lengths, *further), last):
+            for variable, others in _varied(options, dtype, (*lengths, *further), last):
                 _keep(found, name, variable, _counts(name, target, others, len(others), Counted(), lambda steps: None))
     return found
 
 
-def try_first(name: str, target: Target, options: Options, n: int) -> None:
+def try_first(name: str, target: Target, options: Options, dtype: str, n: int) -> None:
     """Count a target at its first length.
 
     Raises
@@ -103,21 +104,23 @@ def try_first(name: str, target: Target, options: Options, n: int) -> None:
         Where it cannot be called there.
     """
     found = Counted()
-    if not _counts(name, target, [(n, case_of(options, n))], 1, found, lambda steps: None):
+    if not _counts(name, target, [(n, case_of(options, dtype, n))], 1, found, lambda steps: None):
         raise InputError(f"{name} has no length: {found.gone[0].reason}.", where="--lengths", hint="Give shorter ones.")
 
 
-def _varied(options: Options, lengths: Sequence[int], last: int) -> Iterator[tuple[str, list[tuple[int, Case]]]]:
+def _varied(
+    options: Options, dtype: str, lengths: Sequence[int], last: int
+) -> Iterator[tuple[str, list[tuple[int, Case]]]]:
     """Yield what is varied beside length, and its cases by the value that grows."""
     if "width" in options.vary:
         widths = [options.width * 2**i for i in range(WIDENED)]
-        yield "width", [(width, case_of(options, last, width=width)) for width in widths]
+        yield "width", [(width, case_of(options, dtype, last, width=width)) for width in widths]
     if "batch" in options.vary:
         batches = [options.batch * 2**i for i in range(WIDENED)]
-        yield "batch", [(batch, case_of(options, last, batch=batch)) for batch in batches]
+        yield "batch", [(batch, case_of(options, dtype, last, batch=batch)) for batch in batches]
     if {"length", "width"} <= {*options.vary}:
         both = [n for n in lengths if n <= WIDEST]
-        yield BOTH, [(n, case_of(options, n, width=n)) for n in both]
+        yield BOTH, [(n, case_of(options, dtype, n, width=n)) for n in both]
 
 
 def _counts(

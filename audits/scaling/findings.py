@@ -44,7 +44,7 @@ def findings(draft: Draft, counts: Counts) -> None:
             "scaling.contention",
             "low",
             f"{counts.contention.text} No claim about time is judged.",
-            headline="Others used this machine while seconds were measured.",
+            headline="Seconds were not steady: others may have used this machine.",
             how_sure="A fixed product of matrices before each cell, and two clocks.",
         )
     for target, quantity in counts.claims:

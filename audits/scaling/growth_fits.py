@@ -24,9 +24,10 @@ REFUTING = 4.0
 LOG_MARGIN = 0.03
 """Excess over the law times log n of seconds that refute it: n and n log n are not told apart by time."""
 FEWEST_SIZES = 4
-SEEN, SEEN_AT = 0.2, 3
-"""Share of the whole that the growing term has at so many sizes at the least: else it is a step, or noise."""
-MISFIT, ERRORS, FEWEST_ROUNDS = 0.15, 3.5, 3
+SEEN, SEEN_AT, WIDEST = 0.5, 3, 1.5
+"""Share of the whole that the growing term has at so many sizes at the least: else it is a step, or noise; and the width
+of an interval that says nothing any more."""
+MISFIT, ERRORS, FEWEST_ROUNDS = 0.1, 3.5, 3
 """Relative distance of a median from the fit, and in its standard errors, beyond which no such fit is believed; with so
 many rounds at the least is an error known."""
 RELIABLE = 0.9
@@ -104,7 +105,17 @@ def seconds_excess(n: ArrayLike, cells: Floats, law: Law, *, level: float, seed:
     """Return the exponent e of seconds a + b law(n) n^e; it refutes a law only where it exceeds that times log n too.
 
     Of the law const the overhead is the law itself. Where no growth shows beside it, e is the slope without overhead.
+    Where no such fit holds over all sizes, that of the tail stands in its place, if it is long enough.
     """
+    found = _excess(n, cells, law, level, seed)
+    sizes = np.asarray(n, np.float64)
+    tail = sizes >= (inf if found.tail_from is None else found.tail_from)
+    if not found.doubt or tail.all() or tail.sum() < FEWEST_SIZES or sizes[-1] < SPAN * sizes[tail][0]:
+        return found
+    return _excess(sizes[tail], cells[:, tail], law, level, seed)
+
+
+def _excess(n: ArrayLike, cells: Floats, law: Law, level: float, seed: int) -> Growth:
     found = _growth(n, cells, law, level, seed)
     more = _growth(n, cells, replace(law, log=law.log + 1), level, seed).exponent
     apart = isinstance(more, Interval) and more.above(LOG_MARGIN)
@@ -128,10 +139,12 @@ def _told(found: Growth) -> Growth:
     return replace(found, exponent=Undefined(found.doubt, "no-growth"), decided=False, refutable=False)
 
 
-def _doubt(terms: Floats, whole: Floats, power: float, cells: Floats) -> str:
+def _doubt(exponent: Interval, terms: Floats, whole: Floats, steepest: bool, cells: Floats) -> str:
     """Return what speaks against a fit: growth at the last sizes alone, or medians that lie off it, as at a kink."""
-    if (terms >= SEEN * whole).sum() < SEEN_AT or power >= _MOST:
-        return f"growth shows at fewer than {SEEN_AT} lengths beside an overhead; go further"
+    if steepest or (terms >= SEEN * whole).sum() < SEEN_AT:
+        return f"growth outweighs an overhead at fewer than {SEEN_AT} lengths; go further"
+    if exponent.low is not None and exponent.high is not None and exponent.high - exponent.low > WIDEST:
+        return f"exponents from {exponent.low:.1f} to {exponent.high:.1f} fit the seconds"
     if len(cells) < FEWEST_ROUNDS:
         return ""
     distance = np.abs(np.log(medians(cells) / whole))
@@ -167,14 +180,15 @@ def _growth(n: ArrayLike, cells: Floats, law: Law, level: float, seed: int) -> G
     whole = overheads[:, None] + terms
     first = _tail_from(sizes, terms >= LEADING * whole)
     tail = _crossing(sizes, powers[0], law.log, tops[0], LEADING / (1 - LEADING) * overheads[0])
+    exponent = interval(powers - float(law.power), rounds, level)
     return Growth(
-        exponent=interval(powers - float(law.power), rounds, level),
+        exponent=exponent,
         decided=_reaches(first, sizes[-1] / SPAN),
         refutable=_reaches(first, sizes[-1] / REFUTING),
         tail_from=float(first[0]) if np.isfinite(first[0]) else None,
         far_enough=None if tail is None else SPAN * max(tail, float(sizes[0])),
         overhead=interval(overheads, rounds, level).clipped(0.0),
-        doubt=_doubt(terms[0], whole[0], powers[0], cells[:, np.isfinite(cells).any(axis=0)]),
+        doubt=_doubt(exponent, terms[0], whole[0], powers[0] >= _MOST, cells[:, np.isfinite(cells).any(axis=0)]),
         equal_at=_crossing(sizes, powers[0], law.log, tops[0], overheads[0]) if overheads[0] > 0 else None,
         fitted=tuple(whole[0].tolist()),
     )

@@ -68,7 +68,7 @@ def check(options: Options, context: Context) -> Plan:
     claims = _claims(options.claim, names)
     targets = {spec.name: open_target(spec, allow_code=options.allow_code) for spec in specs}
     for name, target in targets.items():
-        try_first(name, target, options, lengths[0])
+        try_first(name, target, options, context.dtype, lengths[0])
     inputs = Inputs(
         targets=targets,
         specs=specs,
@@ -228,7 +228,7 @@ def _counted(options: Options, inputs: Inputs, context: Context) -> tuple[tuple[
     from audits.scaling.counting import count_all
     from audits.scaling.growth_fits import local_exponents
 
-    curves = count_all(options, inputs.targets, inputs.lengths, inputs.further, context.progress).curves
+    curves = count_all(options, inputs.targets, inputs.lengths, inputs.further, context).curves
     return tuple(
         (
             f"{target}, {quantity}",

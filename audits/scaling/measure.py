@@ -18,7 +18,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
             tolerance=options.tolerance,
             cells=inputs.table.cells,
         )
-    counted = count_all(options, inputs.targets, inputs.lengths, inputs.further, context.progress)
+    counted = count_all(options, inputs.targets, inputs.lengths, inputs.further, context)
     curves = dict(counted.curves)
     cells: list[dict[str, object]] = []
     contention = None

@@ -35,7 +35,7 @@ class Timed:
 
 def time_all(options: Options, inputs: Inputs, counted: Counted, context: Context) -> Timed:
     """Time every target at the lengths that fit into budget and memory, in shuffled rounds."""
-    case = replace(case_of(options, inputs.lengths[0]), device=context.device, dtype=context.dtype)
+    case = replace(case_of(options, context.dtype, inputs.lengths[0]), device=context.device)
     key = [asdict(case), [asdict(spec) for spec in inputs.specs], list(inputs.lengths), options.threads,
            options.allocator, options.budget_seconds, options.rounds, context.seed, platform.node(),
            torch.__version__]  # fmt: skip

@@ -47,7 +47,7 @@ def test_growth_that_shows_at_the_last_lengths_alone_has_no_exponent() -> None:
     for seconds in (300 + 2 * SIZES**0.5, np.maximum(3000, 2 * SIZES), np.maximum(SIZES[-2], SIZES)):
         found = seconds_exponent(SIZES, cells(seconds, noise=0.02), level=0.95, seed=0)
         assert isinstance(found.exponent, Undefined) and not found.refutable
-        assert "fewer than 3 lengths" in found.exponent.why
+        assert "at fewer than 3 lengths" in found.exponent.why
 
 
 def test_a_kink_is_no_power() -> None:
