@@ -50,7 +50,11 @@ class IndexRanges:
         for one in out if isinstance(out, list | tuple) else (out,):
             if isinstance(one, Tensor) and one.dtype in (torch.int64, torch.int32):
                 found = self._derived(name, args, view=view)
-                # What was known of a tensor that is written over is so no more.
+                # What was known of a tensor that is written over is so no more, nor what of others in its storage.
+                if name.endswith("_"):
+                    storage = one.untyped_storage()._cdata
+                    for other in [two for two in self.greatest if two.untyped_storage()._cdata == storage]:
+                        del self.greatest[other]
                 self.greatest.pop(one, None)
                 if found is not None:
                     self.greatest[one] = found

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from probes.scaling.counting import count
 from probes.scaling.reference_modules import factory_target
@@ -66,3 +67,13 @@ def test_what_is_not_known_raises_nothing() -> None:
     call(lambda x: table[torch.arange(x.shape[1]) % 20], 50)
     call(lambda x: table[torch.arange(x.shape[1]).clamp(max=19)], 50)
     call(lambda x: table[torch.arange(x.shape[1]).remainder_(20)], 50)
+
+
+def test_what_is_written_through_a_view_is_known_no_more() -> None:
+    def call(x: Tensor) -> Tensor:
+        places = torch.arange(x.shape[1])
+        places[64:].fill_(0)
+        return F.embedding(places, torch.zeros(64, 4))
+
+    for real in (False, True):
+        assert count(factory_target("f", lambda *_: call), Case(n=128, width=4), real=real).calls > 0
