@@ -152,8 +152,7 @@ LIMITATIONS = (
 )
 
 STEPS = {
-    "scaling.claim": "Look at the local exponents: from which length on, and in which quantity, does growth leave the "
-    "claim?",
+    "scaling.claim": "Look at the local exponents: has growth settled, in every quantity, and from which length on?",
     "scaling.leak": "Look what the decode state keeps with each token.",
     "scaling.quadratic_memory": "Look for a mask or a table of n by n, and for a fused kernel.",
     "scaling.time_not_operations": "Look where seconds leave operations: overhead, caches or allocation.",

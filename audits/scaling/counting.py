@@ -17,7 +17,7 @@ from probes.scaling.workloads import Case, LengthError, ModeError, Target
 
 FEWEST, WIDENED = 2, 5
 """Lengths at the least, and the widths and batches that are tried, each twice the one before."""
-MOST_CALLS, MOST_CALLS_BEYOND = 300_000, 20_000
+MOST_CALLS, MOST_CALLS_BEYOND = 100_000, 20_000
 """Dispatched calls of one count, at lengths asked for and beyond: a loop over tokens has as many as tokens."""
 MOST_REAL = 2**31
 """Bytes that a count on real tensors may take."""
@@ -57,12 +57,12 @@ def blamed(name: str) -> Iterator[None]:
             yield
     except ModeError as error:
         hint = "Choose another --mode, or a target that has it."
-        raise InputError(f"{name}: {error}", where="--mode", hint=hint) from error
+        raise InputError(f"{str(error).rstrip('.')}.", where="--mode", hint=hint) from error
     except (MilesError, MemoryError, LengthError, NeedsValuesError, TooManyCallsError):
         raise
     except (Exception, SystemExit) as error:
         message = f"{name} fails: {type(error).__name__}: {first_line(error)}"
-        hint = "Call it yourself on a tensor of (batch, n, width), or give other lengths."
+        hint = "It is called as f(batch, n, width, device), and what it returns on (batch, n, width): do so yourself."
         raise InputError(message, where=f"TARGET {name}", hint=hint) from error
 
 
@@ -141,7 +141,7 @@ def _counts(
             with blamed(name):
                 rows[size] = _count(name, target, case, found, MOST_CALLS_BEYOND if beyond else MOST_CALLS, rows)
         except (LengthError, TooManyCallsError, MemoryError) as error:
-            reason = str(error) or "too much memory"
+            reason = str(error).rstrip(".") or "too much memory"
         except InputError as error:
             if not rows:
                 raise

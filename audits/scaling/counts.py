@@ -76,6 +76,8 @@ class Counts:
         Lengths that the user asked for; counts go beyond them.
     claims
         Laws by target and quantity.
+    mode
+        Empty of a table.
     allocated
         Bytes of storages that the decode state keeps alive, where they were counted.
     on_real

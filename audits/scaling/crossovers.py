@@ -1,13 +1,13 @@
 """Lengths at which one target becomes cheaper than another."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audits.core.intervals import Interval, exact
-from audits.scaling.rounds import interval, resampled
+from audits.scaling.rounds import exponential, interval, resampled
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def crossovers(n: ArrayLike, one: Floats, other: Floats, *, level: float, seed: 
         return Crossovers(crossings=tuple(found), ratios=(ends[0], ends[1]))
     rounds = min(one.shape[0], other.shape[0])
     gaps = np.log(resampled(one[:rounds], seed)) - np.log(resampled(other[:rounds], seed))
-    ends = [interval(np.exp(gaps[:, at]), rounds, level) for at in (0, -1)]
+    ends = [exponential(interval(gaps[:, at], rounds, level)) for at in (0, -1)]
     crossings = tuple(_crossing(places, gaps, at, falls, rounds, level) for at, falls in zeros(places, gaps[0]))
     return Crossovers(crossings=crossings, ratios=(ends[0], ends[1]))
 
@@ -88,11 +88,11 @@ def _crossing(places: Floats, gaps: Floats, at: float, falls: bool, rounds: int,
     nearest = np.array([_nearest(places, row, at, falls) for row in gaps])
     found = interval(nearest, rounds, level)
     if found.low is None or found.high is None:
-        return Crossing(n=_lengths(found), cheaper_beyond=falls, decided=False)
+        return Crossing(n=exponential(found), cheaper_beyond=falls, decided=False)
     inside = found.low > places[0] and found.high < places[-1]
     decided = bool(inside and found.high - found.low <= np.log(WIDEST))
     ends = (round(float(np.exp(place)), 6) for place in places[[0, -1]])
-    return Crossing(n=_lengths(found).clipped(*ends), cheaper_beyond=falls, decided=decided)
+    return Crossing(n=exponential(found).clipped(*ends), cheaper_beyond=falls, decided=decided)
 
 
 def _nearest(places: Floats, gaps: Floats, at: float, falls: bool) -> float:
@@ -103,8 +103,3 @@ def _nearest(places: Floats, gaps: Floats, at: float, falls: bool) -> float:
     last = gaps[np.isfinite(gaps)][-1:]
     beyond = last.size and (last[0] > 0) is falls
     return float(places[-1] if beyond else places[0])
-
-
-def _lengths(found: Interval) -> Interval:
-    low, high = (None if end is None else float(np.exp(end)) for end in (found.low, found.high))
-    return replace(found, value=float(np.exp(found.value)), low=low, high=high)

@@ -17,7 +17,7 @@ from audits.scaling.crossovers import Crossovers, crossovers
 from audits.scaling.growth_counts import count_exponent
 from audits.scaling.growth_fits import FEWEST_SIZES, local_exponents, seconds_exponent
 from audits.scaling.growth_laws import law_weights
-from audits.scaling.rounds import interval, resampled
+from audits.scaling.rounds import exponential, interval, resampled
 
 VALUES = {"operations": "operations", "memory": "memory", "state": "state_bytes", "time": "seconds"}
 """The estimate that holds the numbers of a quantity; those of the others stand in records.csv."""
@@ -87,7 +87,10 @@ def _add_values(draft: Draft, target: str, quantity: str, curve: Curve, counts: 
 def _cell(values: Floats, measured: Floats | None, at: int, level: float) -> Interval:
     if measured is None:
         return exact(float(values[0, at]), n=1, unit="calls")
-    return interval(measured[:, at], int(np.isfinite(values[:, at]).sum()), level)
+    own, rounds = measured[:, at], int(np.isfinite(values[:, at]).sum())
+    # Of what is above 0 the interval is too; bytes may be 0.
+    positive = bool((own[np.isfinite(own)] > 0).all())
+    return exponential(interval(np.log(own), rounds, level)) if positive else interval(own, rounds, level)
 
 
 def _add_exponents(draft: Draft, target: str, quantity: str, curve: Curve, counts: Counts) -> None:
@@ -149,6 +152,8 @@ def _pairs(draft: Draft, counts: Counts) -> Iterator[tuple[str, str, str, tuple[
             first, second = (_at(curve, common) for curve in (one, other))
             known = np.isfinite(first).any(0) & np.isfinite(second).any(0) & (first > 0).any(0) & (second > 0).any(0)
             if known.sum() < 2:
+                text = f"{target} and {against} have no two lengths of {quantity} in common: no crossover."
+                draft.warn("crossover", text, target=target, against=against, quantity=quantity)
                 continue
             first, second = first[:, known], second[:, known]
             parts = (first[0], second[0]) if one.counted else (first, second)

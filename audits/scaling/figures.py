@@ -8,7 +8,7 @@ import numpy as np
 from audits.core.context import Draft
 from audits.core.numbers import percent
 from audits.core.records import Figure
-from audits.report.charts import Axis, lines, points
+from audits.report.charts import Axis, forest, lines, points
 from audits.scaling.counts import LENGTH, Counts, Curve
 from audits.scaling.findings import WORDS
 from audits.scaling.rounds import medians
@@ -29,6 +29,8 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
         yield claims
     if draft.select("local_exponent"):
         yield _slopes(draft)
+    if any("variable" in row.where for row in draft.select("exponent")):
+        yield _varied(draft)
     if trade := _trade_off(draft, counts):
         yield trade
     if draft.select("crossover"):
@@ -173,6 +175,37 @@ def _slopes(draft: Draft) -> Figure:
         caption="Slope between each length and the one before. A claim is about where it runs to, which a single "
         "exponent over all lengths hides.",
         file="slopes",
+        spec=spec,
+    )
+
+
+def _varied(draft: Draft) -> Figure:
+    rows = [
+        {
+            "exponent": row.value,
+            "low": row.low,
+            "high": row.high,
+            "along": f"{row.where['target']}, {row.where['variable']}",
+            "quantity": WORDS[str(row.where["quantity"])],
+        }
+        for row in draft.select("exponent")
+        if "variable" in row.where
+    ]
+    spec = forest(
+        rows,
+        label="along",
+        value=Axis("exponent", "Exponent", ".1f"),
+        low="low",
+        high="high",
+        reference=1.0,
+        facet="quantity",
+    )
+    return Figure(
+        id="varied",
+        title="How do counts grow with width and batch?",
+        caption="Exponents at the longest length that was asked for; with length=width both grow together. The ends are "
+        "the range of local exponents.",
+        file="varied",
         spec=spec,
     )
 

@@ -101,6 +101,8 @@ def _headline(
     several = quantity in ("operations", "bytes_moved")
     shown = "" if tail is None else f": exponent {_span(tail)}"
     if found.word == "undecided":
+        # An exponent that has not settled, or is of a length that was not asked for, is no answer.
+        shown = shown if not curve.counted else ""
         keep = "keep" if several else "keeps"
         return fitting(f"Whether {WORDS[quantity]} of {target} {keep} within {law.text} is undecided{shown}.")
     if not curve.counted:
@@ -119,13 +121,12 @@ def _reasons(found: Verdict, growth: Growth, curve: Curve, counts: Counts, conte
     """Return why, and where it is undecided, what would decide."""
     last = f"{curve.lengths[-1]:,}"
     if found.word != "undecided":
-        start = (
-            "" if growth.tail_from is None else f" The leading term has four fifths from {growth.tail_from:,.0f} on."
-        )
+        known = growth.tail_from is not None and (growth.leading is not None or not curve.counted)
+        start = f" The leading term has four fifths from {growth.tail_from:,.0f} on." if known else ""
         did = "Counted" if curve.counted else "Measured"
         return f"{did} up to a length of {last}, with a tolerance of {counts.tolerance:g}.{start}"
     if contended:
-        return "Others used the machine, so that seconds decide nothing."
+        return "Seconds were not steady, so that they decide nothing."
     if not curve.counted and len(curve.values) == 1:
         return "One round has no interval: measure several."
     if isinstance(growth.exponent, Interval) and growth.decided:
@@ -235,7 +236,7 @@ def _find_uncounted(draft: Draft, counts: Counts, target: str) -> None:
         "low" if nothing else "info",
         f"Among them {first_of([f'{name} ({one.operators[name]:,})' for name in names], 6)}. Elementwise work is seen "
         "in bytes moved.",
-        headline=f"{without:,} of {one.calls:,} calls of {target} have no operations.",
+        headline=f"Operations of {target} leave out {without:,} of {one.calls:,} calls: they have no formula.",
         how_sure="Counted at the longest length that was asked for.",
         target=target,
     )
@@ -265,7 +266,7 @@ def _conclude(draft: Draft, counts: Counts) -> None:
     draft.conclude(
         _title(draft, counts, by_word),
         numbers=[(row, _words(row)) for row in leading],
-        may=[one.headline for one in (*by_word["refuted"], *by_word["confirmed"])][:8],
+        may=[one.headline for one in (*by_word["refuted"], *by_word["confirmed"])][:8] or _exponents(draft),
         may_not=_may_not(counts, by_word),
     )
 
@@ -282,8 +283,19 @@ def _title(draft: Draft, counts: Counts, by_word: dict[str, list[Claim]]) -> str
     lengths = many(len(counts.targets), "target", "targets")
     if not rows:
         return f"The growth of {lengths} cannot be told from these lengths."
-    row = rows[0]
-    return f"{WORDS[str(row.where['quantity'])].capitalize()} of {row.where['target']}: exponent {_span(row)}."
+    return _exponents(draft)[0]
+
+
+def _exponents(draft: Draft) -> list[str]:
+    """Return exponents in words: in the tail where there are any, and of what was varied beside length."""
+    rows = draft.select("exponent", range="tail") or draft.select("exponent")
+    rows.sort(key=lambda row: row.where["quantity"] in ("bytes_moved", "device_memory", "wall_time"))
+    said = []
+    for row in rows[:8]:
+        where, varied = row.where, row.where.get("variable")
+        along = f" along {varied}" if varied else ""
+        said.append(f"{WORDS[str(where['quantity'])].capitalize()} of {where['target']}{along}: exponent {_span(row)}.")
+    return said
 
 
 def _words(row: Estimate) -> str:
@@ -292,11 +304,12 @@ def _words(row: Estimate) -> str:
 
 
 def _may_not(counts: Counts, by_word: dict[str, list[Claim]]) -> list[str]:
-    said = ["That time grows with n and not with n log n, or the other way: no clock tells them apart."]
+    timed = any(quantity == "time" for _, quantity, _ in counts.curves)
+    said = ["That time grows with n and not with n log n, or the other way: no clock tells them apart."] * timed
     if any(curve.counted and curve.lengths[-1] > max(counts.asked) for curve in counts.curves.values()):
         said.append(f"Seconds or accuracy beyond {max(counts.asked):,}: only counts go further.")
     if by_word["undecided"]:
         said.append("Claims that are undecided, either way.")
-    if counts.mode != "decode":
+    if timed and counts.mode not in ("decode", ""):
         said.append("How long the next token takes: that is --mode decode.")
     return said

@@ -78,7 +78,8 @@ def read_law(text: str) -> Law:
     >>> read_law("n^{4/3}"), read_law("n*log(n)"), read_law("1")
     (Law(power=Fraction(4, 3), log=0), Law(power=Fraction(1, 1), log=1), Law(power=Fraction(0, 1), log=0))
     """
-    bare = re.sub(r"\s+", "", text).lower()
+    bare = re.sub(r"\s+", "", text).lower().replace("**", "^")
+    bare = whole[1] if (whole := re.fullmatch(r"o\((.*)\)", bare)) else bare
     found = _LAW.fullmatch(bare)
     # A star stands between two factors, and a number stands alone.
     alone = found is not None and not found["root"] and not found["n"]

@@ -25,8 +25,8 @@ LOG_MARGIN = 0.03
 """Excess over the law times log n of seconds that refute it: n and n log n are not told apart by time."""
 FEWEST_SIZES = 4
 SEEN, SEEN_AT, WIDEST = 0.5, 3, 1.5
-"""Share of the whole that the growing term has at so many sizes at the least: else it is a step, or noise; and the width
-of an interval that says nothing any more."""
+"""Share of the whole that the growing term has at so many sizes at the least: else it is a step, or noise; and the
+width of an interval that says nothing any more."""
 MISFIT, ERRORS, FEWEST_ROUNDS = 0.1, 3.5, 3
 """Relative distance of a median from the fit, and in its standard errors, beyond which no such fit is believed; with so
 many rounds at the least is an error known."""
@@ -173,7 +173,7 @@ def _growth(n: ArrayLike, cells: Floats, law: Law, level: float, seed: int) -> G
         return Growth(exponent=Undefined("some of its cells are 0"))
     sizes, values = _kept(n, cells, seed)
     if sizes.size < FEWEST_SIZES:
-        return Growth(exponent=Undefined(f"there are {sizes.size} of {FEWEST_SIZES} lengths"))
+        return Growth(exponent=Undefined(f"it takes {FEWEST_SIZES} lengths, of which there are {sizes.size}"))
     rounds = cells.shape[0]
     powers, overheads, tops = _fits(sizes, values, law.log)
     terms = tops[:, None] * _shape(sizes, powers, law.log)

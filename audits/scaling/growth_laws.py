@@ -40,6 +40,9 @@ def law_weights(n: ArrayLike, values: Floats) -> dict[Law, float]:
     else:
         kept = np.isfinite(values).any(axis=0)
         middle, spread = medians(values), median_errors(values)
+    if kept.sum() > 1 and np.ptp(middle[kept]) == 0:
+        # Every law fits with a factor of 0.
+        return {law: float(law == LAWS[0]) for law in LAWS}
     middle, errors = middle[kept], np.sqrt(spread[kept] ** 2 + FLOOR**2)
     if middle.size < 4:
         return {}

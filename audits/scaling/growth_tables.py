@@ -9,7 +9,7 @@ from audits.scaling.counts import LENGTH, Curve, Floats, settled
 from probes.core.errors import InputError
 from probes.files.schemas import CellBlock, Column, OneOf, Schema, SchemaReader
 
-MOST_ROWS, LONGEST, MOST_TARGETS, LONGEST_NAME = 10**6, 2**50, 100, 80
+MOST_ROWS, LONGEST, MOST_TARGETS, MOST_LENGTHS, LONGEST_NAME = 10**6, 2**50, 100, 200, 80
 QUANTITY_OF = {"seconds": "time", "bytes": "memory", "state_bytes": "state", "operations": "operations"}
 """The quantity that a column holds."""
 
@@ -74,7 +74,7 @@ def read_growth(path: Path) -> GrowthTable:
     for target in targets:
         own = {(n, round): values for (name, n, round), values in cells.items() if name == target}
         for column, quantity in QUANTITY_OF.items():
-            if curve := _curve(own, column):
+            if curve := _curve(path, own, column):
                 curves[target, quantity, LENGTH] = curve
     if not curves:
         message = "No cell of seconds, bytes, state_bytes or operations holds a number."
@@ -112,11 +112,14 @@ def _numbers(block: CellBlock, name: str) -> Floats:
     return found
 
 
-def _curve(cells: dict[tuple[int, int], dict[str, float]], column: str) -> Curve | None:
+def _curve(path: Path, cells: dict[tuple[int, int], dict[str, float]], column: str) -> Curve | None:
     there = {place: values[column] for place, values in cells.items() if column in values}
     if not there:
         return None
     lengths, rounds = (sorted({place[axis] for place in there}) for axis in (0, 1))
+    if len(lengths) > MOST_LENGTHS:
+        message = f"A target has {len(lengths)} lengths."
+        raise InputError(message, where=str(path), hint=f"Give {MOST_LENGTHS} at most, such as doubling ones.")
     values = np.full((len(rounds), len(lengths)), np.nan)
     for (n, round), value in there.items():
         values[rounds.index(round), lengths.index(n)] = value

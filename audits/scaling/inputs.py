@@ -66,7 +66,14 @@ def check(options: Options, context: Context) -> Plan:
     names = [spec.name for spec in specs]
     lengths = _lengths(options.lengths)
     claims = _claims(options.claim, names)
-    targets = {spec.name: open_target(spec, allow_code=options.allow_code) for spec in specs}
+    targets = {}
+    for spec in specs:
+        try:
+            targets[spec.name] = open_target(spec, allow_code=options.allow_code)
+        except InputError as error:
+            if spec.kind == "built-in":
+                error.hint = f"{error.hint} A folder is given by its path, such as ./{spec.source}."
+            raise
     for name, target in targets.items():
         try_first(name, target, options, context.dtype, lengths[0])
     inputs = Inputs(
@@ -87,7 +94,6 @@ def check(options: Options, context: Context) -> Plan:
         data=(),
         cost=_cost(options, inputs),
         measure=partial(_counted, options, inputs, context),
-        coordinates={"target": tuple(names)},
         notes=_notes(specs),
     )
 
@@ -109,7 +115,6 @@ def _of_table(options: Options, path: Path) -> Plan:
         subject=None,
         data=(Source(role="measurements", path=str(path), sha256=sha256_file(path), items=len(table.cells)),),
         cost=(("cells", f"{len(table.cells):,} of {len(table.targets)} targets"), ("time", "seconds")),
-        coordinates={"target": table.targets},
         notes=table.notes,
     )
 
@@ -160,8 +165,12 @@ def _lengths(texts: Sequence[str]) -> tuple[int, ...]:
             at *= 2
     if not 2 <= len(found) <= MOST_LENGTHS:
         hint = f"Give 2 to {MOST_LENGTHS}; a claim needs a range of 16 times."
-        raise InputError(f"There are {len(found)} lengths.", where="--lengths", hint=hint)
+        raise InputError(f"There {_are(len(found))}.", where="--lengths", hint=hint)
     return tuple(sorted(found))
+
+
+def _are(count: int) -> str:
+    return "is 1 length" if count == 1 else f"are {count} lengths"
 
 
 def _length(text: str) -> int:
@@ -228,12 +237,14 @@ def _counted(options: Options, inputs: Inputs, context: Context) -> tuple[tuple[
     from audits.scaling.counting import count_all
     from audits.scaling.growth_fits import local_exponents
 
-    curves = count_all(options, inputs.targets, inputs.lengths, inputs.further, context).curves
-    return tuple(
+    counted = count_all(options, inputs.targets, inputs.lengths, inputs.further, context)
+    exponents = tuple(
         (
             f"{target}, {quantity}",
             f"exponent {local_exponents(curve.n, curve.values[0])[-1]:.2f} at {curve.lengths[-1]:,} (counted)",
         )
-        for (target, quantity, variable), curve in curves.items()
+        for (target, quantity, variable), curve in counted.curves.items()
         if variable == "length"
     )
+    reasons = dict.fromkeys((one.target, one.reason) for one in counted.gone)
+    return (*exponents, *((f"{target}, left out", reason) for target, reason in reasons))

@@ -2,7 +2,6 @@
 
 from audits.core.context import Context
 from audits.scaling import Options
-from audits.scaling.counting import count_all
 from audits.scaling.counts import Counts
 from audits.scaling.inputs import Inputs
 
@@ -16,8 +15,12 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
             curves=inputs.table.curves,
             claims=inputs.claims,
             tolerance=options.tolerance,
+            mode="",
             cells=inputs.table.cells,
         )
+    # torch is loaded for targets alone.
+    from audits.scaling.counting import count_all
+
     counted = count_all(options, inputs.targets, inputs.lengths, inputs.further, context)
     curves = dict(counted.curves)
     cells: list[dict[str, object]] = []

@@ -1,5 +1,8 @@
 """Medians over rounds of measured cells, of the rounds as they are and of rounds drawn anew."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,6 +51,12 @@ def resampled(cells: Floats, seed: int) -> Floats:
     rounds = cells.shape[0]
     drawn = generator(seed, "scaling", "rounds").integers(rounds, size=(REPLICATES, rounds))
     return np.concatenate([medians(cells)[None], medians(cells[drawn])])
+
+
+def exponential(found: Interval) -> Interval:
+    """Return the interval of a number from that of its logarithm: both ends are above 0."""
+    low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
+    return replace(found, value=math.exp(found.value), low=low, high=high)
 
 
 def interval(found: Floats, rounds: int, level: float) -> Interval:

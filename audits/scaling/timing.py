@@ -20,6 +20,8 @@ from probes.scaling.time_budget import LeftOut
 from probes.scaling.timing import Cell, Stopwatch
 
 KIND = "scaling-seconds"
+STARTING = 60.0
+"""Seconds that a process may take to begin, beyond the budget."""
 WALL, DEVICE_MEMORY = "wall_time", "device_memory"
 
 
@@ -55,6 +57,7 @@ def time_all(options: Options, inputs: Inputs, counted: Counted, context: Contex
         threads=options.threads,
         allocator=options.allocator,  # type: ignore[arg-type]
         allow_code=options.allow_code,
+        patience=options.budget_seconds + STARTING,
     ) as stopwatch:
 
         def plan() -> dict[str, Any]:
@@ -73,7 +76,7 @@ def time_all(options: Options, inputs: Inputs, counted: Counted, context: Contex
                 advance(count)
     left_out = [LeftOut(**one) for one in planned["left_out"]]
     return Timed(
-        curves=curves_of(cells, options.clock),
+        curves=curves_of(cells, options.clock, list(sizes)),
         gone=[Gone(target=one.target, n=one.n, reason=one.reason, timing=True) for one in left_out],
         cells=[_row(cell, options.clock) for cell in cells],
         contention=_looked_at(cells),
@@ -93,11 +96,13 @@ def _memo(context: Context, key: object, compute: Callable[[], Any]) -> Any:
     return json.loads(bytes(context.cache.memo(KIND, key, encoded)["json"].tolist()))
 
 
-def curves_of(cells: Sequence[Cell], clock: str) -> dict[tuple[str, str, str], Curve]:
+def curves_of(cells: Sequence[Cell], clock: str, targets: Sequence[str]) -> dict[tuple[str, str, str], Curve]:
     """Return seconds by target: of the wall where it is asked for or there is no other clock; with both, of both."""
     found: dict[tuple[str, str, str], Curve] = {}
-    for target in dict.fromkeys(cell.target for cell in cells):
+    for target in targets:
         own = [cell for cell in cells if cell.target == target]
+        if not own:
+            continue
         found[target, "time", LENGTH] = _curve(own, [_seconds(cell, clock) for cell in own])
         if clock == "both" and own[0].cpu is not None:
             found[target, WALL, LENGTH] = _curve(own, [cell.wall for cell in own])

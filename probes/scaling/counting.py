@@ -13,10 +13,11 @@ from functools import cache, partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
+    FakeTensor,
     FakeTensorMode,
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
@@ -133,13 +134,37 @@ def _written_out() -> Iterator[None]:
 
 
 @contextmanager
+def _convertible() -> Iterator[None]:
+    """Let modules of fake tensors be moved and converted: torch swaps them in place, which their mode forbids."""
+    own = nn.Module._apply
+
+    def apply(self: nn.Module, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        if not any(isinstance(one, FakeTensor) for one in (*self._parameters.values(), *self._buffers.values())):
+            own(self, fn, recurse)  # type: ignore[no-untyped-call]
+            return self
+        for child in self.children() if recurse else ():
+            child._apply(fn)
+        for key, weight in self._parameters.items():
+            if weight is not None:
+                self._parameters[key] = nn.Parameter(fn(weight.detach()), weight.requires_grad)
+        self._buffers.update({key: fn(one) for key, one in self._buffers.items() if one is not None})
+        return self
+
+    nn.Module._apply = apply  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        nn.Module._apply = own  # type: ignore[method-assign]
+
+
+@contextmanager
 def _fake() -> Iterator[None]:
     # It logs what it raises.
     log = logging.getLogger("torch._subclasses.fake_tensor")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
+        with FakeTensorMode(allow_non_fake_inputs=True), _convertible():
             yield
     except _NEED_VALUES as error:
         raise NeedsValuesError(first_line(error)) from error

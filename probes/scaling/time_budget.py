@@ -89,11 +89,16 @@ class _Lane:
     kept: list[int] = field(default_factory=list)
     seen: dict[int, float] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
+    repeated: set[int] = field(default_factory=set)
 
     def go_on(self, share: float) -> float:
         """Try and keep lengths until the next does not fit; return the seconds that this takes and will take."""
         spent = 0.0
-        while self.todo and spent + self._cost(self.todo[0]) <= share:
+        while self.todo:
+            if spent + self._cost(self.todo[0]) > share:
+                spent += self._again()
+                if spent + self._cost(self.todo[0]) > share:
+                    break
             n = self.todo[0]
             if n in self.seen:
                 spent += self._cost(n)
@@ -110,6 +115,18 @@ class _Lane:
                 self.seen[n] = found
                 spent += found
         return spent
+
+    def _again(self) -> float:
+        """Try the last length once more where it seems to be the end: a first call may load what others need not."""
+        last = self.kept[-1] if self.kept else max((n for n in self.seen if n < self.todo[0]), default=None)
+        if last is None or last in self.repeated:
+            return 0.0
+        self.repeated.add(last)
+        found = self.probe(self.target, last)
+        if isinstance(found, LeftOut):
+            return 0.0
+        self.seen[last] = min(self.seen[last], found)
+        return found
 
     def beyond(self) -> list[LeftOut]:
         """Return the lengths that the budget leaves out."""

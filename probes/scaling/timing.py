@@ -7,6 +7,7 @@ anew, which bends the curve: with the allocator held, memory stays with the proc
 
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -69,6 +70,8 @@ class Stopwatch:
         Whether memory that is freed goes back to the system as deployed, or is held by the process.
     allow_code
         Whether callables of the user may be imported and called.
+    patience
+        Seconds after which a call is given up, with its child.
 
     Raises
     ------
@@ -86,6 +89,7 @@ class Stopwatch:
         threads: int = 1,
         allocator: Allocator = "default",
         allow_code: bool = False,
+        patience: float = 3600.0,
     ) -> None:
         self._setup = {
             "targets": [asdict(spec) for spec in specs],
@@ -95,6 +99,7 @@ class Stopwatch:
             "touched": HELD["MALLOC_TOP_PAD_"] if allocator == "held" else 0,
         }
         self._held = allocator == "held"
+        self._patience = patience
         self._child: subprocess.Popen[str] | None = None
         self._free = 0
 
@@ -168,8 +173,8 @@ class Stopwatch:
         self._open_child()
         answer = self._exchange({"target": target, "n": n})
         if answer is None:
-            return {"kind": "memory", "reason": f"the process ended with status {self._end()}, most often for want of "
-                    "memory"}  # fmt: skip
+            return {"kind": "memory", "reason": f"the process ended with status {self._end()}, for want of memory "
+                    f"or after {self._patience:.0f} s"}  # fmt: skip
         return answer
 
     def _open_child(self) -> None:
@@ -194,6 +199,9 @@ class Stopwatch:
         with suppress(BrokenPipeError):
             child.stdin.write(json.dumps(request) + "\n")
             child.stdin.flush()
+        if not select.select([child.stdout], [], [], self._patience)[0]:
+            # It sleeps, or takes longer than all may.
+            child.kill()
         line = child.stdout.readline()
         answer: dict[str, Any] | None = json.loads(line) if line.endswith("\n") else None
         return answer

@@ -36,6 +36,10 @@ def reading(batch, n, width, device):
     return Reading()
 
 
+def moved(batch, n, width, device):
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU()).to(device).to(torch.float32)
+
+
 def failing(batch, n, width, device):
     raise RuntimeError("not today")
 
@@ -76,7 +80,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ([], "There is nothing to audit"),
         (["atention"], "attention"),
         (["sdpa", "sdpa"], "Two targets are named sdpa"),
-        (["sdpa", "--lengths", "64"], "There are 1 lengths"),
+        (["sdpa", "--lengths", "64"], "There is 1 length"),
         (["sdpa", "--lengths", "512:64"], "is no range"),
         (["sdpa", "--lengths", "64,x"], "is no length"),
         (["sdpa", "--claim", "operations=fast"], "fast"),
@@ -114,6 +118,14 @@ def test_a_plan_counts_and_writes_nothing(folder: Path, call_miles: Any) -> None
     assert not (folder / "run").exists()
 
 
+def test_a_module_may_be_moved_by_its_factory(folder: Path, call_miles: Any) -> None:
+    words = ["a=mine_of_scaling:moved", CODE, "--lengths", "64:128", "--rounds", "0", "--out", "run"]
+    assert call_miles("audit-scaling", *words).code == 0
+    rows = [row for row in report_of(folder)["estimates"] if row["name"] == "operations"]
+    # A product of n by 64 with 64 by 64.
+    assert {row["where"]["n"]: row["value"] for row in rows}[128] == 2 * 128 * 64 * 64
+
+
 def report_of(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "run" / "report.json").read_text())
     return found
@@ -138,7 +150,7 @@ def test_a_module_that_reads_values_is_counted_on_real_tensors(folder: Path, cal
 def test_counts_are_byte_equal_and_a_gate_holds_the_excess(folder: Path, call_miles: Any) -> None:
     gate = [
         "--fail-if",
-        "excess_exponent[target=pom].low > 0.15",
+        "excess_exponent[target=pom,quantity=operations].low > 0.15",
         "--fail-if",
         "excess_exponent[target=sdpa].low > 0.15",
     ]

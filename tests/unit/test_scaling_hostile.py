@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from audits.core.intervals import Undefined
+from audits.scaling.counting import blamed
 from audits.scaling.counts import Counts, Curve, Uncounted
 from audits.scaling.figures import _over_claims
 from audits.scaling.findings import _missed
 from audits.scaling.growth_claims import Law
 from audits.scaling.growth_fits import seconds_excess, seconds_exponent
-from audits.scaling.measure import blamed
 from probes.core.errors import InputError
 from probes.models.programs import find_callable
 
