@@ -203,7 +203,7 @@ def _varied(draft: Draft) -> Figure:
     return Figure(
         id="varied",
         title="How do counts grow with width and batch?",
-        caption="Exponents at the longest length that was asked for; with length=width both grow together. The ends are "
+        caption="Exponents at the longest length asked for; with length=width both grow together. The ends are "
         "the range of local exponents.",
         file="varied",
         spec=spec,
