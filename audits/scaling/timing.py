@@ -139,6 +139,7 @@ def _looked_at(cells: Sequence[Cell]) -> Contention:
     text = (
         f"A fixed product of matrices was slowed in {len(found.flagged)} of {len({cell.round for cell in cells})} "
         f"rounds; seconds vary by more than a fifth at {rough} of {len(found.variation)} lengths of targets; "
-        f"wall by processor time differs {found.ratio_spread:.1f} times over lengths."
+        f"wall by processor time differs {found.ratio_spread:.1f} times over lengths; others took "
+        f"{found.others:.1f} of the cores."
     )
     return Contention(contended=found.contended, text=text)

@@ -118,6 +118,15 @@ def free_memory(device: str) -> int:
     return free
 
 
+def running_others() -> float | None:
+    """Return how many other threads are running, by the cores of the machine; None where the system does not tell."""
+    known = Path("/proc/stat")
+    if not known.is_file():
+        return None
+    found = next((line.split()[1] for line in known.read_text().splitlines() if line.startswith("procs_running")), "1")
+    return max(int(found) - 1, 0) / (os.cpu_count() or 1)
+
+
 def reference_kernel(device: str) -> Callable[[], object]:
     """Return a fixed call, a product of matrices, by which one sees that a machine is slowed by others."""
     side = _SIDE_CUDA if device.startswith("cuda") else _SIDE

@@ -22,17 +22,21 @@ class Contention:
     flagged
         Rounds whose median of the reference is above 1.3 times its least over all cells.
     variation
-        Coefficient of variation of the wall seconds over rounds, by target and length.
+        Coefficient of variation of the wall seconds over rounds, robust, by target and length.
     ratio_spread
         Greatest over least ratio of wall to processor seconds (medians over rounds) of all sizes; 1 without a
         processor clock.
+    others
+        How many others were running, by the cores of the machine, in the middle of the cells; 0 where it is not known.
     contended
-        Whether a third of the rounds are flagged, a third of the sizes vary by more than .2, or the ratio by 1.5.
+        Whether a third of the rounds are flagged, others took all cores, a third of the sizes vary by more than .2, or
+        the ratio by 1.5.
     """
 
     flagged: tuple[int, ...]
     variation: Mapping[tuple[str, int], float]
     ratio_spread: float
+    others: float
     contended: bool
 
 
@@ -43,12 +47,14 @@ def contention(cells: Sequence[Cell]) -> Contention:
     flagged = tuple(sorted(one for one, seconds in rounds.items() if statistics.median(seconds) > SLOWED * least))
     variation = {size: varies([cell.wall for cell in own]) for size, own in by_size(cells).items()}
     spread = _ratio_spread(cells)
+    others = statistics.median([cell.others for cell in cells if cell.others is not None] or [0.0])
     restless = sum(one > VARIES for one in variation.values()) > SHARE * len(variation)
     return Contention(
         flagged=flagged,
         variation=variation,
         ratio_spread=spread,
-        contended=restless or spread > SPREAD or len(flagged) > SHARE * len(rounds),
+        others=others,
+        contended=restless or spread > SPREAD or others >= 1 or len(flagged) > SHARE * len(rounds),
     )
 
 
@@ -61,12 +67,16 @@ def by_size(cells: Sequence[Cell]) -> dict[tuple[str, int], list[Cell]]:
 
 
 def varies(seconds: Sequence[float]) -> float:
-    """Return the coefficient of variation, 0 of a single number.
+    """Return the coefficient of variation by quartiles, which a few slow rounds do not move; 0 of a single number.
 
-    >>> varies([1.0, 1.0, 4.0]) == 3**0.5 / 2
-    True
+    >>> round(varies([1.0, 1.1, 0.9, 1.0, 1.1, 0.9, 9.0]), 3)
+    0.111
     """
-    return statistics.stdev(seconds) / statistics.mean(seconds) if len(seconds) > 1 else 0.0
+    if len(seconds) < 2:
+        return 0.0
+    low, middle, high = statistics.quantiles(seconds, n=4, method="inclusive")
+    # The quartiles of a normal distribution lie 1.349 standard deviations apart.
+    return (high - low) / (1.349 * middle)
 
 
 def _ratio_spread(cells: Sequence[Cell]) -> float:

@@ -39,6 +39,8 @@ class Cell:
         Seconds of a call, the least of its repeats; `cpu` is None on a GPU.
     reference
         Wall seconds of a fixed product of matrices just before.
+    others
+        How many others were running, by the cores of the machine; None where the system does not tell.
     memory
         Bytes at the peak of the call beyond those before it; on a GPU alone.
     """
@@ -51,6 +53,7 @@ class Cell:
     repeats: int
     reference: float
     memory: int | None
+    others: float | None = None
 
 
 class Stopwatch:

@@ -19,6 +19,7 @@ from probes.scaling.call_times import (
     reference_kernel,
     reference_seconds,
     repeated,
+    running_others,
 )
 from probes.scaling.targets import open_target
 from probes.scaling.workloads import Case, LengthError, ModeError, TargetSpec, Workload
@@ -83,14 +84,14 @@ def _measured(
     """Measure a target at a length: seconds, or the reason why there are none."""
     begun = perf_counter()
     try:
-        reference = reference_seconds(kernel, clock)
+        others, reference = running_others(), reference_seconds(kernel, clock)
         taken, repeats = repeated(make, clock, anew=anew)
     except (Exception, SystemExit) as error:
         kind, text = _kind(error), first_line(error)
         told = kind != "error" or isinstance(error, MilesError)
         return {"kind": kind, "reason": text if told else f"fails with {type(error).__name__}: {text}"}
     return {"cpu": taken.cpu, "wall": taken.wall, "memory": taken.memory, "repeats": repeats,
-            "reference": reference, "spent": perf_counter() - begun}  # fmt: skip
+            "reference": reference, "others": others, "spent": perf_counter() - begun}  # fmt: skip
 
 
 def _kind(error: BaseException) -> str:

@@ -67,5 +67,11 @@ def test_a_gpu_has_no_ratio() -> None:
     assert (found.ratio_spread, found.contended) == (1.0, False)
 
 
+def test_others_that_take_all_cores_are_contended() -> None:
+    for others, contended in [(0.5, False), (1.0, True), (None, False)]:
+        found = contention(cells(lambda cell: replace(cell, others=others)))  # noqa: B023
+        assert found.contended is contended
+
+
 def test_no_cells_are_not_contended() -> None:
     assert contention([]).contended is False
