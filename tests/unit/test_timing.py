@@ -107,11 +107,25 @@ def test_a_child_that_dies_is_started_anew(here: Path) -> None:
         # A length whose process dies in a round gives no cell, the others do.
         cells = watch.round(0, 0, {"mine": [16, 64], "attention": [16]})
     assert plan.kept == {"mine": (16,), "attention": (16,)}
-    why = "the process ended with status 3, most often for want of memory"
+    why = "the process ended with status 3, for want of memory or after 3600 s"
     assert [(one.n, one.kind, one.reason) for one in plan.left_out] == [(64, "memory", why), (96, "memory", why)]
     assert {(cell.target, cell.n) for cell in cells} == {("mine", 16), ("attention", 16)}
     assert child is not None
     assert child.poll() is not None
+
+
+@pytest.mark.slow
+def test_a_call_that_does_not_end_is_given_up(here: Path) -> None:
+    (here / "sleeps.py").write_text(
+        "import time\n\n\ndef make(batch, n, width, device):\n    time.sleep(600 * (n > 16))\n    return lambda x: x\n"
+    )
+    mine = TargetSpec(name="mine", kind="factory", source="sleeps:make")
+    with Stopwatch([mine], Case(n=0, width=8), allow_code=True, patience=15.0) as watch:
+        plan = watch.plan({"mine": [16, 64]}, budget_seconds=60, rounds=2, memory={})
+    assert plan.kept == {"mine": (16,)}
+    assert [one.reason for one in plan.left_out] == [
+        "the process ended with status -9, for want of memory or after 15 s"
+    ]
 
 
 @pytest.mark.slow
