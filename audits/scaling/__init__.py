@@ -152,7 +152,7 @@ LIMITATIONS = (
 )
 
 STEPS = {
-    "scaling.claim": "Look at the local exponents: has growth settled, in every quantity, and from which length on?",
+    "scaling.claim": "Read the local exponents: they say whether growth has settled, and from which length on.",
     "scaling.leak": "Look what the decode state keeps with each token.",
     "scaling.quadratic_memory": "Look for a mask or a table of n by n, and for a fused kernel.",
     "scaling.time_not_operations": "Look where seconds leave operations: overhead, caches or allocation.",

@@ -155,6 +155,7 @@ def test_counts_are_byte_equal_and_a_gate_holds_the_excess(folder: Path, call_mi
         "excess_exponent[target=sdpa].low > 0.15",
     ]
     words = ["sdpa", "pom", "--lengths", "64:1024", "--claim", "operations=n", "--rounds", "0", *gate]
+    words += ["--count-to", "0"]
     assert call_miles("audit-scaling", *words, "--out", "run").code == 1
     assert call_miles("audit-scaling", *words, "--out", "again").code == 1
     first, second = (json.loads((folder / name / "report.json").read_text()) for name in ("run", "again"))
@@ -166,6 +167,7 @@ def test_counts_are_byte_equal_and_a_gate_holds_the_excess(folder: Path, call_mi
 
 def test_records_give_the_same_estimates_of_time(folder: Path, call_miles: Any) -> None:
     words = ["sdpa", "linear-attention", "--lengths", "64,128,256,512", "--rounds", "3", "--budget-seconds", "5"]
+    words += ["--count-to", "0"]
     assert call_miles("audit-scaling", *words, "--out", "run").code == 0
     assert call_miles("audit-scaling", "--from-csv", "run/records.csv", "--out", "again").code == 0
     first, second = (json.loads((folder / name / "report.json").read_text()) for name in ("run", "again"))

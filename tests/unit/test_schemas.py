@@ -12,6 +12,7 @@ from bad_cells import bad_cells
 
 from audits.interference import loss_rows
 from audits.membership import score_tables
+from audits.scaling import growth_tables
 from probes.core.errors import InputError
 from probes.files import schemas
 from probes.files.schemas import Column, OneOf, Schema, SchemaReader
@@ -124,6 +125,11 @@ DECLARED = {
         {"lang": "text", "with": "text", "loss": "0 to 1e+12", "seed": "whole", "sentence": "text",
          "weight": "0 to 1e+12", "bytes": "0 to 1e+12", "masked": "0 to 1e+12"},
     ),
+    "growth": (
+        growth_tables.SCHEMA,
+        {"target": "text", "n": "whole", "round": "whole",
+         **dict.fromkeys(("seconds", "bytes", "state_bytes", "operations"), "number or missing")},
+    ),
     "scores": (
         score_tables.SCHEMA,
         {"score": "number or missing", "loss": "number or missing", "member": "flag", "memberships": "flag",
@@ -153,7 +159,7 @@ def test_no_schema_is_left_out() -> None:
         for path in (root / floor).rglob("*.py")
         if re.search(r"^SCHEMA = Schema\(", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert holding == {"loss_rows", "score_tables"} and len(DECLARED) == len(holding)
+    assert holding == {"growth_tables", "loss_rows", "score_tables"} and len(DECLARED) == len(holding)
 
 
 @pytest.mark.parametrize("cell", ["NaN", "Infinity", "1e999", "true", "null", "[1]", '"x"', "{}"])
