@@ -29,22 +29,28 @@ MOST_PAIRED = 6
 def estimates(draft: Draft, counts: Counts) -> None:
     """Add all rows of the table."""
     _warn(draft, counts)
-    for (target, quantity, variable), curve in counts.curves.items():
-        if variable != LENGTH:
-            found = _rounded(count_exponent(curve.n, curve.values[0]).exponent)
-            draft.add("exponent", found, target=target, quantity=quantity, range="tail", variable=variable)
-            continue
-        _add_values(draft, target, quantity, curve, counts)
-        _add_exponents(draft, target, quantity, curve, counts)
-        weights = law_weights(curve.n, curve.values[0] if curve.counted else curve.values)
-        for law, weight in weights.items():
-            if weight >= LEAST_WEIGHT:
-                row = exact(weight, n=len(curve.lengths), unit="lengths")
-                draft.add("law_weight", row, target=target, quantity=quantity, law=law.text)
+    with draft.progress.phase("Fitting", len(counts.curves), "curves") as advance:
+        for (target, quantity, variable), curve in counts.curves.items():
+            if variable == LENGTH:
+                _add_curve(draft, target, quantity, curve, counts)
+            else:
+                found = _rounded(count_exponent(curve.n, curve.values[0]).exponent)
+                draft.add("exponent", found, target=target, quantity=quantity, range="tail", variable=variable)
+            advance(1)
     for target, quantity in counts.claims:
         _add_excess(draft, target, quantity, counts)
     for pair in _pairs(draft, counts):
         _add_crossovers(draft, *pair)
+
+
+def _add_curve(draft: Draft, target: str, quantity: str, curve: Curve, counts: Counts) -> None:
+    _add_values(draft, target, quantity, curve, counts)
+    _add_exponents(draft, target, quantity, curve, counts)
+    weights = law_weights(curve.n, curve.values[0] if curve.counted else curve.values)
+    for law, weight in weights.items():
+        if weight >= LEAST_WEIGHT:
+            row = exact(weight, n=len(curve.lengths), unit="lengths")
+            draft.add("law_weight", row, target=target, quantity=quantity, law=law.text)
 
 
 def _warn(draft: Draft, counts: Counts) -> None:
