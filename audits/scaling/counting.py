@@ -10,7 +10,7 @@ import numpy as np
 
 from audits.core.context import Context
 from audits.scaling import Options
-from audits.scaling.counts import LENGTH, Curve, Gone, Uncounted
+from audits.scaling.counts import LENGTH, Curve, SkippedLength, Uncounted
 from probes.core.errors import InputError, MilesError, first_line
 from probes.scaling.counting import Count, NeedsValuesError, TooManyCallsError, count
 from probes.scaling.workloads import Case, LengthError, ModeError, Target
@@ -37,7 +37,7 @@ class Counted:
 
     curves: dict[tuple[str, str, str], Curve] = field(default_factory=dict)
     allocated: dict[str, Curve] = field(default_factory=dict)
-    gone: list[Gone] = field(default_factory=list)
+    skipped_lengths: list[SkippedLength] = field(default_factory=list)
     uncounted: dict[str, Uncounted] = field(default_factory=dict)
     on_real: dict[str, str] = field(default_factory=dict)
 
@@ -84,7 +84,7 @@ def count_all(
             cases = [(n, case_of(options, dtype, n)) for n in (*lengths, *further)]
             rows = _counts(name, target, cases, len(lengths), found, advance)
             if len(rows) < FEWEST:
-                reason = found.gone[-1].reason
+                reason = found.skipped_lengths[-1].reason
                 hint = f"Give {FEWEST} lengths or more that it can be called at."
                 raise InputError(f"{name} has {len(rows)} length: {reason}.", where="--lengths", hint=hint)
             _keep(found, name, LENGTH, rows)
@@ -105,7 +105,9 @@ def try_first(name: str, target: Target, options: Options, dtype: str, n: int) -
     """
     found = Counted()
     if not _counts(name, target, [(n, case_of(options, dtype, n))], 1, found, lambda steps: None):
-        raise InputError(f"{name} has no length: {found.gone[0].reason}.", where="--lengths", hint="Give shorter ones.")
+        raise InputError(
+            f"{name} has no length: {found.skipped_lengths[0].reason}.", where="--lengths", hint="Give shorter ones."
+        )
 
 
 def _varied(
@@ -150,7 +152,7 @@ def _counts(
             advance(1)
             continue
         if not beyond:
-            found.gone += [Gone(target=name, n=n, reason=reason) for n, _ in cases[at:asked]]
+            found.skipped_lengths += [SkippedLength(target=name, n=n, reason=reason) for n, _ in cases[at:asked]]
         break
     return rows
 

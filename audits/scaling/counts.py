@@ -39,7 +39,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
+class SkippedLength:
     """A length of a target that was not used, and why."""
 
     target: str
@@ -91,7 +91,7 @@ class Counts:
     tolerance: float
     mode: str = "forward"
     allocated: Mapping[str, Curve] = field(default_factory=dict)
-    gone: Sequence[Gone] = ()
+    skipped_lengths: Sequence[SkippedLength] = ()
     uncounted: Mapping[str, Uncounted] = field(default_factory=dict)
     on_real: Mapping[str, str] = field(default_factory=dict)
     contention: Contention | None = None

@@ -54,7 +54,7 @@ def _add_curve(draft: Draft, target: str, quantity: str, curve: Curve, counts: C
 
 
 def _warn(draft: Draft, counts: Counts) -> None:
-    for one in counts.gone:
+    for one in counts.skipped_lengths:
         what = "timed" if one.timing else "counted"
         draft.warn("skipped", f"{one.target} was not {what} at {one.n:,}: {one.reason}.", target=one.target, n=one.n)
     for target, why in counts.on_real.items():

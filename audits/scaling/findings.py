@@ -1,11 +1,11 @@
 """The findings: which claims hold, where memory is quadratic, where a state leaks, and where seconds leave operations.
 
 Counts decide about a claim, since they reach lengths that nobody can run. Of seconds nothing is said but whether they
-are consistent with a claim, and nothing at all where others used the machine.
+are consistent with a claim, and nothing at all where they were not steady.
 """
 
 import re
-from math import inf
+from math import inf, isfinite
 
 import numpy as np
 
@@ -167,7 +167,7 @@ def _find_leak(draft: Draft, counts: Counts, target: str) -> None:
     """Say where a state that is claimed to be constant grows, or keeps storages that grow."""
     state, law = counts.curve(target, "state"), counts.claims.get((target, "state"))
     allocated = counts.allocated.get(target)
-    if state is None or len(state.lengths) < 2:
+    if state is None or not state.counted or len(state.lengths) < 2:
         return
     held = allocated if allocated is not None and _slope(allocated) > _slope(state) + counts.tolerance else state
     constant = law is not None and law.text == "const"
@@ -196,9 +196,10 @@ def _find_departure(draft: Draft, counts: Counts, target: str) -> None:
     """Say where seconds grow otherwise than operations do at the same lengths."""
     time, counted = counts.curve(target, "time"), counts.curve(target, "operations")
     row = draft.get("exponent", target=target, quantity="time", range="tail")
-    if time is None or counted is None or row is None or row.low is None or row.high is None:
+    if time is None or counted is None or not counted.counted or row is None or row.low is None or row.high is None:
         return
-    slopes = dict(zip(counted.lengths[1:], local_exponents(counted.n, counted.values[0]).tolist(), strict=True))
+    local = local_exponents(counted.n, counted.values[0]).tolist()
+    slopes = {n: slope for n, slope in zip(counted.lengths[1:], local, strict=True) if isfinite(slope)}
     growth = counts.growth(target, "time", level=draft.level, seed=draft.seed)
     start = inf if growth is None or growth.tail_from is None else growth.tail_from
     there = [slopes[n] for n in time.lengths[1:] if n in slopes and n > start]
@@ -207,9 +208,9 @@ def _find_departure(draft: Draft, counts: Counts, target: str) -> None:
         return
     if row.low <= max(there) + counts.tolerance and row.high >= min(there) - counts.tolerance:
         return
-    local = [draft.get("local_exponent", target=target, quantity="time", n=n) for n in time.lengths[1:] if n in slopes]
+    rows = [draft.get("local_exponent", target=target, quantity="time", n=n) for n in time.lengths[1:] if n in slopes]
     leaves = [
-        one for one in local if one is not None and abs(one.value - slopes[int(one.where["n"])]) > counts.tolerance
+        one for one in rows if one is not None and abs(one.value - slopes[int(one.where["n"])]) > counts.tolerance
     ]
     at = first_of([f"{one.where['n']:,}" for one in leaves], 6) or "none alone"
     draft.find(
@@ -279,11 +280,8 @@ def _title(draft: Draft, counts: Counts, by_word: dict[str, list[Claim]]) -> str
         return undecided[0].headline
     if confirmed:
         return confirmed[0].headline if len(confirmed) == 1 else f"All {len(confirmed)} claims hold."
-    rows = draft.select("exponent", range="tail") or draft.select("exponent")
-    lengths = many(len(counts.targets), "target", "targets")
-    if not rows:
-        return f"The growth of {lengths} cannot be told from these lengths."
-    return _exponents(draft)[0]
+    audited = many(len(counts.targets), "target", "targets")
+    return next(iter(_exponents(draft)), f"The growth of {audited} cannot be told from these lengths.")
 
 
 def _exponents(draft: Draft) -> list[str]:

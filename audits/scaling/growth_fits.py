@@ -98,7 +98,7 @@ def seconds_exponent(n: ArrayLike, cells: Floats, *, level: float, seed: int) ->
     cells
         Seconds, shape (rounds, sizes); NaN where a cell is missing.
     """
-    return _told(_growth(n, cells, Law(0), level, seed))
+    return _unless_doubtful(_growth(n, cells, Law(0), level, seed))
 
 
 def seconds_excess(n: ArrayLike, cells: Floats, law: Law, *, level: float, seed: int) -> Growth:
@@ -121,18 +121,18 @@ def _excess(n: ArrayLike, cells: Floats, law: Law, level: float, seed: int) -> G
     apart = isinstance(more, Interval) and more.above(LOG_MARGIN)
     if law.power and isinstance(found.exponent, Interval) and not found.exponent.above(_STEPS[0] - float(law.power)):
         # No growth shows beside the overhead: what is hidden below it may be of any law.
-        return _told(replace(found, decided=False, refutable=False))
+        return _unless_doubtful(replace(found, decided=False, refutable=False))
     if law != Law(0) or found.refutable or not isinstance(found.exponent, Interval):
-        return _told(replace(found, refutable=found.refutable and apart))
+        return _unless_doubtful(replace(found, refutable=found.refutable and apart))
     if found.exponent.low is None or found.exponent.low > _STEPS[0]:
-        return _told(found)
+        return _unless_doubtful(found)
     sizes, values = _kept(n, cells, seed)
     slope = interval(_slopes(sizes, values), cells.shape[0], level)
     wide = bool(sizes[-1] >= SPAN * sizes[0] * (1 - 1e-9))
     return replace(found, exponent=slope, decided=wide, refutable=wide and apart)
 
 
-def _told(found: Growth) -> Growth:
+def _unless_doubtful(found: Growth) -> Growth:
     """Return a growth without its exponent where its fit is not to be believed."""
     if not found.doubt:
         return found

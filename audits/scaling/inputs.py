@@ -246,5 +246,5 @@ def _counted(options: Options, inputs: Inputs, context: Context) -> tuple[tuple[
         for (target, quantity, variable), curve in counted.curves.items()
         if variable == "length"
     )
-    reasons = dict.fromkeys((one.target, one.reason) for one in counted.gone)
+    reasons = dict.fromkeys((one.target, one.reason) for one in counted.skipped_lengths)
     return (*exponents, *((f"{target}, left out", reason) for target, reason in reasons))

@@ -30,7 +30,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
 
         timed = time_all(options, inputs, counted, context)
         curves |= timed.curves
-        counted.gone += timed.gone
+        counted.skipped_lengths += timed.skipped_lengths
         cells, contention = timed.cells, timed.contention
     return Counts(
         targets=tuple(inputs.targets),
@@ -40,7 +40,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         tolerance=options.tolerance,
         mode=options.mode,
         allocated=counted.allocated,
-        gone=counted.gone,
+        skipped_lengths=counted.skipped_lengths,
         uncounted=counted.uncounted,
         on_real=counted.on_real,
         contention=contention,

@@ -1,6 +1,6 @@
 """The rows of records.csv: one for each target and length that was counted, and one for each timed cell.
 
-They can be given to `--from-csv`: the same cells give the same estimates.
+They can be given to `--from-csv`: the same cells give the same estimates of time.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ COLUMNS = ("target", "n", "round", "seconds", "bytes", "state_bytes", "operation
 def coverage(counts: "Counts") -> Coverage:
     """Return how many lengths of targets were given and used, in counts and in timing, and why others were not."""
     reasons: dict[str, int] = {}
-    for one in counts.gone:
+    for one in counts.skipped_lengths:
         what = "timing" if one.timing else "counting"
         reason = f"{what} {one.target}: {one.reason}"[:200]
         reasons[reason] = reasons.get(reason, 0) + 1
@@ -26,7 +26,7 @@ def coverage(counts: "Counts") -> Coverage:
         sum(n in counts.asked for n in curve.lengths) for target in counts.targets for curve in _leading(counts, target)
     )
     skipped = tuple(Skipped(reason=reason, count=count) for reason, count in reasons.items())
-    return Coverage(given=used + len(counts.gone), used=used, skipped=skipped)
+    return Coverage(given=used + len(counts.skipped_lengths), used=used, skipped=skipped)
 
 
 def _leading(counts: "Counts", target: str) -> "list[Any]":

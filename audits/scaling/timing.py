@@ -13,7 +13,7 @@ import torch
 from audits.core.context import Context
 from audits.scaling import Options
 from audits.scaling.counting import Counted, case_of
-from audits.scaling.counts import LENGTH, Contention, Curve, Gone, settled
+from audits.scaling.counts import LENGTH, Contention, Curve, SkippedLength, settled
 from audits.scaling.inputs import Inputs
 from probes.scaling.contention import VARIES, contention
 from probes.scaling.time_budget import LeftOut
@@ -30,7 +30,7 @@ class Timed:
     """What timing gave."""
 
     curves: dict[tuple[str, str, str], Curve]
-    gone: list[Gone]
+    skipped_lengths: list[SkippedLength]
     cells: list[dict[str, object]]
     contention: Contention
 
@@ -77,7 +77,7 @@ def time_all(options: Options, inputs: Inputs, counted: Counted, context: Contex
     left_out = [LeftOut(**one) for one in planned["left_out"]]
     return Timed(
         curves=curves_of(cells, options.clock, list(sizes)),
-        gone=[Gone(target=one.target, n=one.n, reason=one.reason, timing=True) for one in left_out],
+        skipped_lengths=[SkippedLength(target=one.target, n=one.n, reason=one.reason, timing=True) for one in left_out],
         cells=[_row(cell, options.clock) for cell in cells],
         contention=_looked_at(cells),
     )
@@ -139,7 +139,7 @@ def _looked_at(cells: Sequence[Cell]) -> Contention:
     text = (
         f"A fixed product of matrices was slowed in {len(found.flagged)} of {len({cell.round for cell in cells})} "
         f"rounds; seconds vary by more than a fifth at {rough} of {len(found.variation)} lengths of targets; "
-        f"wall by processor time differs {found.ratio_spread:.1f} times over lengths; others took "
-        f"{found.others:.1f} of the cores."
+        f"wall by processor time differs {found.ratio_spread:.1f} times over lengths; "
+        f"{found.others:.1f} other threads were running for each core."
     )
     return Contention(contended=found.contended, text=text)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,6 +109,21 @@ def test_one_round_has_no_interval_and_decides_nothing() -> None:
     assert verdicts(draft) == {("once", "time"): "undecided"}
     assert {one.id for one in draft.warnings} >= {"one-round"}
     assert all(row.low is None for row in draft.estimates if row.unit == "rounds")
+
+
+def test_a_state_that_was_measured_is_judged_by_its_interval_alone(tmp_path: Path) -> None:
+    rows = ["target,n,round,state_bytes,operations"]
+    for turn in range(3):
+        for n in (64, 128, 256, 512, 1024):
+            # Not the same in every round, so not counted; the first has no last cell of operations.
+            operations = "" if (turn, n) == (0, 1024) else n * n + turn
+            rows.append(f"a,{n},{turn},{4 * n + turn},{operations}")
+    path = tmp_path / "cells.csv"
+    path.write_text("\n".join(rows) + "\n")
+    draft = drafted(AUDIT, Options(from_csv=path, claim=("state=const",)))
+    assert not any("nan" in f"{one.headline} {one.statement}" for one in draft.findings)
+    assert verdicts(draft) == {("a", "state"): "refuted"}
+    assert "scaling.leak" not in {one.id for one in draft.findings}
 
 
 @pytest.mark.slow
