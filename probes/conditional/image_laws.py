@@ -1,0 +1,166 @@
+"""What of a stored outcome is scored: all its values, the pixels under a mask, or its principal components."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from probes.conditional.laws import Bools, Floats, Ints
+from probes.core.errors import InputError
+
+Shape = tuple[int, ...]
+FITTED = 4096
+"""Rows on which principal components are fitted at the most, evenly spaced: their Gram matrix is to stay small."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class View:
+    """How values as in a file become the d that are scored.
+
+    Parameters
+    ----------
+    n
+        Rows.
+    shape
+        Of an outcome in the file: (values,) or (H, W, C).
+    key
+        Array of a candidate's features, which takes the place of its samples.
+    kept
+        Positions of what is scored in a flat image, shape (kept,); None: all.
+    mask
+        Where each row has a mask of its own, what of `kept` it scores, shape (n, kept); the rest becomes 0.
+    centre, directions
+        Of principal components, shapes (values,) and (values, components).
+    """
+
+    n: int
+    shape: Shape
+    key: str | None = None
+    kept: Ints | None = None
+    mask: Bools | None = None
+    centre: Floats | None = None
+    directions: Floats | None = None
+
+    @property
+    def d(self) -> int:
+        """How many values of an outcome are scored."""
+        if self.directions is not None:
+            return int(self.directions.shape[1])
+        return math.prod(self.shape) if self.kept is None else len(self.kept)
+
+    @property
+    def linear(self) -> bool:
+        """Whether each scored value is one of the file, so that its mean and standard deviation can be taken over."""
+        return self.mask is None and self.directions is None
+
+    def scored(self, values: Floats, start: int = 0) -> Floats:
+        """Return what is scored of some outcomes of each row, from row `start` on.
+
+        Parameters
+        ----------
+        values
+            Shape (rows, outcomes, *shape).
+
+        Returns
+        -------
+        Shape (rows, outcomes, d).
+
+        Examples
+        --------
+        >>> View(n=1, shape=(2, 1, 1), kept=np.array([1])).scored(np.array([[[[[3.0]], [[4.0]]]]])).tolist()
+        [[[4.0]]]
+        """
+        flat = values.reshape(*values.shape[:2], -1)
+        if self.kept is not None:
+            flat = flat[..., self.kept]
+        if self.mask is not None:
+            flat = flat * self.mask[start : start + len(flat), None]
+        # One product of matrices instead of one for each row.
+        return self.components(flat.reshape(-1, flat.shape[2])).reshape(*flat.shape[:2], -1)
+
+    def components(self, values: Floats) -> Floats:
+        """Return principal components of values, shape (outcomes, values), or these themselves without such."""
+        if self.centre is None or self.directions is None:
+            return values
+        return np.asarray((values - self.centre) @ self.directions, dtype=np.float64)
+
+    def masked(self, mask: Bools, where: str) -> "View":
+        """Return the view in which pixels are scored where a mask is true.
+
+        Parameters
+        ----------
+        mask
+            Shape (H, W), or (n, H, W) with one for each row.
+
+        Raises
+        ------
+        InputError
+            Where outcomes are no images, the mask has another shape, or it leaves a row nothing.
+        """
+        if len(self.shape) != 3:
+            hint = "Leave out --mask, or save y as images (n, H, W, C)."
+            raise InputError("A mask is for images, and outcomes are none here.", where=where, hint=hint)
+        height, width, channels = self.shape
+        if mask.shape not in ((height, width), (self.n, height, width)):
+            message = f"The mask has the shape {mask.shape}; it takes {(height, width)} or {(self.n, height, width)}."
+            raise InputError(message, where=where, hint="Save one mask for all rows, or one for each.")
+        rows = np.repeat(mask.reshape(-1, height * width), channels, axis=1)
+        empty = np.flatnonzero(~rows.any(axis=1))
+        if len(empty):
+            whose = f" of row {empty[0]}" if mask.ndim == 3 else ""
+            hint = "Let it be true where pixels are scored, as where they were painted in."
+            raise InputError(f"The mask{whose} is false everywhere: nothing is scored.", where=where, hint=hint)
+        kept = np.flatnonzero(rows.any(axis=0))
+        single = bool((rows == rows[:1]).all())
+        return replace(self, kept=kept, mask=None if single else rows[:, kept])
+
+    def projected(self, y: Floats, count: int, where: str) -> tuple["View", float]:
+        """Return the view of the leading principal components of outcomes, and their share of the variance.
+
+        Parameters
+        ----------
+        y
+            Shape (n, d), as this view scores them.
+
+        Raises
+        ------
+        InputError
+            Where outcomes vary in fewer directions.
+        """
+        rows = y[np.unique(np.linspace(0, len(y) - 1, min(len(y), FITTED)).astype(np.int64))]
+        centre = rows.mean(axis=0)
+        values, directions = principal_directions(rows - centre)
+        if count > len(values):
+            message = f"The outcomes vary in {len(values)} directions, fewer than {count}."
+            raise InputError(message, where=where, hint=f"Give --features pca:{max(1, len(values))} or fewer.")
+        share = float(values[:count].sum() / values.sum())
+        return replace(self, centre=centre, directions=directions[:, :count]), share
+
+
+def principal_directions(parts: Floats) -> tuple[Floats, Floats]:
+    """Return variances times rows and unit vectors of all directions in which centred rows vary, the largest first.
+
+    Parameters
+    ----------
+    parts
+        Shape (rows, d), centred.
+
+    Returns
+    -------
+    Shapes (k,) and (d, k); the largest entry of a vector is positive.
+
+    Examples
+    --------
+    >>> values, vectors = principal_directions(np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]]))
+    >>> values.round(9).tolist(), vectors.round(9).tolist()
+    ([18.0, 2.0], [[1.0, 0.0], [0.0, 1.0]])
+    """
+    count, d = parts.shape
+    values, vectors = np.linalg.eigh(parts @ parts.T if count <= d else parts.T @ parts)
+    order = np.argsort(-values)[: min(count - 1, d)]
+    order = order[values[order] > 1e-10 * max(values.max(), 0.0)]
+    vectors = vectors[:, order]
+    if count <= d:
+        vectors = parts.T @ vectors / np.sqrt(values[order])
+    largest = np.abs(vectors).argmax(axis=0)
+    return values[order], vectors * np.where(vectors[largest, range(len(order))] < 0, -1.0, 1.0)
