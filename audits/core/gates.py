@@ -218,6 +218,10 @@ def check_coordinates(
     InputError
         Where a key or a value of the gate is not among them.
     """
+    if gate.name in measures and not measures[gate.name].gated:
+        message = f"The gate {gate.expression!r} rests on {gate.name}, which a worse model can have the better of."
+        hint = "Gate a proper score or a finding instead, such as findings[severity=high] > 0."
+        raise InputError(message, where=GATE, hint=hint)
     # First what the name can have: among the keys of all names the reader would have to search.
     for key, _ in gate.keys if gate.name in measures else ():
         if key not in measures[gate.name].keys:

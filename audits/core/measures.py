@@ -39,6 +39,8 @@ class Measure:
         How it is rounded: by its interval, as a probability (up), down as a bound that was proved, or as it was given.
     ends
         The least and the largest value that it can have, between which it is drawn; None: as far as the numbers reach.
+    gated
+        Whether a gate may rest on it; not on a number that a worse model can have the better of.
 
     Raises
     ------
@@ -62,6 +64,7 @@ class Measure:
     compared: bool = True
     written: Written = "interval"
     ends: tuple[float, float] | None = None
+    gated: bool = True
 
     def __post_init__(self) -> None:
         for what, value, known in (
@@ -132,5 +135,6 @@ def read(name: str, data: Mapping[str, Any] | None, declared: Measure | None) ->
         compared=base.compared,
         written=base.written,
         ends=base.ends,
+        gated=base.gated,
         **stated,
     )

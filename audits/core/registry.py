@@ -123,6 +123,14 @@ class AuditSpec:
 
 AUDITS: tuple[Entry, ...] = (
     Entry(
+        name="audit-conditional",
+        summary="Does a generator cover the law of Y given X, in every group?",
+        needs="outcomes with their inputs, and draws, points, quantiles or intervals for each",
+        target="audits.conditional:AUDIT",
+        demo="one law that covers, and seven with a fault each",
+        seconds=20,
+    ),
+    Entry(
         name="audit-fairness",
         summary="Where in a speech encoder do some groups of speakers fare worse?",
         needs="a speech encoder and a manifest of recordings with speakers and their attributes",

@@ -85,7 +85,7 @@ def shared_draws(samples: Floats) -> SharedDraws | None:
     with fewer than 5 draws in an order that chance may give. Hand in rows with different x: a model may well keep its
     draws for one x. None with one draw, or without two rows whose draws vary.
     """
-    n, draws, d = samples.shape
+    _, draws, d = samples.shape
     shown = samples[:, :, :SHOWN]
     away = shown - shown.mean(1, keepdims=True)
     norms = np.sqrt(np.einsum("nkd,nkd->nd", away, away))

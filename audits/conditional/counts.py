@@ -1,0 +1,156 @@
+"""The counts of the audit: numbers of every row and candidate, from which all estimates follow."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from probes.conditional.laws import Bools, Floats, Ints, Kind
+from probes.conditional.ranks import Projection
+
+FEW_INPUTS = 30
+"""Distinct inputs from which they are the units of intervals where inputs repeat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """Groups of rows that were fixed before any score was seen.
+
+    Parameters
+    ----------
+    member
+        Group of each row, shape (n,).
+    words
+        What each group is, where its name does not say it.
+    """
+
+    names: tuple[str, ...] = ()
+    member: Ints
+    words: tuple[str, ...] = ()
+
+    def rows(self) -> dict[str, Bools]:
+        """Return which rows are in everyone and in each group."""
+        found = {"all": np.ones(len(self.member), dtype=bool)}
+        return found | {name: self.member == at for at, name in enumerate(self.names)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """What was measured of one candidate on every row; arrays have the shape (n, ...).
+
+    Parameters
+    ----------
+    scores
+        By metric.
+    absent
+        What has no number and why, by measure.
+    pits
+        Randomised ranks in (0, 1) by projection, shape (n, projections).
+    untested
+        Why ranks of these draws test nothing; empty where they do.
+    width
+        Of the central interval by level.
+    spread, error
+        Variance of the draws, summed over columns and unbiased, times (K + 1) / K; squared error of their mean.
+    single
+        Distance of the mean of the law from y: the score of a law of that point alone.
+    used
+        Contributions to the score that is lost with inputs exchanged; of a law that knows the group alone: `knows`.
+    best_of
+        Squared distance of the nearest of the first draws, by their number.
+    distortion
+        By number of points, rows and squared distances from y to the nearest point of their law.
+    closed
+        By number of points, the least distortion of each row's law, where that is known.
+    cells, weights
+        Point that is nearest to y, shape (n,), and weights of the points, shape (n, m).
+    hits
+        Share of draws within the radius of each mode, and whether there is one, shape (2, n, modes).
+    inside
+        Whether y lies in the interval that was given.
+    conditional
+        Distances of the law from draws of the true one and the same of one law, by order, shape (2, rows).
+    law
+        Number of the distinct law of each row: equal draws make equal ranks.
+    """
+
+    name: str
+    kind: Kind
+    draws: int
+    scores: Mapping[str, Floats]
+    absent: Mapping[str, str] = field(default_factory=dict)
+    gap: Floats | None = None
+    projections: tuple[Projection, ...] = ()
+    pits: Floats | None = None
+    untested: str = ""
+    width: Mapping[float, Floats] = field(default_factory=dict)
+    spread: Floats | None = None
+    error: Floats | None = None
+    single: Floats | None = None
+    used: Floats | None = None
+    knows: Floats | None = None
+    best_of: Mapping[int, Floats] = field(default_factory=dict)
+    distortion: Mapping[int, tuple[Ints, Floats]] = field(default_factory=dict)
+    closed: Mapping[int, Floats] = field(default_factory=dict)
+    cells: Ints | None = None
+    weights: Floats | None = None
+    weighted: bool = True
+    hits: Floats | None = None
+    inside: Floats | None = None
+    level: float | None = None
+    calibration: int = 0
+    drawn: Floats | None = None
+    conditional: Mapping[int, Floats] = field(default_factory=dict)
+    law: Ints | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What was measured of all candidates.
+
+    Parameters
+    ----------
+    rows
+        By candidate; climatology is the last.
+    clusters
+        Distinct input of each row.
+    in_mode
+        Whether y lies within the radius of each mode, shape (n, modes).
+    references
+        By number of points: rows, and distortion of a reference fitted on them (too low) and held out (too high).
+    oracle
+        Whether these references know the law of each row; else they know its group.
+    distances
+        Wasserstein distances with the same-law distances of swapped rows, by candidate, order, kind and group.
+    pictures
+        By candidate, rows with the highest and the lowest score as images: titles and fields.
+    """
+
+    groups: Groups
+    clusters: Ints
+    rows: Mapping[str, Rows]
+    against: str
+    levels: tuple[float, ...]
+    dimensions: int
+    in_mode: Floats | None = None
+    references: Mapping[int, tuple[Ints, Floats, Floats]] = field(default_factory=dict)
+    refused: Mapping[int, str] = field(default_factory=dict)
+    oracle: bool = False
+    distances: Mapping[tuple[str, int, str, str], tuple[float, Floats]] = field(default_factory=dict)
+    pictures: Mapping[str, tuple[tuple[str, Floats], ...]] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.clusters)
+
+    @property
+    def units(self) -> Ints:
+        """Unit of each row for intervals: its input where many repeat, else the row itself."""
+        distinct = int(self.clusters.max(initial=0)) + 1
+        return self.clusters if FEW_INPUTS <= distinct < self.n else np.arange(self.n)
+
+    @property
+    def candidates(self) -> tuple[Rows, ...]:
+        """The candidates that are judged."""
+        return tuple(one for name, one in self.rows.items() if name != "climatology")

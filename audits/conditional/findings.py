@@ -1,0 +1,226 @@
+"""The findings: a verdict on each candidate in every group, the claims, and what best-of-n would have chosen."""
+
+from collections.abc import Iterator
+from itertools import permutations
+
+from audits.conditional import ALL
+from audits.conditional.counts import Counts, Rows
+from audits.conditional.estimates import tests
+from audits.conditional.mean_rows import surely_below
+from audits.conditional.verdicts import Verdict, claims, verdicts
+from audits.core.context import Draft
+from audits.core.records import Estimate, Severity
+from audits.core.wording import first_of, fitting, listed, p_words, span
+
+WORDS = {
+    "covers": "no test sees {} deviate{}",
+    "too-narrow": "{} is too narrow{}",
+    "too-wide": "{} is too wide{}",
+    "shifted": "{} is shifted{}",
+    "mode-missing": "{} misses a mode{}",
+    "ignores-input": "{} ignores its input",
+    "undecided": "{} is undecided{}",
+}
+CLAIMS = {
+    "c1": "its law beats its mean",
+    "c2": "its distortion is near the least",
+    "c3": "its weights are those of the cells",
+    "c4": "its draws are diverse and cover",
+}
+
+
+def findings(draft: Draft, counts: Counts) -> None:
+    """Add the findings and set the answer."""
+    whole: dict[str, Verdict] = {}
+    for rows in counts.candidates:
+        own = verdicts(rows, counts, tests(draft, counts, rows), draft.level)
+        for verdict in own:
+            _find(draft, counts, rows, verdict)
+            if verdict.group == ALL:
+                whole[rows.name] = verdict
+        for claim, word in claims(rows, counts, whole.get(rows.name), draft.level).items():
+            _find_claim(draft, rows, claim, word)
+    _find_best_of(draft, counts)
+    _conclude(draft, counts, whole)
+
+
+def _sentence(name: str, verdict: Verdict) -> str:
+    group = verdict.within or ("" if verdict.group == ALL else verdict.group)
+    words = WORDS[verdict.word].format(name, f" in {group}" if group else "")
+    return words[0].upper() + words[1:] if verdict.word == "covers" else words
+
+
+def _evidence(draft: Draft, rows: Rows, verdict: Verdict) -> list[Estimate | None]:
+    name, group = rows.name, verdict.within or verdict.group
+    found: list[Estimate | None] = []
+    if verdict.word == "ignores-input":
+        found.append(draft.get("uses_input", candidate=name))
+    if verdict.mode is not None:
+        found.append(draft.get("mode_weight", candidate=name, mode=verdict.mode, group=group))
+        found.append(draft.get("mode_weight", candidate="outcomes", mode=verdict.mode, group=group))
+    if verdict.test is not None:
+        at = {"candidate": name, "projection": verdict.test.projection, "group": verdict.test.group}
+        found.append(draft.get("pit_deviation", **at))
+        if verdict.test.test == "coverage" and rows.level is not None:
+            found.append(draft.get("coverage", candidate=name, level=rows.level, group=group))
+        found.append(draft.get("p_value", test=verdict.test.test, correction="holm", **at))
+    return [*found, draft.get("self_gap", candidate=name, group=group)]
+
+
+def _find(draft: Draft, counts: Counts, rows: Rows, verdict: Verdict) -> None:
+    evidence = [row for row in _evidence(draft, rows, verdict) if row is not None]
+    shown = next((row for row in evidence if row.low is not None), None)
+    sentence = _sentence(rows.name, verdict)
+    number = "" if shown is None or verdict.word == "undecided" else f": {_words(shown)} {span(shown)}"
+    draft.find(
+        "conditional.verdict",
+        _severity(verdict),
+        _statement(draft, rows, verdict),
+        evidence,
+        headline=fitting(f"{sentence}{number}.", f"{sentence}."),
+        how_sure=_how_sure(counts, verdict),
+        candidate=rows.name,
+        group=verdict.group,
+        verdict=verdict.word,
+    )
+
+
+def _severity(verdict: Verdict) -> Severity:
+    if verdict.word == "covers":
+        return "info"
+    if verdict.word == "undecided":
+        return "low"
+    return "high" if verdict.group == ALL else "medium"
+
+
+def _words(row: Estimate) -> str:
+    return {"pit_deviation": "deviation of ranks", "uses_input": "loss with inputs exchanged"}.get(
+        row.name, row.measure.label or row.name
+    )
+
+
+def _statement(draft: Draft, rows: Rows, verdict: Verdict) -> str:
+    test = verdict.test
+    parts = []
+    if verdict.word == "ignores-input":
+        row = draft.get("uses_input", candidate=rows.name)
+        if row is not None:
+            parts.append(
+                f"Its score loses {span(row)} when inputs are exchanged; a law of the group alone would lose more."
+            )
+    if verdict.mode is not None:
+        theirs = draft.get(
+            "mode_weight", candidate="outcomes", mode=verdict.mode, group=verdict.within or verdict.group
+        )
+        if theirs is not None:
+            parts.append(f"At mode {verdict.mode} lie less than half as many draws as outcomes ({span(theirs)}).")
+    if test is None:
+        return " ".join(parts) or f"Nothing was tested: {rows.untested or 'there are too few rows'}."
+    where = "all rows" if test.group == ALL else test.group
+    least = "the least adjusted p" if verdict.word in ("covers", "undecided") else "adjusted p"
+    what = "Coverage" if test.test == "coverage" else f"Ranks of the projection {test.projection}"
+    parts.append(f"{what} in {where}: {least} {p_words(test.adjusted)}.")
+    if verdict.within:
+        parts.append("Ranks of all rows together show nothing.")
+    parts.append(f"So many rows show a deviation of {verdict.detectable:.2g} or more, in 4 of 5 such samples.")
+    return " ".join(parts)
+
+
+def _how_sure(counts: Counts, verdict: Verdict) -> str:
+    groups = len(counts.groups.names) + 1
+    return f"Kolmogorov tests of all projections in {groups} groups together (Holm); p-values as they are stand beside."
+
+
+def _find_claim(draft: Draft, rows: Rows, claim: str, word: str) -> None:
+    rank: Severity = "medium" if word == "refuted" else "info"
+    names = {
+        "c1": draft.select("difference", candidate=rows.name, group=ALL)[:1],
+        "c2": draft.select("distortion_ratio", candidate=rows.name),
+        "c3": draft.select("weight_error", candidate=rows.name),
+        "c4": draft.select("self_gap", candidate=rows.name, group=ALL),
+    }[claim]
+    why = {
+        "c1": "Its energy score (CRPS) is compared with that of the mean of its law alone, row by row.",
+        "c2": "Within a tenth of the least distortion that references allow; only draws of the true law confirm it.",
+        "c3": "Stated weights against how often each point is the nearest, within a total variation of 0.05.",
+        "c4": "As its verdict over all rows says.",
+    }[claim]
+    draft.find(
+        "conditional.claim",
+        rank,
+        why,
+        names,
+        headline=fitting(f"That {CLAIMS[claim]} is {word} of {rows.name}.", f"Claim {claim} of {rows.name} is {word}."),
+        candidate=rows.name,
+        claim=claim,
+        verdict=word,
+    )
+
+
+def _find_best_of(draft: Draft, counts: Counts) -> None:
+    """Say where best-of-n prefers a law whose proper score is surely worse than another candidate's."""
+    for worse, better in permutations([one for one in counts.candidates if one.best_of], 2):
+        points = max(set(worse.best_of) & set(better.best_of), default=0)
+        metric = "energy" if counts.dimensions > 1 else "crps"
+        if not points or metric not in worse.scores or metric not in better.scores:
+            continue
+        apart = better.scores[metric] - worse.scores[metric]
+        nearer = worse.best_of[points] - better.best_of[points]
+        claims = max(len(counts.candidates) ** 2, 1)
+        if surely_below(apart, counts.units, draft.level, claims) and surely_below(
+            nearer, counts.units, draft.level, claims
+        ):
+            row = draft.get("best_of", candidate=worse.name, points=points)
+            draft.find(
+                "conditional.best_of",
+                "medium",
+                f"By the {metric} score {better.name} is better: best-of-n rewards a law for what it is not.",
+                [row, draft.get("best_of", candidate=better.name, points=points)],
+                headline=f"Best of {points} draws prefers {worse.name} to {better.name}, whose proper score is better.",
+                how_sure="Both differences are paired by row, and lie on their side of zero for all pairs together.",
+                candidate=worse.name,
+                against=better.name,
+            )
+
+
+def _conclude(draft: Draft, counts: Counts, whole: dict[str, Verdict]) -> None:
+    if not draft.findings:
+        return
+    bad = [one for one in whole.items() if one[1].word not in ("covers", "undecided")]
+    good = [name for name, one in whole.items() if one.word == "covers"]
+    if bad and good:
+        title = fitting(
+            f"No test sees {first_of(good, 2)} deviate; {len(bad)} of {len(whole)} candidates do not cover.",
+            f"{len(bad)} of {len(whole)} candidates do not cover.",
+        )
+    elif bad:
+        title = fitting(f"{_sentence(*bad[0])}.", f"{len(bad)} of {len(whole)} candidates do not cover.")
+        if len(bad) > 1:
+            title = f"{len(bad)} of {len(whole)} candidates do not cover the law of Y given X."
+    elif good:
+        title = fitting(
+            f"No test sees {first_of(good, 3)} deviate from the law of Y given X.", "No test sees a deviation."
+        )
+    else:
+        title = "Whether a candidate covers is undecided."
+    rows = draft.leading(without=("conditional.claim", "conditional.best_of"))
+    draft.conclude(
+        title,
+        numbers=[(row, f"{row.where.get('candidate', '')}: {_words(row)}") for row in rows if row.low is not None],
+        may=[claim.headline for claim in draft.by_severity() if claim.where.get("group") == ALL][:8],
+        may_not=list(_may_not(draft, counts, whole)),
+    )
+
+
+def _may_not(draft: Draft, counts: Counts, whole: dict[str, Verdict]) -> Iterator[str]:
+    covers = [(name, one) for name, one in whole.items() if one.word == "covers"]
+    if covers:
+        most = max(one.detectable for _, one in covers)
+        names = listed([name for name, _ in covers][:3])
+        yield f"That {names} is the law itself: deviations of ranks below {most:.2g} would pass."
+    if not counts.groups.names:
+        yield "That a law follows its input: there are no groups, and pooled tests cannot see it."
+    if not counts.oracle:
+        yield "A distance between laws at one input: each input has one outcome."
+    if any(rows.best_of for rows in counts.candidates):
+        yield "Which candidate is best by the best of several draws: that is no proper score."

@@ -1,0 +1,167 @@
+"""The plan of the audit: rows, laws and groups, checked before anything is measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from audits.conditional import CLIMATOLOGY, OUTCOMES, Options
+from audits.conditional.counts import Groups
+from audits.conditional.row_groups import grouped
+from audits.core.context import Context, Plan
+from audits.core.records import Source, Warning
+from probes.conditional.law_files import law_keys, read_candidate, read_truth
+from probes.conditional.laws import Candidate, Floats, Truth
+from probes.core.errors import InputError
+from probes.core.hashing import sha256_file
+
+FEWEST_ROWS, MOST_CANDIDATES = 20, 40
+DEFAULT = "model"
+"""Name of a candidate that stands in the file of the rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """The inputs of the audit.
+
+    Parameters
+    ----------
+    scale
+        What distances of each column are measured in, shape (d,).
+    """
+
+    truth: Truth
+    candidates: tuple[Candidate, ...]
+    groups: Groups
+    scale: Floats
+    levels: tuple[float, ...]
+    points: tuple[int, ...]
+
+
+def check(options: Options, context: Context) -> Plan:
+    """Check options, rows, laws and groups; write nothing.
+
+    Raises
+    ------
+    InputError
+        Where anything is wrong that the user can mend.
+    """
+    levels = _numbers("--levels", options.levels, 0.0, 1.0)
+    points = tuple(int(number) for number in _numbers("--points", options.points, 0.5, 1000.5, whole=True))
+    truth = read_truth(
+        options.data,
+        target=options.target,
+        inputs=options.inputs,
+        mask=options.mask,
+        features=options.features,
+        modes=options.modes,
+        decimal=options.decimal,
+    )
+    n, d = truth.y.shape
+    if n < FEWEST_ROWS:
+        hint = f"Give {FEWEST_ROWS} rows or more; hundreds for groups."
+        raise InputError(f"There are {n} rows.", where=str(options.data), hint=hint)
+    files = _files(options)
+    candidates = tuple(read_candidate(name, path, truth, decimal=options.decimal) for name, path in files.items())
+    if options.against is not None and options.against not in (*files, CLIMATOLOGY):
+        hint = f"There are: {', '.join((*files, CLIMATOLOGY))}."
+        raise InputError(f"There is no candidate {options.against[:60]!r}.", where="--against", hint=hint)
+    groups, by = grouped(truth, options.by, context.seed)
+    spread = truth.y.std(0)
+    scaled = options.scale == "columns" and d > 1 and truth.image is None
+    scale = np.where(spread > 0, spread, 1.0) if scaled else np.ones(d)
+    inputs = Inputs(truth=truth, candidates=candidates, groups=groups, scale=scale, levels=levels, points=points)
+    paths = dict.fromkeys((options.data, *files.values()))
+    roles = {options.data: "rows"}
+    return Plan(
+        inputs=inputs,
+        subject=None,
+        data=tuple(
+            Source(role=roles.get(path, "laws"), path=str(path), sha256=sha256_file(path), items=n) for path in paths
+        ),
+        cost=_cost(inputs),
+        notes=(*truth.notes, *dict.fromkeys(note for one in candidates for note in one.notes), *_notes(inputs, by)),
+        warnings=tuple(_warnings(inputs)),
+        settings={"by": by or None},
+    )
+
+
+def _numbers(flag: str, texts: Sequence[str], above: float, under: float, *, whole: bool = False) -> tuple[float, ...]:
+    found = []
+    for text in texts:
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if not above < number < under or (whole and number != int(number)):
+            what = "whole numbers from 1 to 1000" if whole else "numbers above 0 and below 1"
+            raise InputError(f"{text[:40]!r} is none of them.", where=flag, hint=f"Give {what}, separated by commas.")
+        found.append(number)
+    return tuple(sorted(set(found)))
+
+
+def _files(options: Options) -> dict[str, Path]:
+    """Return the files of the candidates by name; the file of the rows where it holds laws and none is named."""
+    found: dict[str, Path] = {}
+    for entry in options.candidate:
+        name, separator, path = entry.partition("=")
+        if not separator or not path or not name.strip() or name in found or name in (CLIMATOLOGY, OUTCOMES, "all"):
+            hint = f"Such as --candidate flow=flow.npz, each name once; {CLIMATOLOGY} and {OUTCOMES} are taken."
+            raise InputError(f"{entry[:80]!r} is no NAME=FILE.", where="--candidate", hint=hint)
+        found[name] = Path(path)
+    if not found and law_keys(options.data, options.target):
+        found[DEFAULT] = options.data
+    if not found or len(found) > MOST_CANDIDATES:
+        hint = f"Give 1 to {MOST_CANDIDATES}, such as --candidate flow=flow.npz with samples of shape (n, K, d)."
+        raise InputError(f"There are {len(found)} candidates.", where="--candidate", hint=hint)
+    return found
+
+
+def _notes(inputs: Inputs, by: str) -> list[str]:
+    groups = inputs.groups
+    found = []
+    if groups.words:
+        named = "; ".join(f"{name}: {words}" for name, words in zip(groups.names, groups.words, strict=True))
+        found.append(f"Groups by {by}: {named}.")
+    draws = {one.draws for one in inputs.candidates if one.kind == "samples"}
+    if len(draws) > 1:
+        told = ", ".join(f"{count}" for count in sorted(draws))
+        found.append(f"Candidates have {told} draws a row; fair scores do not hang on that.")
+    if (inputs.scale != 1).any():
+        found.append("Distances of several columns are in standard deviations of y by column (--scale).")
+    return found
+
+
+def _warnings(inputs: Inputs) -> list[Warning]:
+    found = []
+    if not inputs.groups.names:
+        text = "There are no groups: pooled tests pass a law that ignores its input. Give x in --data, or --by."
+        found.append(Warning(id="no-groups", message=text))
+    if inputs.truth.oracle is None:
+        text = "There are no draws of the true law (oracle): with one outcome an input no distance given x exists."
+        found.append(Warning(id="no-oracle", message=text))
+    found += [
+        Warning(
+            id="points",
+            message=f"{one.name} gives points, not draws: its ranks are not tested. See distortion and weights.",
+            where={"candidate": one.name},
+        )
+        for one in inputs.candidates
+        if one.kind == "points"
+    ]
+    return found
+
+
+def _cost(inputs: Inputs) -> tuple[tuple[str, str], ...]:
+    n, d = inputs.truth.y.shape
+    pairs = sum(n * (one.draws or 100) ** 2 * d for one in inputs.candidates)
+    seconds = 3 + pairs / 1.5e8 + n * 2e-4 * len(inputs.candidates)
+    kinds = ", ".join(f"{one.name} ({one.kind})" for one in inputs.candidates[:8])
+    return (
+        ("rows", f"{n:,} of {d:,} columns"),
+        ("candidates", kinds + (" and others" if len(inputs.candidates) > 8 else "")),
+        ("groups", ", ".join(inputs.groups.names[:8]) or "none"),
+        ("disk", "nothing beside the run folder"),
+        ("time", f"about {seconds:,.0f} seconds"),
+    )
