@@ -182,22 +182,27 @@ def _distortion(draft: Draft, counts: Counts) -> Figure:
             "low": row.low,
             "high": row.high,
             "law": row.where["candidate"],
+            "line": "measured",
         }
         for row in draft.select("distortion", group=ALL)
     ]
-    first = min(table, key=lambda row: (row["points"], row["distortion"]))
-    for points in sorted({row["points"] for row in table}):
-        ideal = first["distortion"] * (points / first["points"]) ** (-2 / counts.dimensions)
-        slope = f"slope -2/{counts.dimensions}"
-        table.append({"points": points, "distortion": ideal, "low": None, "high": None, "law": slope})
+    first: dict[Any, dict[str, Any]] = {}
+    for row in table:
+        first.setdefault(row["law"], row)
+    slope = f"slope of -2/{counts.dimensions}"
+    for row in list(table):
+        start = first[row["law"]]
+        ideal = start["distortion"] * (row["points"] / start["points"]) ** (-2 / counts.dimensions)
+        table.append({**row, "distortion": ideal, "low": None, "high": None, "line": slope})
     spec = lines(
         table,
         x=Axis("points", "Points", scale="log", format="d"),
         y=Axis("distortion", "Distortion", scale="log", format=".2~g"),
         low="low",
         high="high",
-        series="law",
-        series_title="Law",
+        series="line",
+        series_title="",
+        facet="law" if len(first) > 1 else None,
     )
     return Figure(
         id="distortion",

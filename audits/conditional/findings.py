@@ -90,10 +90,13 @@ def _severity(verdict: Verdict) -> Severity:
         return "info"
     if verdict.word == "undecided":
         return "low"
-    return "high" if verdict.group == ALL else "medium"
+    # Where a group is wrong everyone has a verdict that says so.
+    return "high" if verdict.group == ALL else "low"
 
 
 def _words(row: Estimate) -> str:
+    if row.name == "mode_weight":
+        return f"share of draws at mode {row.where['mode']},"
     return {"pit_deviation": "deviation of ranks", "uses_input": "loss with inputs exchanged"}.get(
         row.name, row.measure.label or row.name
     )
@@ -119,9 +122,11 @@ def _statement(draft: Draft, rows: Rows, verdict: Verdict) -> str:
     where = "all rows" if test.group == ALL else test.group
     least = "the least adjusted p" if verdict.word in ("covers", "undecided") else "adjusted p"
     what = "Coverage" if test.test == "coverage" else f"Ranks of the projection {test.projection}"
-    parts.append(f"{what} in {where}: {least} {p_words(test.adjusted)}.")
-    if verdict.within:
+    passed = test.adjusted > 1 - draft.level
+    if verdict.within or (passed and verdict.word not in ("covers", "undecided")):
         parts.append("Ranks of all rows together show nothing.")
+    if not passed or verdict.word in ("covers", "undecided"):
+        parts.append(f"{what} in {where}: {least} {p_words(test.adjusted)}.")
     parts.append(f"So many rows show a deviation of {verdict.detectable:.2g} or more, in 4 of 5 such samples.")
     return " ".join(parts)
 
@@ -132,7 +137,8 @@ def _how_sure(counts: Counts, verdict: Verdict) -> str:
 
 
 def _find_claim(draft: Draft, rows: Rows, claim: str, word: str) -> None:
-    rank: Severity = "medium" if word == "refuted" else "info"
+    # The fourth repeats the verdict on everyone, which has a severity of its own.
+    rank: Severity = "medium" if word == "refuted" and claim != "c4" else "info"
     names = {
         "c1": draft.select("difference", candidate=rows.name, group=ALL)[:1],
         "c2": draft.select("distortion_ratio", candidate=rows.name),

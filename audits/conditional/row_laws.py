@@ -57,7 +57,7 @@ class Shared:
     pairs
         Pairs of columns whose variogram is scored.
     levels, score_level, score_levels
-        Levels of coverage; those of the interval and of the quantiles that are scored.
+        Levels of coverage; those of intervals and quantiles that some candidate gives, which are scored of all.
     points, chosen
         Numbers of points, and the rows on whose draws points are fitted.
     modes, radius
@@ -70,8 +70,8 @@ class Shared:
     projected: Projections
     pairs: Ints
     levels: tuple[float, ...]
-    score_level: float
-    score_levels: Floats
+    score_level: float | None
+    score_levels: Floats | None
     points: tuple[int, ...]
     chosen: Ints
     modes: Floats | None
@@ -89,11 +89,16 @@ class Shared:
 
     def exchange(self, score: str, draws: Floats) -> Floats:
         """Return the contributions of `exchanged` for laws of draws, shape (n, K, d), by a kind of score."""
-        made: Callable[[Floats], Floats] = {
-            "energy": lambda y: np.linalg.norm(draws - y[:, None], axis=2).mean(1),
-            "quantile": lambda y: pinball(y, _quantiles(draws, self.score_levels), self.score_levels),
-            "interval": lambda y: interval_score(y, *_central(draws, self.score_level), self.score_level),
-        }[score]
+        levels, level = self.score_levels, self.score_level
+        made: Callable[[Floats], Floats]
+        if score == "quantile" and levels is not None:
+            quantiles = _quantiles(draws, levels)
+            made = lambda y: pinball(y, quantiles, levels)  # noqa: E731
+        elif score == "interval" and level is not None:
+            ends = _central(draws, level)
+            made = lambda y: interval_score(y, *ends, level)  # noqa: E731
+        else:
+            made = lambda y: np.asarray(np.linalg.norm(draws - y[:, None], axis=2).mean(1))  # noqa: E731
         return exchanged(made(self.y), np.stack([made(self.y[swap]) for swap in self.swaps]), self.swaps)
 
 
@@ -188,8 +193,9 @@ def _of_draws(
         if d > 1:
             found["score:energy"] = fair_energy(to_truth, between)
             found["score:variogram"] = variogram(y, samples, shared.pairs)
-        else:
+        elif shared.score_levels is not None:
             found["score:quantile"] = pinball(y, _quantiles(samples, shared.score_levels), shared.score_levels)
+        if d == 1 and shared.score_level is not None:
             found["score:interval"] = interval_score(y, *_central(samples, shared.score_level), shared.score_level)
     if not full:
         return found
@@ -328,8 +334,9 @@ def _of_quantiles(
     for level in shared.levels:
         if pair := central_pair(levels, level):
             found[f"width:{level}"] = quantiles[:, pair[1]] - quantiles[:, pair[0]]
-    if pair := central_pair(levels, shared.score_level):
-        found["score:interval"] = interval_score(y, quantiles[:, pair[0]], quantiles[:, pair[1]], shared.score_level)
+    scored = shared.score_level
+    if scored is not None and (pair := central_pair(levels, scored)):
+        found["score:interval"] = interval_score(y, quantiles[:, pair[0]], quantiles[:, pair[1]], scored)
     return found
 
 
