@@ -29,6 +29,7 @@ from audits.report.report_file import read_report
 
 DOCS = Path(__file__).parent
 FIGURES = {
+    "audit-conditional": "ranks",
     "audit-fairness": "asr-layers",
     "audit-faithfulness": "trust",
     "audit-gradients": "cosine",

@@ -33,6 +33,7 @@ AUDITS = {
 RUNS = {
     "asr_fairness": "first",
     "certification": "certified",
+    "conditional": "conditional",
     "faithfulness": "faithfulness",
     "gradients": "gradients",
     "interference": "matrix",
@@ -48,6 +49,7 @@ RUNS = {
 SOME_IDS = {
     "asr_fairness": {"error_rate", "gap", "best_layer", "fairness.gap", "small-group"},
     "certification": {"certified_accuracy", "implied_alpha", "certify.accuracy", "sigma-unit", "printed-radii"},
+    "conditional": {"self_gap", "best_of", "conditional.verdict", "conditional.best_of", "no-oracle", "too-few-draws"},
     "faithfulness": {"human_auc", "omission_auc", "faithfulness.trust", "one-training-run", "not-planted"},
     "gradients": {"cosine", "speedup_ceiling", "gradients.chance", "reference-check", "one-batch"},
     "interference": {"received", "interference.matrix", "interference.not-converged", "no-guard", "corpus", "one-seed"},
@@ -290,7 +292,7 @@ def test_every_estimate_warning_and_finding_is_on_the_page_of_its_audit(audit: s
     "audit",
     [
         *("certification", "interference", "membership", "phoneme_errors", "precision_recall", "speaker_groups"),
-        *("faithfulness", "gradients", "scaling", "spectra", "tracking"),
+        *("conditional", "faithfulness", "gradients", "scaling", "spectra", "tracking"),
     ],
 )
 def test_every_option_of_an_audit_is_on_its_page(audit: str) -> None:

@@ -75,6 +75,10 @@ FAITHFULNESS = ["audit-faithfulness", "outputs.jsonl", "--plant", "60", "--out",
 """As on the page of audit-faithfulness."""
 GRADIENTS = ["audit-gradients", "--gradients", "saved", "--out", "runs/gradients"]
 """As on the page of audit-gradients."""
+CONDITIONAL = [
+    *("audit-conditional", "--data", "outcomes.npz", "--candidate", "ours=draws.npz", "--out", "runs/conditional")
+]
+"""As on the page of audit-conditional."""
 SCALING = ["audit-scaling", "--from-csv", "cells.csv", "--claim", "time=n,memory=n", "--out", "runs/growth"]
 """As on the page of audit-scaling."""
 BY_GENDER = [
@@ -100,10 +104,12 @@ RUNS = (
         FAITHFULNESS,
         GRADIENTS,
         SCALING,
+        CONDITIONAL,
     ),
 )
 """Every run of the small world; the last words are `--out` and its folder."""
 ONE_EACH = {
+    "audit-conditional": CONDITIONAL,
     "audit-fairness": FAIRNESS,
     "audit-faithfulness": FAITHFULNESS,
     "audit-gradients": GRADIENTS,
@@ -483,13 +489,23 @@ def _cells(folder: Path) -> None:
     (folder / "cells.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
+def _laws(folder: Path) -> None:
+    """Write outcomes whose spread grows with x, and draws whose spread does not."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=400)
+    np.savez(folder / "outcomes.npz", x=x, y=np.sin(6 * x) + (0.3 + x) * rng.normal(size=400))
+    np.savez(folder / "draws.npz", samples=np.sin(6 * x)[:, None] + 0.6 * rng.normal(size=(400, 20)))
+
+
 def make_inputs(work: Path) -> None:
     """Write the inputs of all runs into a new folder."""
     work.mkdir(parents=True)
     _encoder(work / "encoder")
     for write in (
         *(_clips, _classifier, _operator, _transcripts, _counts, _tokens, _alignments, _texts_of_models),
-        *(_memberships, _languages, _variables, _outputs, _gradients, _cells),
+        *(_memberships, _languages, _variables, _outputs, _gradients, _cells, _laws),
     ):
         write(work)
 
@@ -532,7 +548,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     suite.toml and what it names, scores.csv, canaries.npz, and the runs suite and canaries; corpora, langs.csv,
     losses.csv, distances.csv and tagging.csv, and the runs matrix and short; variables.csv and answers.csv, and the run
     tracking; outputs.jsonl, and the run faithfulness; saved, and the run
-    gradients; cells.csv, and the run growth.
+    gradients; cells.csv, and the run growth; outcomes.npz and draws.npz, and the run conditional.
     """
     with made_once(tmp_path_factory, "small-world") as (place, new):
         if new:
