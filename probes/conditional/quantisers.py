@@ -232,7 +232,7 @@ def _lloyd(draws: Floats, points: Floats) -> None:
     x = draws
     for _ in range(STEPS):
         p = points[active]
-        score = (p**2).sum(axis=2)[:, None] - 2 * x @ p.transpose(0, 2, 1)
+        score = (p**2).sum(axis=2)[:, None] - x @ (2 * p).transpose(0, 2, 1)
         cell = score.argmin(axis=2)
         moved = (cell != last).any(axis=1)
         if not moved.any():
@@ -240,10 +240,12 @@ def _lloyd(draws: Floats, points: Floats) -> None:
         active, x, last, p, score = active[moved], x[moved], cell[moved], p[moved], score[moved]
         members = (last[:, None] == np.arange(p.shape[1])[:, None]).astype(np.float64)
         held = members.sum(axis=2)
-        means = members @ x / np.maximum(held, 1)[..., None]
-        # A point without a draw goes to the draw that is farthest from its own.
-        farthest = (score.min(axis=2) + (x**2).sum(axis=2)).argmax(axis=1)
-        points[active] = np.where(held[..., None] > 0, means, x[np.arange(len(x)), farthest][:, None])
+        points[active] = members @ x / np.maximum(held, 1)[..., None]
+        row, empty = np.nonzero(held == 0)
+        if len(row):
+            # It goes to the draw that is farthest from its own point.
+            farthest = (score[row].min(axis=2) + (x[row] ** 2).sum(axis=2)).argmax(axis=1)
+            points[active[row], empty] = x[row, farthest]
 
 
 def oracle_reference(oracle: Floats, m: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -270,7 +272,7 @@ def oracle_reference(oracle: Floats, m: int, rng: np.random.Generator) -> tuple[
     halves = np.array_split(oracle[:, rng.permutation(oracle.shape[1])], 2, axis=1)
     fit, held_out = np.zeros(len(oracle)), np.zeros(len(oracle))
     for own, other in (halves, halves[::-1]):
-        points, _ = fitted_points(own, m, rng)
+        points, _ = fitted_points(own, m, rng, RESTARTS // 2)
         fit += nearest(own, points)[1].mean(axis=1) / 2
         held_out += nearest(other, points)[1].mean(axis=1) / 2
     return fit, held_out
