@@ -85,7 +85,7 @@ def shared_draws(samples: Floats) -> SharedDraws | None:
     with fewer than 5 draws in an order that chance may give. Hand in rows with different x: a model may well keep its
     draws for one x. None with one draw, or without two rows whose draws vary.
     """
-    _, draws, d = samples.shape
+    draws, d = samples.shape[1:]
     shown = samples[:, :, :SHOWN]
     away = shown - shown.mean(1, keepdims=True)
     norms = np.sqrt(np.einsum("nkd,nkd->nd", away, away))
@@ -100,16 +100,12 @@ def shared_draws(samples: Floats) -> SharedDraws | None:
     free = draws - 1
     at = float((squares / rows).mean())
     z = (math.cbrt(at) - 1 + 2 / (9 * free)) / math.sqrt(2 / (9 * free))
-    steps = np.diff(samples[varied[:, 0], :, 0], axis=1)
+    steps = np.diff(shown[varied[:, 0], :, 0], axis=1)
     in_order = float(max((steps >= 0).all(1).mean(), (steps <= 0).all(1).mean())) if len(steps) else 0.0
     # In d > 1 few points in a fixed order ascend by luck in one coordinate; draws that somebody sorted are many.
     excused = in_order >= IN_ORDER and (d == 1 or draws >= FEWEST)
-    return SharedDraws(
-        correlation=correlation,
-        z=z,
-        in_order=in_order,
-        shared=z > FAR and correlation > LARGE and not excused,
-    )
+    shared = z > FAR and correlation > LARGE and not excused
+    return SharedDraws(correlation=correlation, z=z, in_order=in_order, shared=shared)
 
 
 def whole_numbers(values: Floats) -> bool:

@@ -28,7 +28,9 @@ Floats = np.ndarray
 Score = Callable[[float, float], Floats]
 """Scores of rows, of the family at a scale and a shift; the truth is (1, 0)."""
 ROWS = 20_000
-FAMILY = [(scale, shift) for scale in (0.6, 0.8, 1.0, 1.25, 1.7) for shift in (-0.4, 0.0, 0.4) if (scale, shift) != (1, 0)]
+FAMILY = [
+    (scale, shift) for scale in (0.6, 0.8, 1.0, 1.25, 1.7) for shift in (-0.4, 0.0, 0.4) if (scale, shift) != (1, 0)
+]
 ALL_PAIRS = coordinate_pairs(3, 10, np.random.default_rng(0))
 HUGE = 1e9
 
