@@ -129,16 +129,19 @@ class View:
         """
         rows = y[np.unique(np.linspace(0, len(y) - 1, min(len(y), FITTED)).astype(np.int64))]
         centre = rows.mean(axis=0)
-        values, directions = principal_directions(rows - centre)
+        parts = rows - centre
+        # Squares of large values would overflow.
+        values, directions = principal_directions(parts / (np.abs(parts).max() or 1.0))
         if count > len(values):
             message = f"The outcomes vary in {len(values)} directions, fewer than {count}."
-            raise InputError(message, where=where, hint=f"Give --features pca:{max(1, len(values))} or fewer.")
+            hint = f"Give --features pca:{len(values)} or fewer." if len(values) else "Leave out --features."
+            raise InputError(message, where=where, hint=hint)
         share = float(values[:count].sum() / values.sum())
         return replace(self, centre=centre, directions=directions[:, :count]), share
 
 
 def principal_directions(parts: Floats) -> tuple[Floats, Floats]:
-    """Return variances times rows and unit vectors of all directions in which centred rows vary, the largest first.
+    """Return sums of squares and unit vectors of all directions in which centred rows vary, the largest first.
 
     Parameters
     ----------

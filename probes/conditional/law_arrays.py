@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.conditional.image_laws import Shape, View
-from probes.conditional.laws import KEYS, Candidate, Floats, Kind
+from probes.conditional.laws import KEYS, Bools, Candidate, Floats, Kind
 from probes.core.errors import InputError
 from probes.files.arrays import PIECE
 from probes.files.stored import Stored, Window, cut
@@ -20,9 +20,8 @@ LAWS = (
     "Give samples (n, draws, d); points (n, m, d) with weights (n, m); quantiles (n, q) with levels (q,); mean and std "
     "(n, d); or lower, upper (n,) and level."
 )
+_LEVEL = "level is the share of outcomes that the interval is to hold, such as 0.9."
 _CLOSE = 1e-3
-Spot = Callable[[str, Sequence[int]], str]
-"""Names the place of a value by its key and indices."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,11 +47,19 @@ class Held:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Numbers:
-    """Finite numbers of an array, as float64; `unit` is what they are divided by: 255 for the bytes of images."""
+    """Finite numbers of an array, as float64.
+
+    Parameters
+    ----------
+    spot
+        Names the place of a value by its key and indices.
+    unit
+        What values are divided by: 255 for the bytes of images.
+    """
 
     key: str
     array: Stored
-    spot: Spot
+    spot: Callable[[str, Sequence[int]], str]
     unit: float = 1.0
 
     @property
@@ -76,13 +83,13 @@ class Numbers:
 
     def whole(self) -> Floats:
         """Return all of them, read in pieces of 16 MiB."""
-        if not self.shape:
-            return self.read(0, 1).reshape(())
-        step = max(1, PIECE // (8 * max(1, math.prod(self.shape[1:]))))
-        pieces = [self.read(start, min(start + step, self.shape[0])) for start in range(0, self.shape[0], step)]
-        return np.concatenate(pieces) if pieces else np.empty(self.shape)
+        if not self.shape or 0 in self.shape:
+            return np.empty(self.shape) if self.shape else self.read(0, 1).reshape(())
+        step = max(1, PIECE // (8 * math.prod(self.shape[1:])))
+        starts = range(0, self.shape[0], step)
+        return np.concatenate([self.read(start, min(start + step, self.shape[0])) for start in starts])
 
-    def check(self, fine: NDArray[np.bool_], start: int, what: str, hint: str) -> None:
+    def check(self, fine: Bools, start: int, what: str, hint: str) -> None:
         """Refuse the first value that is not fine, of rows from `start` on.
 
         Raises
@@ -91,10 +98,13 @@ class Numbers:
             Where there is one.
         """
         if not fine.all():
-            index = np.argwhere(~np.atleast_1d(fine))[0].tolist()
+            index = np.argwhere(~fine.reshape(fine.shape or (1,)))[0].tolist()
             index[0] += start
-            message = f"{self.key} holds {what} in {_place(index)}."
-            raise InputError(message, where=self.spot(self.key, index), hint=hint)
+            raise self.refusal(f"{self.key} holds {what} in {_place(index)}.", hint, index)
+
+    def refusal(self, message: str, hint: str, index: Sequence[int] = ()) -> InputError:
+        """Return the refusal of the array, or of a value in it."""
+        return InputError(message, where=self.spot(self.key, index), hint=hint)
 
 
 def _place(index: Sequence[int]) -> str:
@@ -128,69 +138,87 @@ def in_words(n: int, shape: Shape) -> str:
 def find_kind(names: Collection[str], where: str, listing: str, forms: str = LAWS) -> Kind:
     """Return the one kind of law whose arrays a file holds.
 
+    Parameters
+    ----------
+    names
+        Of the arrays.
+    listing, forms
+        What the file holds, and what it should, in sentences.
+
     Raises
     ------
     InputError
         Where it holds none, a part of one, or two.
     """
-    found = [kind for kind, keys in NEEDED.items() if {*keys} <= {*names}]
-    if len(found) > 1:
+    lacking = {kind: [key for key in keys if key not in names] for kind, keys in NEEDED.items()}
+    found = [kind for kind, keys in lacking.items() if not keys]
+    if len(found) == 1:
+        return found[0]
+    if found:
         laws = "; ".join(" and ".join(NEEDED[kind]) for kind in found)
         hint = "Keep one of them here, and give each other as a candidate with a file of its own."
         raise InputError(f"The file holds more than one law: {laws}.", where=where, hint=hint)
-    if found:
-        return found[0]
-    parts = {kind: [key for key in keys if key not in names] for kind, keys in NEEDED.items() if {*keys} & {*names}}
-    if not parts:
+    kind = min(lacking, key=lambda kind: len(lacking[kind]) / len(NEEDED[kind]))
+    there = [key for key in NEEDED[kind] if key in names]
+    if not there:
         raise InputError(f"The file holds no law. {listing}", where=where, hint=forms)
-    kind, missing = min(parts.items(), key=lambda part: len(part[1]))
-    there = [key for key in NEEDED[kind] if key not in missing]
-    hint = (
-        "level is the share of outcomes that [lower, upper] is to hold, such as 0.9." if "level" in missing else forms
-    )
-    raise InputError(f"{' and '.join(there)} lack {' and '.join(missing)}.", where=where, hint=hint)
+    message = f"{' and '.join(there)} lack{'s' * (len(there) == 1)} {' and '.join(lacking[kind])}."
+    raise InputError(message, where=where, hint=_LEVEL if "level" in lacking[kind] else forms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Laws:
-    """Laws of one kind, with their arrays by the names in `KEYS`."""
+    """Laws of one kind, their arrays by the names in `KEYS`, whose shapes are checked at once.
+
+    Raises
+    ------
+    InputError
+        Where they do not fit the rows, or one another.
+    """
 
     kind: Kind
     numbers: Mapping[str, Numbers]
     view: View
+    levels: Floats | None = None
+    level: float | None = None
 
     def __post_init__(self) -> None:
+        first = next(iter(self.numbers.values()))
         sizes = {key: self._size(numbers, key) for key, numbers in self.numbers.items()}
-        if self.kind in ("quantiles", "intervals") and self.view.d != 1:
-            self._refuse(next(iter(self.numbers.values())), f"{self.kind} are of one value for each row")
-        if self.kind == "normal" and not self.view.linear:
-            hint = "Give samples, or leave out --features pca and masks that differ between rows."
-            message = "Mean and standard deviation of single pixels are no law of their combinations."
-            raise InputError(message, where=self.numbers["mean"].spot("mean", ()), hint=hint)
+        single = self.kind in ("quantiles", "intervals")
+        if single and math.prod(self.view.shape) != 1:
+            raise first.refusal(f"{self.kind} are of one value; the data have {self._data()}.", "Give samples.")
+        if (single or self.kind == "normal") and not self.view.linear:
+            message = "Samples are needed for principal components, and where masks differ between rows."
+            raise first.refusal(message, "Give samples, or leave out --features and --mask.")
         if "weights" in sizes and sizes["weights"] != sizes["points"]:
-            self._refuse(self.numbers["weights"], f"there are {sizes['points']} points in each row")
+            message = f"There are {sizes['weights']} weights for {sizes['points']} points."
+            raise self.numbers["weights"].refusal(message, "Give (n, m), or (m,) for all rows.")
+        q = self.levels
+        if q is not None and (q.shape != (self.draws,) or not (np.diff(q, prepend=0, append=1) > 0).all()):
+            message = f"The levels do not rise from over 0 to under 1, one for each of {self.draws} quantiles."
+            raise first.refusal(message, "Give levels such as 0.05, 0.5, 0.95.")
+        if self.level is not None and not 0 < self.level < 1:
+            raise first.refusal(f"The level {self.level:g} does not lie between 0 and 1.", _LEVEL)
 
     @property
     def draws(self) -> int:
         """Draws, points or quantiles of each row; 0 of normal laws and intervals."""
-        return self._size(self.numbers[self.kind], self.kind) if self.kind in self.numbers else 0
+        return self.numbers[self.kind].shape[1] if self.kind in self.numbers else 0
+
+    def _data(self) -> str:
+        return in_words(self.view.n, self.view.shape)
 
     def _size(self, numbers: Numbers, key: str) -> int:
-        """Return the second axis of an array, or 1 where it has none, after a check of the others."""
+        """Return the second axis of an array, or 1 where it has none, after a check of all."""
         several = key in ("samples", "points", "weights", "quantiles")
         item = (1,) if key in ("weights", "quantiles", "lower", "upper") else self.view.shape
         shape = numbers.shape
-        own = shape[2:] if several else shape[1:]
-        if len(shape) < 1 + several or shape[0] != self.view.n or item_shape(own) != item:
-            self._refuse(numbers, "there is one law for each of them" if several else "each of them has one")
-        if several and not shape[1]:
-            self._refuse(numbers, "each needs one at least")
+        if len(shape) <= several or shape[0] != self.view.n or item_shape(shape[1 + several :]) != item or 0 in shape:
+            wanted = ", ".join(map(str, (self.view.n, *("any number",) * several, *item)))
+            message = f"{numbers.key} has the shape {shape}; the data have {self._data()}, so it is ({wanted})."
+            raise numbers.refusal(message, f"Let it have the rows of the data, in their order. {LAWS}")
         return shape[1] if several else 1
-
-    def _refuse(self, numbers: Numbers, why: str) -> None:
-        truth = in_words(self.view.n, self.view.shape)
-        message = f"{numbers.key} has the shape {numbers.shape}; the data have {truth}, and {why}."
-        raise InputError(message, where=numbers.spot(numbers.key, ()), hint=LAWS)
 
     def block(self, start: int, stop: int) -> Mapping[str, Floats]:
         """Return the laws of rows from one index to another, as `Candidate.block` does.
@@ -198,74 +226,59 @@ class Laws:
         Raises
         ------
         InputError
-            Where a value is not finite, or no such law.
+            Where a value is not finite, or there is no such law.
         """
         found = {key: numbers.read(start, stop) for key, numbers in self.numbers.items()}
-        if self.kind == "samples":
-            return {"samples": self.view.scored(found["samples"], start)}
-        if self.kind == "points":
-            points = self.view.scored(found["points"], start)
-            return {"points": points, "weights": self._weights(found.get("weights"), points, start)}
+        if self.kind in ("samples", "points"):
+            draws = self.view.scored(found[self.kind], start)
+            weights = {"weights": self._weights(found.get("weights"), draws, start)} if self.kind == "points" else {}
+            return {self.kind: draws, **weights}
         if self.kind == "normal":
             fine = found["std"] >= 0
             self.numbers["std"].check(fine, start, "a negative number", "Give standard deviations, 0 or more.")
             return {key: self.view.scored(values[:, None], start)[:, 0] for key, values in found.items()}
+        found = {key: values.reshape(len(values), -1) for key, values in found.items()}
         if self.kind == "quantiles":
-            rising = np.diff(found["quantiles"].reshape(stop - start, -1), axis=1, prepend=-np.inf) >= 0
-            hint = "Sort the quantiles of each row."
-            self.numbers["quantiles"].check(rising, start, "a quantile below the one before it", hint)
+            rising = found["quantiles"] == np.maximum.accumulate(found["quantiles"], axis=1)
+            what = "a quantile below the one before it"
+            self.numbers["quantiles"].check(rising, start, what, "Sort the quantiles of each row.")
             return found
-        lower, upper = (found[key].reshape(stop - start) for key in ("lower", "upper"))
+        lower, upper = found["lower"][:, 0], found["upper"][:, 0]
         self.numbers["lower"].check(lower <= upper, start, "a limit over the upper one", "Exchange the two limits.")
         return {"lower": lower, "upper": upper}
 
     def _weights(self, weights: Floats | None, points: Floats, start: int) -> Floats:
         if weights is None:
             return np.full(points.shape[:2], 1 / points.shape[1])
-        numbers, sums = self.numbers["weights"], weights.sum(axis=1)
+        weights = weights.reshape(points.shape[:2])
+        numbers = self.numbers["weights"]
         numbers.check(weights >= 0, start, "a negative number", "Give weights of 0 or more.")
+        with np.errstate(over="ignore"):
+            sums = weights.sum(axis=1)
         close = np.abs(sums - 1) <= _CLOSE
         numbers.check(close, start, "weights whose sum is not 1", "Divide the weights of each row by their sum.")
         return np.asarray(weights / sums[:, None])
 
-
-def make_candidate(
-    name: str,
-    laws: Laws,
-    *,
-    levels: Floats | None = None,
-    level: float | None = None,
-    calibration: int = 0,
-    pictures: Callable[[int, int], Floats] | None = None,
-    notes: Sequence[str] = (),
-) -> Candidate:
-    """Return a candidate whose laws are read in blocks.
-
-    Raises
-    ------
-    InputError
-        Where levels are none, or not those of the quantiles.
-    """
-    first = next(iter(laws.numbers.values()))
-    if laws.kind == "quantiles":
-        assert levels is not None
-        if levels.shape != (laws.draws,) or not ((levels > 0) & (levels < 1)).all() or (np.diff(levels) <= 0).any():
-            message = f"levels must rise from over 0 to under 1, one for each of {laws.draws} quantiles."
-            raise InputError(message, where=first.spot("levels", ()), hint="Give levels such as 0.05, 0.5, 0.95.")
-    if laws.kind == "intervals" and not (level is not None and 0 < level < 1):
-        hint = "Give the share of outcomes that [lower, upper] is to hold, such as 0.9."
-        raise InputError(f"The level {level:g} does not lie between 0 and 1.", where=first.spot("level", ()), hint=hint)
-    return Candidate(
-        name=name,
-        kind=laws.kind,
-        n=laws.view.n,
-        d=laws.view.d,
-        draws=laws.draws,
-        block=laws.block,
-        weighted=laws.kind != "points" or "weights" in laws.numbers,
-        levels=levels,
-        level=level,
-        calibration=calibration,
-        pictures=pictures,
-        notes=tuple(notes),
-    )
+    def candidate(
+        self,
+        name: str,
+        *,
+        calibration: int = 0,
+        pictures: Callable[[int, int], Floats] | None = None,
+        notes: Sequence[str] = (),
+    ) -> Candidate:
+        """Return a candidate with these laws."""
+        return Candidate(
+            name=name,
+            kind=self.kind,
+            n=self.view.n,
+            d=self.view.d,
+            draws=self.draws,
+            block=self.block,
+            weighted=self.kind != "points" or "weights" in self.numbers,
+            levels=self.levels,
+            level=self.level,
+            calibration=calibration,
+            pictures=pictures,
+            notes=tuple(notes),
+        )

@@ -13,19 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from probes.conditional.image_laws import View
-from probes.conditional.law_arrays import (
-    LAWS,
-    NEEDED,
-    Held,
-    Laws,
-    Numbers,
-    find_kind,
-    in_words,
-    item_shape,
-    make_candidate,
-)
+from probes.conditional.law_arrays import LAWS, NEEDED, Held, Laws, Numbers, find_kind, in_words, item_shape
 from probes.conditional.law_tables import law_columns, read_law_table, read_truth_table
-from probes.conditional.laws import KEYS, Bools, Candidate, Floats, Kind, Truth
+from probes.conditional.laws import KEYS, Bools, Candidate, Floats, Truth
 from probes.core.errors import InputError
 from probes.files.arrays import PIECE, Archive, open_archive
 from probes.files.json_values import json_text
@@ -38,23 +28,27 @@ _HINT = "Give an NPZ with y (n, d), or a table (CSV, TSV, JSONL, Parquet) whose 
 _ARCHIVES = (b"PK", b"\x93NUMPY", b"\x89HDF")
 _SUFFIXES = frozenset({".npz", ".npy", ".h5", ".hdf5", ".mat", ".pt", ".pth"})
 _BYTES = "{} holds bytes: they were divided by 255."
-_CALIBRATION = ("calibration_size", "calibration_y", "calibration_x")
+_FAR = 8.0
+_SIZE, _CALIBRATED, _THEIR_INPUTS = "calibration_size", "calibration_y", "calibration_x"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTruth(Truth):
-    """Outcomes as read, with what their candidates need.
+    """Outcomes as read, with what is needed to read laws of them.
 
     Parameters
     ----------
     view
         What of an outcome is scored.
     targets
-        Names of the d values, where they have some.
+        Names of its values, where they have some.
+    unit
+        What values were divided by: 255 for the bytes of images.
     """
 
     view: View
     targets: tuple[str, ...] = ()
+    unit: float = 1.0
 
 
 def read_truth(
@@ -70,7 +64,7 @@ def read_truth(
     """Read outcomes, what was known before them, and what else a file says of the rows.
 
     An NPZ holds `y` (n,), (n, d) or (n, H, W, C), and may hold `x` (n,) or (n, p), `oracle` (n, draws, d), and columns
-    (n,). Bytes of images are divided by 255.
+    (n,) of texts or numbers. Bytes of images are divided by 255, in pictures too.
 
     Parameters
     ----------
@@ -92,21 +86,20 @@ def read_truth(
         Where the file cannot be read, lacks what is named, or holds what is no finite number.
     """
     components, key = parse_features(features)
-    if not _is_archive(path):
-        named = {"--mask": mask, "--features": key, "--modes": modes}
-        option = next((option for option, name in named.items() if name), None)
-        if option:
-            message = f"{option} names an array of an NPZ, and this is a table."
-            raise InputError(message, where=f"{path}, {option}", hint=f"Leave out {option}, or save an NPZ.")
-        table = read_truth_table(path, target, inputs, decimal)
-        outcomes = Numbers("y", Held(table.y), table.spot)
-        y, view, notes = _scored(outcomes, View(n=len(table.y), shape=table.y.shape[1:]), components)
-        notes = [*table.notes, *notes]
-        return ReadTruth(y=y, x=table.x, columns=table.columns, notes=tuple(notes), view=view, targets=table.targets)
-    if inputs:
-        raise InputError("An NPZ holds inputs as x.", where=str(path), hint="Leave out the names of input columns.")
-    archive = open_archive(path, forms=("NPZ",), hint=_HINT)
-    return _archive_truth(archive, key or "y", components, mask=mask, modes=modes, target=tuple(target))
+    if _is_archive(path):
+        if inputs:
+            raise InputError("An NPZ holds inputs as x.", where=str(path), hint="Name no columns of inputs.")
+        archive = open_archive(path, forms=("NPZ",), hint=_HINT)
+        return _archive_truth(archive, key or "y", components, mask, modes, tuple(target))
+    named = {"--mask": mask, "--features": key, "--modes": modes}
+    option = next((option for option, name in named.items() if name is not None), None)
+    if option:
+        message = f"{option} names an array of an NPZ, and this is a table."
+        raise InputError(message, where=f"{path}, {option}", hint=f"Leave out {option}, or save an NPZ.")
+    outcomes, x, columns, notes = read_truth_table(path, target, inputs, decimal)
+    view = View(n=outcomes.shape[0], shape=outcomes.shape[1:])
+    y, view, others = _scored(outcomes, view, components)
+    return ReadTruth(y=y, x=x, columns=columns, notes=(*notes, *others), view=view, targets=tuple(target))
 
 
 def read_candidate(name: str, path: Path, truth: ReadTruth, *, decimal: str | None = None) -> Candidate:
@@ -122,29 +115,21 @@ def read_candidate(name: str, path: Path, truth: ReadTruth, *, decimal: str | No
     InputError
         Where the file cannot be read, holds no law or two, does not fit the rows, or was calibrated on some of them.
     """
+    view = truth.view
     if not _is_archive(path):
-        if truth.view.key is not None:
-            message = f"The features {truth.view.key!r} are an array of an NPZ, and this is a table."
+        if view.key is not None:
+            message = f"The features {view.key!r} are an array of an NPZ, and this is a table."
             raise InputError(message, where=str(path), hint="Save an NPZ with them, or leave out --features.")
-        table = read_law_table(path, truth.view, truth.targets, truth.columns.get("row"), decimal)
-        held = {key: Numbers(key, Held(values), table.spot) for key, values in table.arrays.items()}
-        laws = Laws(kind=table.kind, numbers=held, view=truth.view)
-        return make_candidate(name, laws, levels=table.levels, level=table.level, notes=table.notes)
+        laws, said = read_law_table(path, view, truth.targets, truth.columns.get("row"), decimal)
+        return laws.candidate(name, notes=said)
     archive = open_archive(path, forms=("NPZ",), hint=LAWS)
-    numbers, kind = _law_arrays(archive, truth.view)
-    laws = Laws(kind=kind, numbers=numbers, view=truth.view)
+    laws = _archive_laws(archive, view)
+    _check_scale(truth, laws)
     calibration, notes = _calibration(archive, truth)
-    notes += [_BYTES.format(key) for key, array in numbers.items() if array.unit != 1]
-    images = _images(archive, "points" if kind == "points" else "samples", truth.view.n, 1)
-    return make_candidate(
-        name,
-        laws,
-        levels=_numbers(archive, "levels").whole() if kind == "quantiles" else None,
-        level=_scalar(archive, "level") if kind == "intervals" else None,
-        calibration=calibration,
-        pictures=partial(_pictures, *images) if images else None,
-        notes=notes,
-    )
+    notes += [_BYTES.format(array.key) for array in laws.numbers.values() if array.unit != 1]
+    images = _images(archive, "points" if laws.kind == "points" else "samples", view.n, 1)
+    pictures = partial(_pictures, *images) if images else None
+    return laws.candidate(name, calibration=calibration, pictures=pictures, notes=notes)
 
 
 def law_keys(path: Path, target: Sequence[str] = ()) -> tuple[str, ...]:
@@ -156,7 +141,7 @@ def law_keys(path: Path, target: Sequence[str] = ()) -> tuple[str, ...]:
         Where the file cannot be read.
     """
     if _is_archive(path):
-        return _keys(_names(open_archive(path, forms=("NPZ",), hint=_HINT)))
+        return _law_names(_names(open_archive(path, forms=("NPZ",), hint=_HINT)))
     return law_columns(read_table(path).columns, target)
 
 
@@ -171,11 +156,11 @@ def parse_features(text: str | None) -> tuple[int | None, str | None]:
     >>> parse_features("pca:8"), parse_features("embedded"), parse_features("raw")
     ((8, None), (None, 'embedded'), (None, None))
     """
-    if text is None or text == "raw":
+    if text in (None, "raw"):
         return None, None
-    if not text.startswith("pca:"):
+    start, found, count = (text or "").partition("pca:")
+    if start or not found:
         return None, text
-    count = text.removeprefix("pca:")
     if not (count.isascii() and count.isdecimal() and int(count[:9]) > 0):
         hint = "Write a whole number, as in pca:8."
         raise InputError(f"{count[:60]!r} is no number of components.", where="--features", hint=hint)
@@ -188,28 +173,25 @@ def _is_archive(path: Path) -> bool:
 
 
 def _archive_truth(
-    archive: Archive, key: str, components: int | None, *, mask: str | None, modes: str | None, target: tuple[str, ...]
+    archive: Archive, key: str, components: int | None, mask: str | None, modes: str | None, target: tuple[str, ...]
 ) -> ReadTruth:
-    shape = archive.find(key).shape
-    outcomes = _numbers(archive, key, image=len(shape) > 2)
+    outcomes = _numbers(archive, key, image=len(archive.find(key).shape) > 2)
+    shape = outcomes.shape
     if not 1 <= len(shape) <= 4 or not math.prod(shape):
-        hint = "Give (n,), (n, d) or (n, H, W, C), with some rows."
-        raise InputError(f"{key} has the shape {shape}.", where=outcomes.spot(key, ()), hint=hint)
+        raise outcomes.refusal(f"{key} has the shape {shape}.", "Give (n,), (n, d) or (n, H, W, C), with some rows.")
     view = View(n=shape[0], shape=item_shape(shape[1:]), key=None if key == "y" else key)
     if target and len(target) != math.prod(view.shape):
         message = f"--target names {len(target)} values; {key} has {in_words(view.n, view.shape)}."
-        raise InputError(message, where=outcomes.spot(key, ()), hint="Name each of them, or leave out --target.")
+        raise outcomes.refusal(message, "Name each of them, or leave out --target.")
     if mask is not None:
         view = view.masked(_mask(archive, mask), f"{archive.path}, {mask}")
     y, view, notes = _scored(outcomes, view, components)
-    oracle = None
-    if _has(archive, "oracle"):
-        drawn = _numbers(archive, "oracle", image=len(view.shape) == 3)
-        oracle = Laws(kind="samples", numbers={"samples": drawn}, view=view)
+    drawn = [_numbers(archive, "oracle", image=len(view.shape) == 3)] if "oracle" in _names(archive) else []
+    oracle = Laws(kind="samples", numbers={"samples": drawn[0]}, view=view) if drawn else None
     image = _images(archive, "y", view.n, 0)
     return ReadTruth(
         y=y,
-        x=_inputs(archive, view.n) if _has(archive, "x") else None,
+        x=_inputs(archive, "x", view.n) if "x" in _names(archive) else None,
         columns=_columns(archive, view.n, {"x", "y", "oracle", key, mask, modes}),
         oracle=partial(_draws, oracle) if oracle else None,
         oracle_draws=oracle.draws if oracle else 0,
@@ -220,6 +202,7 @@ def _archive_truth(
         notes=tuple(notes),
         view=view,
         targets=target,
+        unit=outcomes.unit,
     )
 
 
@@ -233,25 +216,47 @@ def _scored(outcomes: Numbers, view: View, components: int | None) -> tuple[Floa
         each = ", of each row those under its own mask" * (view.mask is not None)
         notes.append(f"{len(view.kept):,} of {math.prod(view.shape):,} values of an image are scored{each}.")
     if components is not None:
-        plain = view
-        view, share = plain.projected(y, components, f"{outcomes.spot(outcomes.key, ())}, --features")
+        view, share = view.projected(y, components, f"{outcomes.spot(outcomes.key, ())}, --features")
         y = view.components(y)
         notes.append(f"The first {components} principal components of {outcomes.key} hold {share:.1%} of its variance.")
     return y, view, notes
+
+
+def _archive_laws(archive: Archive, view: View) -> Laws:
+    names, image = _names(archive), len(view.shape) == 3
+    if view.key is not None:
+        return Laws(kind="samples", numbers={"samples": _numbers(archive, view.key, image=image)}, view=view)
+    kind = find_kind(names, str(archive.path), archive.listing())
+    keys = [key for key in KEYS[kind] if key in names and key not in ("levels", "level")]
+    numbers = {key: _numbers(archive, key, image=image and key != "weights") for key in keys}
+    archive.check_expansion(keys)
+    weights = numbers.get("weights")
+    if weights is not None and len(weights.shape) == 1:
+        every = np.broadcast_to(weights.whole(), (view.n, *weights.shape))
+        numbers["weights"] = Numbers("weights", Held(every), weights.spot)
+    levels = _numbers(archive, "levels").whole() if kind == "quantiles" else None
+    level = _scalar(archive, "level") if kind == "intervals" else None
+    return Laws(kind=kind, numbers=numbers, view=view, levels=levels, level=level)
+
+
+def _check_scale(truth: ReadTruth, laws: Laws) -> None:
+    """Refuse bytes, which are divided by 255, beside images with numbers that reach far over 1."""
+    numbers = laws.numbers.get(laws.kind) or laws.numbers.get("mean")
+    if numbers is None or numbers.unit == truth.unit or truth.view.directions is not None:
+        return
+    largest = float(np.abs(truth.y if truth.unit == 1 else numbers.read(0, 1)).max())
+    if largest > _FAR:
+        message = f"Of y and {numbers.key} one holds bytes, divided by 255, and the other numbers up to {largest:g}."
+        raise numbers.refusal(message, "Save both as bytes, or both as numbers from 0 to 1.")
 
 
 def _names(archive: Archive) -> set[str]:
     return {*archive.arrays, *archive.refused}
 
 
-def _has(archive: Archive, key: str) -> bool:
-    return key in archive.arrays or key in archive.refused
-
-
-def _keys(names: Collection[str]) -> tuple[str, ...]:
+def _law_names(names: Collection[str]) -> tuple[str, ...]:
     """Return the names of the arrays that make a law, of all laws that are there."""
-    kinds = [kind for kind, needed in NEEDED.items() if {*needed} <= {*names}]
-    return tuple(key for kind in kinds for key in KEYS[kind] if key in names)
+    return tuple(key for kind, keys in NEEDED.items() if {*keys} <= {*names} for key in KEYS[kind] if key in names)
 
 
 def _numbers(archive: Archive, key: str, *, image: bool = False) -> Numbers:
@@ -293,8 +298,8 @@ def _draws(laws: Laws, start: int, stop: int) -> Floats:
 def _scalar(archive: Archive, key: str) -> float:
     numbers = _numbers(archive, key)
     if math.prod(numbers.shape) != 1:
-        message = f"{key} has the shape {numbers.shape}, and one number is asked for."
-        raise InputError(message, where=numbers.spot(key, ()), hint=f"Save it as numpy.savez(file, {key}=NUMBER, ...).")
+        hint = f"Save it so: numpy.savez(file, {key}=NUMBER)."
+        raise numbers.refusal(f"{key} has the shape {numbers.shape}, not that of one number.", hint)
     return float(numbers.whole().reshape(()))
 
 
@@ -305,26 +310,21 @@ def _mask(archive: Archive, key: str) -> Bools:
     return np.asarray(values == 1)
 
 
-def _inputs(archive: Archive, n: int, key: str = "x") -> Floats:
+def _inputs(archive: Archive, key: str, n: int) -> Floats:
     numbers = _numbers(archive, key)
-    if not numbers.shape or numbers.shape[0] != n or not math.prod(numbers.shape):
+    if numbers.shape[:1] != (n,) or not math.prod(numbers.shape):
         message = f"{key} has the shape {numbers.shape}, and there are {n} rows."
-        raise InputError(
-            message, where=numbers.spot(key, ()), hint="Give (n,) or (n, p), in the order of the outcomes."
-        )
+        raise numbers.refusal(message, "Give (n,) or (n, p), in the order of the outcomes.")
     return numbers.whole().reshape(n, -1)
 
 
-def _columns(archive: Archive, n: int, taken: Collection[str | None]) -> dict[str, list[str]]:
+def _columns(archive: Archive, n: int, taken: set[str | None]) -> dict[str, list[str]]:
     """Return arrays of n texts or numbers as they would stand in a table."""
-    laws = _keys(_names(archive))
-    found = {}
-    for name, array in archive.arrays.items():
-        if array.shape == (n,) and array.dtype.kind in "USiufb" and name not in {*taken, *laws, *_CALIBRATION}:
-            archive.find(name, "USiufb")
-            archive.check_expansion((name,))
-            found[name] = [_text(item) for item in array.items(0, n)]
-    return found
+    taken = taken.union(_law_names(_names(archive)), (_SIZE, _CALIBRATED, _THEIR_INPUTS))
+    chosen = [name for name, array in archive.arrays.items() if array.shape == (n,) and name not in taken]
+    chosen = [name for name in chosen if archive.arrays[name].dtype.kind in "USiufb"]
+    archive.check_expansion(chosen)
+    return {name: [_text(item) for item in archive.find(name, "USiufb").items(0, n)] for name in chosen}
 
 
 def _text(item: object) -> str:
@@ -335,72 +335,51 @@ def _text(item: object) -> str:
 
 
 def _modes(numbers: Numbers, view: View) -> Floats:
+    """Return modes (n, M, d); those of all rows are the same where the file has one set."""
     values = numbers.whole()
     for axes in (2, 1):
         count = values.shape[axes - 1] if values.ndim >= axes else 0
         if count and item_shape(values.shape[axes:]) == view.shape and (axes == 1 or len(values) == view.n):
-            each = np.broadcast_to(values.reshape(-1, count, *view.shape), (view.n, count, *view.shape))
-            return view.scored(each)
-    message = f"The modes have the shape {values.shape}; the data have {in_words(view.n, view.shape)}."
-    hint = "Give (M, d) for all rows, or (n, M, d)."
-    raise InputError(message, where=numbers.spot(numbers.key, ()), hint=hint)
-
-
-def _law_arrays(archive: Archive, view: View) -> tuple[dict[str, Numbers], Kind]:
-    image = len(view.shape) == 3
-    if view.key is not None:
-        return {"samples": _numbers(archive, view.key)}, "samples"
-    names = _names(archive)
-    kind = find_kind(names, str(archive.path), archive.listing())
-    keys = [key for key in KEYS[kind] if key in names and key not in ("levels", "level")]
-    numbers = {key: _numbers(archive, key, image=image and key != "weights") for key in keys}
-    archive.check_expansion(keys)
-    weights = numbers.get("weights")
-    if weights is not None and len(weights.shape) == 1:
-        every = np.broadcast_to(weights.whole(), (view.n, *weights.shape))
-        numbers["weights"] = Numbers("weights", Held(every), weights.spot)
-    return numbers, kind
+            each = values.reshape(-1, count, *view.shape)
+            return view.scored(np.broadcast_to(each, (view.n, *each.shape[1:])))
+    message = f"{numbers.key} has the shape {values.shape}; the data have {in_words(view.n, view.shape)}."
+    raise numbers.refusal(message, "Give modes (M, d) for all rows, or (n, M, d).")
 
 
 def _calibration(archive: Archive, truth: ReadTruth) -> tuple[int, list[str]]:
-    """Return the rows on which a candidate was calibrated; refuse those that are among the rows of the data."""
-    if not _has(archive, "calibration_y"):
-        size = _scalar(archive, "calibration_size") if _has(archive, "calibration_size") else 0.0
+    """Return on how many rows a candidate was calibrated, and a note; refuse those that are among the data."""
+    names, view = _names(archive), truth.view
+    if _CALIBRATED not in names:
+        size = _scalar(archive, _SIZE) if _SIZE in names else 0.0
         if size < 0 or size % 1:
-            where = f"{archive.path}, calibration_size"
-            raise InputError(f"{size:g} is no number of rows.", where=where, hint="Give a whole number.")
+            raise _numbers(archive, _SIZE).refusal(f"{size:g} is no number of rows.", "Give a whole number.")
         return int(size), []
-    numbers = _numbers(archive, "calibration_y", image=len(truth.view.shape) == 3)
-    count = numbers.shape[0] if numbers.shape else 0
-    if not count or item_shape(numbers.shape[1:]) != truth.view.shape or truth.view.mask is not None:
-        message = (
-            f"calibration_y has the shape {numbers.shape}; {in_words(truth.view.n, truth.view.shape)} are compared."
-        )
-        hint = "Give its rows as y has them, or calibration_size alone."
-        raise InputError(message, where=numbers.spot(numbers.key, ()), hint=hint)
-    own, other = [truth.y], [truth.view.scored(numbers.whole()[:, None])[:, 0]]
-    if _has(archive, "calibration_x"):
-        x = _inputs(archive, count, "calibration_x")
+    numbers = _numbers(archive, _CALIBRATED, image=len(view.shape) == 3)
+    shape = numbers.shape
+    if not math.prod(shape) or item_shape(shape[1:]) != view.shape or view.mask is not None:
+        message = f"{_CALIBRATED} has the shape {shape}; the data have {in_words(view.n, view.shape)}."
+        raise numbers.refusal(message, f"Give rows as y has them, or {_SIZE} alone.")
+    rows, others = [truth.y], [view.scored(numbers.whole()[:, None])[:, 0]]
+    if _THEIR_INPUTS in names:
+        x = _inputs(archive, _THEIR_INPUTS, shape[0])
         if truth.x is None or x.shape[1] != truth.x.shape[1]:
-            message = f"calibration_x has the shape {x.shape}, other than the inputs of the data."
-            raise InputError(message, where=f"{archive.path}, calibration_x", hint="Give those inputs that x has.")
-        own, other = [truth.x, *own], [x, *other]
-    return count, _check_apart(np.hstack(own), np.hstack(other), f"{archive.path}, calibration_y")
+            message = f"{_THEIR_INPUTS} has {x.shape[1]} inputs, and x of the data not as many."
+            raise _numbers(archive, _THEIR_INPUTS).refusal(message, "Give those inputs that the data have.")
+        rows, others = [truth.x, *rows], [x, *others]
+    return shape[0], _check_apart(numbers, np.hstack(rows), np.hstack(others))
 
 
-def _check_apart(rows: Floats, calibration: Floats, where: str) -> list[str]:
+def _check_apart(numbers: Numbers, rows: Floats, calibration: Floats) -> list[str]:
     """Refuse a row that is one of the calibration, where rows are distinct enough to tell; else return a note."""
-    # The two zeros are equal.
+    # Adding zero makes the two zeros equal.
     known = {row.tobytes(): index for index, row in enumerate(calibration + 0.0)}
     keys = [row.tobytes() for row in rows + 0.0]
     if len(known) < len(calibration) or len({*keys}) < len(keys):
-        return ["Rows repeat, so whether the data hold rows of the calibration cannot be told."]
+        return ["Rows repeat, so that it cannot be told whether the data hold rows of the calibration."]
     shared = [index for index, key in enumerate(keys) if key in known]
     if shared:
-        message = (
-            f"calibration rows among the test rows: row {shared[0]} of the data is row {known[keys[shared[0]]]} of "
-        )
-        message += f"the calibration, and so are {len(shared) - 1} others." if len(shared) > 1 else "the calibration."
-        hint = "Leave them out of the data and of each candidate's file: coverage on them is promised, not measured."
-        raise InputError(message[0].upper() + message[1:], where=where, hint=hint)
+        message = f"Calibration rows among the test rows: {len(shared):,} of {len(keys):,}, such as row {shared[0]} of "
+        message += f"the data, which is row {known[keys[shared[0]]]} of the calibration."
+        hint = "Leave them out of the data and of every candidate: coverage there is promised, not measured."
+        raise numbers.refusal(message, hint, (known[keys[shared[0]]],))
     return []

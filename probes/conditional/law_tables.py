@@ -2,54 +2,33 @@
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from probes.conditional.image_laws import View
-from probes.conditional.law_arrays import NEEDED, Spot, find_kind
-from probes.conditional.laws import Floats, Ints, Kind
+from probes.conditional.law_arrays import NEEDED, Held, Laws, Numbers, find_kind
+from probes.conditional.laws import Floats, Ints
 from probes.core.errors import InputError
 from probes.files.decimals import plain_float
 from probes.files.tables import Table, read_table
 
-_INPUT, _SAMPLE, _QUANTILE = re.compile(r"x_?(\d*)"), re.compile(r"sample_?(\d+)"), re.compile(r"q_?(0?\.\d+)")
+_INPUT, _DRAW = re.compile(r"x_?(\d{0,9})"), re.compile(r"sample_?(\d{1,9})")
+_QUANTILE = re.compile(r"q_?(0?\.\d{1,12})")
 _FORMS = (
     "Give columns row, sample and the outcomes, a line for each draw; or a line for each row with sample_0, sample_1; "
     "q0.05, q0.5; mean and std; or lower, upper and level."
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TruthTable:
-    """Outcomes (n, d), inputs (n, p), and the other columns as text."""
+def read_truth_table(
+    path: Path, target: Sequence[str], inputs: Sequence[str], decimal: str | None
+) -> tuple[Numbers, Floats | None, dict[str, list[str]], tuple[str, ...]]:
+    """Return outcomes (n, d), inputs (n, p), the other columns as text, and notes.
 
-    y: Floats
-    x: Floats | None
-    columns: Mapping[str, Sequence[str]]
-    targets: tuple[str, ...]
-    notes: tuple[str, ...]
-    spot: Spot
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LawTable:
-    """Laws of all rows, by the names in `laws.KEYS`."""
-
-    kind: Kind
-    arrays: Mapping[str, Floats]
-    levels: Floats | None
-    level: float | None
-    notes: tuple[str, ...]
-    spot: Spot
-
-
-def read_truth_table(path: Path, target: Sequence[str], inputs: Sequence[str], decimal: str | None) -> TruthTable:
-    """Read outcomes and inputs; columns of a law that stands beside them are left out.
+    Columns of a law that stands beside the outcomes are left out.
 
     Raises
     ------
@@ -57,38 +36,31 @@ def read_truth_table(path: Path, target: Sequence[str], inputs: Sequence[str], d
         Where the table cannot be read, lacks a column, or a cell holds no finite number.
     """
     table = read_table(path, decimal)
-    if not target:
-        raise InputError("Which columns are the outcome is not said.", where=str(path), hint=_named(table, "y"))
-    for name in (*target, *inputs):
-        if name not in table.columns:
-            raise InputError(f"There is no column {name!r}.", where=str(path), hint=_named(table, name))
-    twice = next((name for name in target if [*target, *inputs].count(name) > 1), None)
+    named = [*target, *inputs]
+    missing = next((name for name in named if name not in table.columns), None)
+    if missing or not target:
+        message = f"There is no column {missing!r}." if missing else "Which column is the outcome is not said."
+        raise _refusal(table, message, f"Name the outcome with --target. {table.suggest(missing or 'y')}")
+    twice = next((name for name in named if named.count(name) > 1), None)
     if twice is not None:
-        message = f"The column {twice!r} is named twice, as an outcome and again."
-        raise InputError(message, where=str(path), hint="Name each column once.")
-    inputs = tuple(inputs) or _default_inputs(table, target)
+        raise _refusal(table, f"The column {twice!r} is named twice.", "Name each column once.")
+    inputs = inputs or _default_inputs(table, target)
     table = table.with_points((*target, *inputs))
     taken = {*target, *inputs, *law_columns(table.columns, target), *table.nested}
-    others = [name for name in table.columns if name not in taken]
-    return TruthTable(
-        y=_numbers(table, target),
-        x=_numbers(table, inputs) if inputs else None,
-        columns={name: [row.values.get(name) or "" for row in table.rows] for name in others},
-        targets=tuple(target),
-        notes=table.notes,
-        spot=partial(_spot, path, [row.line for row in table.rows]),
+    return (
+        _held(table, "y", _numbers(table, target)),
+        _numbers(table, inputs) if inputs else None,
+        {name: [row.values.get(name) or "" for row in table.rows] for name in table.columns if name not in taken},
+        table.notes,
     )
 
 
-def _named(table: Table, name: str) -> str:
-    return f"Name the columns of the outcome with --target. {table.suggest(name)}"
-
-
-def _default_inputs(table: Table, target: Sequence[str]) -> tuple[str, ...]:
+def _default_inputs(table: Table, target: Sequence[str]) -> list[str]:
     """Return columns named x, or x0, x1 and so on, that begin with a number."""
-    found = [(int(match[1] or -1), name) for name in table.columns if (match := _INPUT.fullmatch(name))]
-    first = table.with_points([name for _, name in found]).rows[0].values
-    return tuple(name for _, name in sorted(found) if name not in target and not math.isnan(_number(first.get(name))))
+    found = sorted((int(match[1] or -1), name) for name in table.columns if (match := _INPUT.fullmatch(name)))
+    names = [name for _, name in found if name not in target]
+    first = table.with_points(names).rows[0].values
+    return [name for name in names if not math.isnan(_number(first.get(name)))]
 
 
 def law_columns(columns: Collection[str], target: Sequence[str]) -> tuple[str, ...]:
@@ -98,25 +70,26 @@ def law_columns(columns: Collection[str], target: Sequence[str]) -> tuple[str, .
     ('q0.1', 'q0.9')
     """
     found = _wide(columns, target)
-    return tuple(chain.from_iterable(found[key] for keys in NEEDED.values() if {*keys} <= {*found} for key in keys))
+    return tuple(name for keys in NEEDED.values() if {*keys} <= {*found} for key in keys for name in found[key])
 
 
-def _wide(columns: Collection[str], target: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _wide(columns: Collection[str], target: Sequence[str]) -> dict[str, list[str]]:
     """Return the columns of each array of a law."""
-    drawn = sorted((int(match[1]), name) for name in columns if (match := _SAMPLE.fullmatch(name)))
-    levels = sorted((float(match[1]), name) for name in columns if (match := _QUANTILE.fullmatch(name)))
-    found = {"samples": tuple(name for _, name in drawn), "quantiles": tuple(name for _, name in levels)}
+    found = {}
+    for key, form in (("samples", _DRAW), ("quantiles", _QUANTILE)):
+        matches = sorted((float(match[1]), name) for name in columns if (match := form.fullmatch(name)))
+        found[key] = [name for _, name in matches]
     for key in ("mean", "std"):
-        each = tuple(f"{key}_{name}" for name in target)
-        found[key] = each if each and {*each} <= {*columns} else (key,) * (key in columns and len(target) < 2)
-    found |= {key: (key,) * (key in columns) for key in ("lower", "upper", "level")}
-    return {key: names for key, names in found.items() if names} | ({"levels": ()} if levels else {})
+        each = [f"{key}_{name}" for name in target]
+        found[key] = each if each and {*each} <= {*columns} else [key] * (key in columns and len(target) < 2)
+    found |= {key: [key] * (key in columns) for key in ("lower", "upper", "level")}
+    return {key: names for key, names in found.items() if names} | ({"levels": []} if found["quantiles"] else {})
 
 
 def read_law_table(
     path: Path, view: View, target: Sequence[str], ids: Sequence[str] | None, decimal: str | None
-) -> LawTable:
-    """Read laws in the order of the data.
+) -> tuple[Laws, tuple[str, ...]]:
+    """Return laws in the order of the data, and notes.
 
     Parameters
     ----------
@@ -133,95 +106,82 @@ def read_law_table(
     table = read_table(path, decimal)
     if {"row", "sample"} <= {*table.columns}:
         names = _outcomes(table, view, target)
-        values, lines = _long(table.with_points(names), view.n, names, ids)
-        spot = partial(_spot, path, lines)
-        arrays = {"samples": values}
-        return LawTable(kind="samples", arrays=arrays, levels=None, level=None, notes=table.notes, spot=spot)
+        order, draws = _arranged(table, view.n, ids, [row.values.get("sample") or "" for row in table.rows])
+        values = _numbers(table.with_points(names), names)[order].reshape(view.n, draws, len(names))
+        return Laws(kind="samples", numbers={"samples": _held(table, "samples", values)}, view=view), table.notes
     found = _wide(table.columns, target)
     kind = find_kind(found, str(path), f"Its columns are {', '.join(table.columns[:40])}.", _FORMS)
-    names = [name for key in NEEDED[kind] for name in found[key]]
-    order = _order(table, view.n, ids)
-    table = table.with_points(names)
-    arrays = {key: _numbers(table, found[key])[order] for key in NEEDED[kind] if key not in ("levels", "level")}
-    return LawTable(
+    table = table.with_points([name for key in NEEDED[kind] for name in found[key]])
+    order, _ = _arranged(table, view.n, ids, None)
+    keys = [key for key in NEEDED[kind] if key not in ("levels", "level")]
+    laws = Laws(
         kind=kind,
-        arrays=arrays,
-        levels=_levels(found["quantiles"]) if kind == "quantiles" else None,
+        numbers={key: _held(table, key, _numbers(table, found[key])[order], order) for key in keys},
+        view=view,
+        levels=np.array([float(name.lstrip("q_")) for name in found["quantiles"]]) if kind == "quantiles" else None,
         level=_level(table) if kind == "intervals" else None,
-        notes=table.notes,
-        spot=partial(_spot, path, [table.rows[index].line for index in order]),
     )
+    return laws, table.notes
 
 
 def _outcomes(table: Table, view: View, target: Sequence[str]) -> Sequence[str]:
     """Return the columns that hold draws."""
-    count = math.prod(view.shape)
+    single = math.prod(view.shape) == 1
     if target and {*target} <= {*table.columns}:
         return target
-    if count == 1 and "value" in table.columns:
+    if single and "value" in table.columns:
         return ("value",)
     missing = next((name for name in target if name not in table.columns), "value")
-    if not target and count > 1:
-        message = f"Outcomes have {count} values, and which columns hold their draws is not said."
-        raise InputError(message, where=str(table.path), hint=f"Name them with --target, or save an NPZ. {_FORMS}")
-    hint = f"Draws stand in the columns of the outcome{', or in value' * (count == 1)}. {table.suggest(missing)}"
-    raise InputError(f"There is no column {missing!r}.", where=str(table.path), hint=hint)
+    hint = f"Name the outcomes with --target{', or call the column value' * single}. {table.suggest(missing)}"
+    raise _refusal(table, f"Draws of {math.prod(view.shape)} values stand in no columns that are known.", hint)
 
 
-def _long(table: Table, n: int, names: Sequence[str], ids: Sequence[str] | None) -> tuple[Floats, list[int]]:
-    """Return draws (n, K, d) of a table with a line for each, and the first line of each row."""
+def _arranged(table: Table, n: int, ids: Sequence[str] | None, draws: Sequence[str] | None) -> tuple[Ints, int]:
+    """Return lines in the order of the data, with the draws of a row in one order, and how many each row has.
+
+    `draws` names the draw of each line; None: a line is a row.
+    """
     rows = _positions(table, n, ids)
-    _, draws = np.unique([(row.values.get("sample") or "").strip() for row in table.rows], return_inverse=True)
-    order = np.lexsort((draws, rows))
-    counts = np.bincount(rows, minlength=n)
-    starts = np.cumsum(counts) - counts
-    again = np.flatnonzero((np.diff(rows[order]) == 0) & (np.diff(draws[order]) == 0))
+    known = {text: number for number, text in enumerate(dict.fromkeys(draws or ()))}
+    numbers = np.array([known[text] for text in draws]) if draws else np.zeros(len(rows), dtype=np.int64)
+    order = np.lexsort((numbers, rows))
+    again = np.flatnonzero((np.diff(rows[order]) == 0) & (np.diff(numbers[order]) == 0))
     if len(again):
-        line = table.rows[order[again[0] + 1]]
-        message = f"The draw {line.values.get('sample')!r} of row {line.values.get('row')!r} stands here again."
-        raise InputError(message, where=f"{table.path}:{line.line}", hint="Number the draws of a row: 0, 1, 2, ...")
-    _check_rows(table, counts, ids)
+        line = int(order[again[0] + 1])
+        what = f"The draw {draws[line][:60]!r} of row" if draws else "The row"
+        hint = "Number the draws of a row: 0, 1, 2." if draws else "Give one line for each row."
+        raise _refusal(table, f"{what} {_cell(table, line)} stands here again.", hint, line)
+    counts = np.bincount(rows, minlength=n)
+    missing = np.flatnonzero(counts == 0)
+    if len(missing):
+        message = f"There is no line on row {ids[missing[0]] if ids else missing[0]} of the data"
+        others = f", and none on {len(missing) - 1:,} others" * (len(missing) > 1)
+        raise _refusal(table, f"{message}{others}.", "Give a law of each row of the data.")
     usual = int(np.bincount(counts).argmax())
     other = np.flatnonzero(counts != usual)
     if len(other):
-        last = table.rows[order[starts[other[0]] + counts[other[0]] - 1]]
-        message = f"The row {last.values.get('row')!r} has {counts[other[0]]} draws, and others have {usual}."
-        hint = "Give each row as many draws."
-        raise InputError(message, where=f"{table.path}:{last.line}", hint=hint)
-    values = _numbers(table, names)[order].reshape(n, usual, len(names))
-    return values, [table.rows[index].line for index in order[starts]]
-
-
-def _order(table: Table, n: int, ids: Sequence[str] | None) -> Ints:
-    """Return which line of a table with one for each row belongs to each of them."""
-    if "row" in table.columns and [row.values.get("row") or "" for row in table.rows] != ids:
-        rows = _positions(table, n, ids)
-        counts = np.bincount(rows, minlength=n)
-        if (counts > 1).any():
-            line = table.rows[np.flatnonzero(rows == counts.argmax())[1]]
-            message = f"The row {line.values.get('row')!r} stands here again."
-            raise InputError(message, where=f"{table.path}:{line.line}", hint="Give one line for each row.")
-        _check_rows(table, counts, ids)
-        return np.argsort(rows)
-    if len(table.rows) != n:
-        message = f"The table has {len(table.rows):,} lines, and the data have {n:,} rows."
-        hint = "Give one line for each row of the data, in their order."
-        raise InputError(message, where=str(table.path), hint=hint)
-    return np.arange(n)
+        line = int(order[counts[: other[0] + 1].sum() - 1])
+        message = f"The row {_cell(table, line)} has {counts[other[0]]} draws, and others have {usual}."
+        raise _refusal(table, message, "Give each row as many draws.", line)
+    return order, usual
 
 
 def _positions(table: Table, n: int, ids: Sequence[str] | None) -> Ints:
-    """Return the row of the data to which each line belongs."""
+    """Return the row of the data to which each line belongs: as its column `row` says, or in their order."""
+    if "row" not in table.columns or [row.values.get("row") or "" for row in table.rows] == ids:
+        if len(table.rows) != n:
+            message = f"The table has {len(table.rows):,} lines, and the data have {n:,} rows."
+            raise _refusal(table, message, "Give one line for each row of the data, in their order.")
+        return np.arange(n)
     known = {_plain(text): index for index, text in enumerate(ids or map(str, range(n)))}
     if len(known) < n:
-        hint = "Give each row of the data a name of its own in that column, or name it otherwise."
-        raise InputError("The column row of the data names a row twice.", where=str(table.path), hint=hint)
+        hint = "Give each row of the data a name of its own in that column, or name the column otherwise."
+        raise _refusal(table, "The column row of the data names a row twice.", hint)
     found = [known.get(_plain(row.values.get("row"))) for row in table.rows]
     if None in found:
-        line = table.rows[found.index(None)]
-        how = "It is a name in the column row of the data" if ids else f"It counts from 0 to {n - 1}"
-        message = f"The data have no row {(line.values.get('row') or '')[:60]!r}."
-        raise InputError(message, where=f"{table.path}:{line.line}, row", hint=f"{how}.")
+        line = found.index(None)
+        hint = "Write the names in the column row of the data." if ids else f"Count rows from 0 to {n - 1}."
+        raise _refusal(table, f"The data have no row {_cell(table, line)}.", hint, line)
     return np.array(found, dtype=np.int64)
 
 
@@ -230,17 +190,8 @@ def _plain(text: str | None) -> str:
     return (text or "").strip().removesuffix(".0")
 
 
-def _check_rows(table: Table, counts: Ints, ids: Sequence[str] | None) -> None:
-    missing = np.flatnonzero(counts == 0)
-    if len(missing):
-        named = f"row {ids[missing[0]] if ids else missing[0]}"
-        others = f" and {len(missing) - 1:,} others" * (len(missing) > 1)
-        message = f"There is no line on {named}{others} of the data."
-        raise InputError(message, where=str(table.path), hint="Give a law of each row of the data.")
-
-
-def _levels(names: Sequence[str]) -> Floats:
-    return np.array([float(match[1]) for name in names if (match := _QUANTILE.fullmatch(name))])
+def _cell(table: Table, line: int, name: str = "row") -> str:
+    return repr((table.rows[line].values.get(name) or "")[:60])
 
 
 def _level(table: Table) -> float:
@@ -248,8 +199,7 @@ def _level(table: Table) -> float:
     other = np.flatnonzero(values != values[0])
     if len(other):
         message = f"The level is {values[other[0]]:g} here, and {values[0]:g} above."
-        where = f"{table.path}:{table.rows[other[0]].line}, level"
-        raise InputError(message, where=where, hint="Give each level as a candidate with a file of its own.")
+        raise _refusal(table, message, "Give each level as a candidate with a file of its own.", int(other[0]))
     return float(values[0])
 
 
@@ -260,11 +210,13 @@ def _numbers(table: Table, names: Sequence[str]) -> Floats:
         found[:, column] = [_number(row.values.get(name)) for row in table.rows]
         wrong = np.flatnonzero(~np.isfinite(found[:, column]))
         if len(wrong):
-            line = table.rows[wrong[0]]
-            text = line.values.get(name) or ""
-            hint = table.mark_hint([text], "Write plain numbers, and leave out rows that lack one.", option=True)
-            message = f"{text[:60]!r} is no finite number."
-            raise InputError(message, where=f"{table.path}:{line.line}, {name}", hint=hint)
+            text, usual = (
+                table.rows[wrong[0]].values.get(name) or "",
+                "Write plain numbers; leave out rows without one.",
+            )
+            hint = table.mark_hint([text], usual, option=True)
+            message = f"{_cell(table, wrong[0], name)} is no finite number in the column {name!r}."
+            raise _refusal(table, message, hint, int(wrong[0]))
     return found
 
 
@@ -275,5 +227,15 @@ def _number(text: str | None) -> float:
         return math.nan
 
 
+def _held(table: Table, key: str, values: Floats, order: Ints | None = None) -> Numbers:
+    lines = [table.rows[index].line for index in (range(len(table.rows)) if order is None else order)]
+    return Numbers(key, Held(values), partial(_spot, table.path, lines))
+
+
 def _spot(path: Path, lines: Sequence[int], key: str, index: Sequence[int]) -> str:
     return f"{path}:{lines[index[0]]}, {key}" if index else str(path)
+
+
+def _refusal(table: Table, message: str, hint: str, line: int | None = None) -> InputError:
+    where = str(table.path) if line is None else f"{table.path}:{table.rows[line].line}"
+    return InputError(message, where=where, hint=hint)
