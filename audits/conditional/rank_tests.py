@@ -143,7 +143,7 @@ def coverage_p(held: int, n: int, level: float, calibration: int) -> float:
     ceil((m + 1) level), so that the count is beta-binomial (Vovk 2012); else it is binomial.
 
     >>> round(coverage_p(84, 100, 0.9, 0), 3), round(coverage_p(84, 100, 0.9, 100), 3)
-    (0.08, 0.185)
+    (0.08, 0.199)
     """
     from scipy.stats import betabinom, binom
 
