@@ -98,6 +98,12 @@ def test_rounding_makes_no_order_of_equal_values() -> None:
     # All are ties, so u is V alone: below 1/8 in an eighth of rows, whatever the projection.
     assert np.abs((u < 1 / 8).mean(0) - 1 / 8).max() < 0.08
     assert np.abs(u.mean(0) - 0.5).max() < 0.07
+    # 10.3 - 10 is above .3 by rounding: each value's nearest other is as far away.
+    assert 10.3 - 10 > 0.3
+    many = np.tile(np.array([0.3, 10.0, 10.3]), (500, 1))[:, :, None]
+    made, u = ranked(np.zeros((500, 1)), many)
+    nearest = u[:, [one.name for one in made.items].index("nearest")]
+    assert abs((nearest > 0.5).mean() - 0.5) < 0.1
 
 
 X = np.random.default_rng(4).uniform(size=ROWS)
@@ -190,8 +196,8 @@ def test_ranks_do_not_hang_on_units_or_on_the_size_of_blocks() -> None:
     y, samples = normal(np.random.default_rng(8))
     y, samples = y[:300], samples[:300]
     _, expected = ranked(y, samples)
-    _, scaled = ranked(2.0**40 * y, 2.0**40 * samples)
-    np.testing.assert_array_equal(expected, scaled)
+    for unit in (2.0**40, 2.0**-60):
+        np.testing.assert_array_equal(expected, ranked(unit * y, unit * samples)[1])
     rng = np.random.default_rng(0)
     made = projections(y, 32, rng)
     parts = [
