@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from audits.core.numbers import coordinate
 from probes.conditional.laws import Bools, Floats, Ints, Kind
 from probes.conditional.ranks import Projection
 
@@ -27,6 +28,11 @@ class Groups:
     names: tuple[str, ...] = ()
     member: Ints
     words: tuple[str, ...] = ()
+
+    def told(self, name: str) -> str:
+        """Return a group in words for a sentence."""
+        place = self.names.index(name) if name in self.names else -1
+        return self.words[place] if self.words and place >= 0 else coordinate(name)
 
     def rows(self) -> dict[str, Bools]:
         """Return which rows are in everyone and in each group."""

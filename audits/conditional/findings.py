@@ -44,9 +44,9 @@ def findings(draft: Draft, counts: Counts) -> None:
     _conclude(draft, counts, whole)
 
 
-def _sentence(name: str, verdict: Verdict) -> str:
+def _sentence(counts: Counts, name: str, verdict: Verdict) -> str:
     group = verdict.within or ("" if verdict.group == ALL else verdict.group)
-    words = WORDS[verdict.word].format(name, f" in {group}" if group else "")
+    words = WORDS[verdict.word].format(name, f" for {counts.groups.told(group)}" if group else "")
     return words[0].upper() + words[1:] if verdict.word == "covers" else words
 
 
@@ -70,12 +70,12 @@ def _evidence(draft: Draft, rows: Rows, verdict: Verdict) -> list[Estimate | Non
 def _find(draft: Draft, counts: Counts, rows: Rows, verdict: Verdict) -> None:
     evidence = [row for row in _evidence(draft, rows, verdict) if row is not None]
     shown = next((row for row in evidence if row.low is not None), None)
-    sentence = _sentence(rows.name, verdict)
+    sentence = _sentence(counts, rows.name, verdict)
     number = "" if shown is None or verdict.word == "undecided" else f": {_words(shown)} {span(shown)}"
     draft.find(
         "conditional.verdict",
         _severity(verdict),
-        _statement(draft, rows, verdict),
+        _statement(draft, counts, rows, verdict),
         evidence,
         headline=fitting(f"{sentence}{number}.", f"{sentence}."),
         how_sure=_how_sure(counts, verdict),
@@ -102,7 +102,7 @@ def _words(row: Estimate) -> str:
     )
 
 
-def _statement(draft: Draft, rows: Rows, verdict: Verdict) -> str:
+def _statement(draft: Draft, counts: Counts, rows: Rows, verdict: Verdict) -> str:
     test = verdict.test
     parts = []
     if verdict.word == "ignores-input":
@@ -119,7 +119,7 @@ def _statement(draft: Draft, rows: Rows, verdict: Verdict) -> str:
             parts.append(f"At mode {verdict.mode} lie less than half as many draws as outcomes ({span(theirs)}).")
     if test is None:
         return " ".join(parts) or f"Nothing was tested: {rows.untested or 'there are too few rows'}."
-    where = "all rows" if test.group == ALL else test.group
+    where = "all rows" if test.group == ALL else counts.groups.told(test.group)
     least = "the least adjusted p" if verdict.word in ("covers", "undecided") else "adjusted p"
     what = "Coverage" if test.test == "coverage" else f"Ranks of the projection {test.projection}"
     passed = test.adjusted > 1 - draft.level
@@ -200,7 +200,7 @@ def _conclude(draft: Draft, counts: Counts, whole: dict[str, Verdict]) -> None:
             f"{len(bad)} of {len(whole)} candidates do not cover.",
         )
     elif bad:
-        title = fitting(f"{_sentence(*bad[0])}.", f"{len(bad)} of {len(whole)} candidates do not cover.")
+        title = fitting(f"{_sentence(counts, *bad[0])}.", f"{len(bad)} of {len(whole)} candidates do not cover.")
         if len(bad) > 1:
             title = f"{len(bad)} of {len(whole)} candidates do not cover the law of Y given X."
     elif good:
