@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from probes.conditional.image_laws import View
+from probes.conditional.image_laws import FITTED, View
 from probes.conditional.law_arrays import LAWS, NEEDED, Held, Laws, Numbers, find_kind, in_words, item_shape
 from probes.conditional.law_tables import law_columns, read_law_table, read_truth_table
 from probes.conditional.laws import KEYS, Bools, Candidate, Floats, Truth
@@ -218,7 +218,8 @@ def _scored(outcomes: Numbers, view: View, components: int | None) -> tuple[Floa
     if components is not None:
         view, share = view.projected(y, components, f"{outcomes.spot(outcomes.key, ())}, --features")
         y = view.components(y)
-        notes.append(f"The first {components} principal components of {outcomes.key} hold {share:.1%} of its variance.")
+        fitted = f", as fitted on {FITTED:,} rows" * (view.n > FITTED)
+        notes.append(f"{components} principal components of {outcomes.key} hold {share:.1%} of its variance{fitted}.")
     return y, view, notes
 
 

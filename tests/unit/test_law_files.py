@@ -150,6 +150,8 @@ WRONG_SHAPES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "no axis of draws": ({"samples": Y}, ("(7, 2)",)),
     "no draws": ({"samples": DRAWS[:, :0]}, ("(7, 0, 2)",)),
     "no axis": ({"samples": 3.0}, ("()",)),
+    "one axis": ({"samples": ONE}, ("(7,)",)),
+    "no mean of rows": ({"mean": 3.0, "std": 1.0}, ("mean has the shape ()",)),
     "points of another n": ({"points": DRAWS[1:], "weights": WEIGHTS[1:]}, ("(6, 5, 2)",)),
     "other weights": ({"points": DRAWS, "weights": WEIGHTS[:, 1:]}, ("4 weights for 5 points",)),
     "weights of other rows": ({"points": DRAWS, "weights": WEIGHTS[1:]}, ("weights has the shape (6, 5)",)),
@@ -291,7 +293,8 @@ def test_a_file_that_is_changed_between_blocks_is_refused(tmp_path: Path) -> Non
 
 def test_bytes_of_images_are_divided(tmp_path: Path) -> None:
     images, drawn = (IMAGES * 255).astype(np.uint8), (DRAWN * 255).astype(np.uint8)
-    of = truth(tmp_path, {"y": images, "oracle": drawn})
+    of = truth(tmp_path, {"y": images, "oracle": drawn, "peaks": drawn[0]}, modes="peaks")
+    assert of.modes is not None and np.array_equal(of.modes[3], drawn[0].reshape(K, -1) / 255)
     assert np.array_equal(of.y, images.reshape(N, -1) / 255) and of.notes == (
         "y holds bytes: they were divided by 255.",
     )
@@ -361,7 +364,9 @@ def test_principal_components_are_those_of_the_outcomes_alone(tmp_path: Path) ->
     wanted = (flat - flat.mean(axis=0)) @ vectors[:3].T
     signs = np.sign((wanted * of.y).sum(axis=0))
     assert np.allclose(of.y, wanted * signs, rtol=0, atol=1e-12)
-    assert f"{(values[:3] ** 2).sum() / (values**2).sum():.1%}" in of.notes[0] and of.image == (4, 3, 2)
+    assert f"3 principal components of y hold {(values[:3] ** 2).sum() / (values**2).sum():.1%}" in of.notes[
+        0
+    ] and of.image == (4, 3, 2)
     found = law(tmp_path, of, samples=100 * DRAWN)
     drawn = (100 * DRAWN.reshape(N, K, -1) - flat.mean(axis=0)) @ vectors[:3].T * signs
     assert found.d == 3 and np.allclose(found.block(1, 4)["samples"], drawn[1:4], rtol=0, atol=1e-10)
