@@ -259,14 +259,7 @@ class Laws:
         numbers.check(close, start, "weights whose sum is not 1", "Divide the weights of each row by their sum.")
         return np.asarray(weights / sums[:, None])
 
-    def candidate(
-        self,
-        name: str,
-        *,
-        calibration: int = 0,
-        pictures: Callable[[int, int], Floats] | None = None,
-        notes: Sequence[str] = (),
-    ) -> Candidate:
+    def candidate(self, name: str) -> Candidate:
         """Return a candidate with these laws."""
         return Candidate(
             name=name,
@@ -278,7 +271,4 @@ class Laws:
             weighted=self.kind != "points" or "weights" in self.numbers,
             levels=self.levels,
             level=self.level,
-            calibration=calibration,
-            pictures=pictures,
-            notes=tuple(notes),
         )

@@ -410,12 +410,21 @@ def test_what_intervals_were_calibrated_on(tmp_path: Path) -> None:
     refused(lambda: law(tmp_path, of, **limits, calibration_y=others), "(9, 2)", "7 rows of 1 value")
 
 
-def test_outcomes_that_repeat_tell_nothing_of_a_calibration(tmp_path: Path) -> None:
-    counts = np.arange(N) // 2
-    of = truth(tmp_path, {"y": counts})
-    for calibration in (counts, np.array([0.0, -0.0, 9.0])):
-        found = law(tmp_path, of, **ONE_VALUE["intervals"], calibration_y=calibration)
-        assert found.calibration == len(calibration) and "cannot be told" in found.notes[0]
+def test_outcomes_that_repeat_are_equal_by_chance(tmp_path: Path) -> None:
+    limits = ONE_VALUE["intervals"]
+    of = truth(tmp_path, {"y": np.arange(N) // 2})
+    found = law(tmp_path, of, **limits, calibration_y=np.array([1.0, -0.0, 9.0]))
+    assert found.calibration == 3 and "4 rows are equal to rows of calibration_y" in found.notes[0]
+    assert not law(tmp_path, of, **limits, calibration_y=np.array([0.5, 9])).notes
+    wide = np.arange(40)
+    of = truth(tmp_path, {"y": wide})
+    limits = {"lower": wide, "upper": wide, "level": 0.9}
+    assert "10 rows" in law(tmp_path, of, **limits, calibration_y=np.arange(30, 70)).notes[0]
+    refused(lambda: law(tmp_path, of, **limits, calibration_y=np.arange(29, 70)), "11 of 40, such as row 29")
+    # One row that stands twice does not hide that all are shared.
+    y = RNG.normal(size=40)
+    y[3] = y[5]
+    refused(lambda: law(tmp_path, truth(tmp_path, {"y": y}), **limits, calibration_y=y), "40 of 40")
 
 
 def test_features_are_parsed() -> None:

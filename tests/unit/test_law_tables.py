@@ -95,6 +95,8 @@ def test_the_user_may_name_the_decimal_mark(tmp_path: Path) -> None:
     refused(lambda: truth(tmp_path, 'y,x\n"1,234",2\n'), "say --decimal ,")
     found = read_candidate("m", save(tmp_path, 'mean,std\n"0,5","1,5"\n', "m.csv"), of, decimal=",")
     assert found.block(0, 1)["std"].tolist() == [[1.5]]
+    path = save(tmp_path, '{"mean": 0.5, "std": 1.5}', "m.jsonl")
+    assert read_candidate("m", path, of, decimal=",").block(0, 1)["mean"].tolist() == [[0.5]]
 
 
 @pytest.mark.parametrize("name", ["value", "y"])
