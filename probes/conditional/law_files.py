@@ -327,8 +327,9 @@ def _columns(archive: Archive, n: int, taken: set[str | None]) -> dict[str, list
 def _text(item: object) -> str:
     if isinstance(item, bytes):
         return item.decode("utf-8", "replace")
-    # Half a surrogate pair could not be written to a report.
-    return item.encode("utf-8", "replace").decode() if isinstance(item, str) else json_text(item) or ""
+    # Half a surrogate pair could not be written to a report, and long doubles stay those of numpy.
+    plain = isinstance(item, str | np.generic)
+    return str(item).encode("utf-8", "replace").decode() if plain else json_text(item) or ""
 
 
 def _modes(numbers: Numbers, view: View) -> Floats:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from probes.conditional.image_laws import View
-from probes.conditional.law_arrays import NEEDED, Held, Laws, Numbers, find_kind
+from probes.conditional.law_arrays import MOST, NEEDED, Held, Laws, Numbers, find_kind
 from probes.conditional.laws import Floats, Ints
 from probes.core.errors import InputError
 from probes.files.arrow import is_arrow
@@ -210,14 +210,14 @@ def _numbers(table: Table, names: Sequence[str]) -> Floats:
     found = np.empty((len(table.rows), len(names)))
     for column, name in enumerate(names):
         found[:, column] = [_number(row.values.get(name)) for row in table.rows]
-        wrong = np.flatnonzero(~np.isfinite(found[:, column]))
+        wrong = np.flatnonzero(~(np.abs(found[:, column]) <= MOST))
         if len(wrong):
             text, usual = (
                 table.rows[wrong[0]].values.get(name) or "",
                 "Write plain numbers; leave out rows without one.",
             )
             hint = table.mark_hint([text], usual, option=True)
-            message = f"{_cell(table, wrong[0], name)} is no finite number in the column {name!r}."
+            message = f"{_cell(table, wrong[0], name)} is no number up to {MOST:g} in the column {name!r}."
             raise _refusal(table, message, hint, int(wrong[0]))
     return found
 

@@ -73,6 +73,8 @@ def test_rows_with_all_that_may_stand_beside_them(tmp_path: Path) -> None:
             "oracle": DRAWS,
             "site": np.array([*"abcdefg"]),
             "year": np.arange(N),
+            "long": np.full(N, 0.5, dtype=np.longdouble),
+            "half": np.array(["\ud800"] * N),
             "named": np.array([b"\xff"] * N),
             "other": np.arange(N + 1),
             "square": np.eye(N),
@@ -84,7 +86,13 @@ def test_rows_with_all_that_may_stand_beside_them(tmp_path: Path) -> None:
     )
     assert np.array_equal(of.y, Y.astype(np.float32)) and of.y.dtype == np.float64
     assert of.x is not None and np.array_equal(of.x, x[:, None])
-    assert {**of.columns} == {"site": [*"abcdefg"], "year": [*map(str, range(N))], "named": ["\ufffd"] * N}
+    assert {**of.columns} == {
+        "site": [*"abcdefg"],
+        "year": [*map(str, range(N))],
+        "long": ["0.5"] * N,
+        "half": ["?"] * N,
+        "named": ["\ufffd"] * N,
+    }
     assert of.oracle is not None and np.array_equal(of.oracle(2, 5), DRAWS[2:5]) and of.oracle_draws == K
     assert of.modes is not None and np.array_equal(of.modes, np.broadcast_to(DRAWS[0], (N, K, D)))
     assert of.image is of.pictures is of.masked is None and of.notes == () and of.targets == ("lat", "lon")
@@ -200,9 +208,10 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], int, str]] = {
     "negative std": ({"mean": ONE, "std": changed(np.abs(ONE), 3, -1)}, 3, "std[3]"),
     "negative weight": ({"points": DRAWS[..., :1], "weights": changed(WEIGHTS, (2, 1), -0.1)}, 2, "weights[2, 1]"),
     "weights of 2": ({"points": DRAWS[..., :1], "weights": changed(WEIGHTS, 6, 0.4)}, 6, "weights[6]"),
-    "huge weights": ({"points": DRAWS[..., :1], "weights": changed(WEIGHTS, 6, 1.7e308)}, 6, "weights[6]"),
+    "huge weights": ({"points": DRAWS[..., :1], "weights": changed(WEIGHTS, 6, 1e100)}, 6, "weights[6]"),
     "falling": ({"quantiles": changed(SORTED, (1, 2), -9), "levels": LEVELS}, 1, "quantiles[1, 2]"),
-    "far apart": ({"quantiles": changed(SORTED, (1, 0), -1.7e308), "levels": LEVELS}, -1, ""),
+    "far apart": ({"quantiles": changed(SORTED, (1, 0), -1e100), "levels": LEVELS}, -1, ""),
+    "vast": ({"samples": changed(DRAWS, (4, 1, 0), -1.1e100)[..., :1]}, 4, "samples[4, 1, 0]"),
     "crossed": ({"lower": changed(ONE, 6, 99), "upper": ONE + 1, "level": 0.9}, 6, "lower[6]"),
 }
 
@@ -219,7 +228,11 @@ def test_values_that_make_no_law_are_refused_where_they_stand(tmp_path: Path, na
 
 TRUTHS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = {
     "no y": ({"z": Y}, {}, ("no array 'y'", "z (7, 2)")),
-    "nan": ({"y": changed(Y, (3, 1), np.nan)}, {}, ("y holds a NaN", "row 3, column 1", "y[3, 1]")),
+    "nan": (
+        {"y": changed(Y, (3, 1), np.nan)},
+        {},
+        ("y holds a NaN, an infinite value, or one beyond 1e+100", "row 3, column 1", "y[3, 1]"),
+    ),
     "infinite x": ({"y": Y, "x": changed(Y, (6, 0), np.inf)}, {}, ("x[6, 0]",)),
     "too large": ({"y": Y * np.longdouble("1e4000")}, {}, ("infinite",)),
     "empty": ({"y": Y[:0]}, {}, ("(0, 2)",)),
