@@ -9,7 +9,7 @@ from probes.conditional.laws import Bools, Floats, Ints
 from probes.core.errors import InputError
 
 Shape = tuple[int, ...]
-FITTED = 4096
+FITTED = 2048
 """Rows on which principal components are fitted at the most, evenly spaced: their Gram matrix is to stay small."""
 
 
@@ -129,41 +129,47 @@ class View:
         """
         rows = y[np.unique(np.linspace(0, len(y) - 1, min(len(y), FITTED)).astype(np.int64))]
         centre = rows.mean(axis=0)
-        parts = rows - centre
         # Squares of large values would overflow.
-        values, directions = principal_directions(parts / (np.abs(parts).max() or 1.0))
-        if count > len(values):
-            message = f"The outcomes vary in {len(values)} directions, fewer than {count}."
-            hint = f"Give --features pca:{len(values)} or fewer." if len(values) else "Leave out --features."
+        parts = (rows - centre) / (np.abs(rows - centre).max() or 1.0)
+        squares, directions = principal_directions(parts, count)
+        if count > len(squares):
+            message = f"The outcomes vary in {len(squares)} directions, fewer than {count}."
+            hint = f"Give --features pca:{len(squares)} or fewer." if len(squares) else "Leave out --features."
             raise InputError(message, where=where, hint=hint)
-        share = float(values[:count].sum() / values.sum())
-        return replace(self, centre=centre, directions=directions[:, :count]), share
+        share = float(squares.sum() / (parts**2).sum())
+        return replace(self, centre=centre, directions=directions), share
 
 
-def principal_directions(parts: Floats) -> tuple[Floats, Floats]:
-    """Return sums of squares and unit vectors of all directions in which centred rows vary, the largest first.
+def principal_directions(parts: Floats, count: int) -> tuple[Floats, Floats]:
+    """Return sums of squares along the directions in which centred rows vary most, and these as unit vectors.
 
     Parameters
     ----------
     parts
         Shape (rows, d), centred.
+    count
+        How many are wanted; there are fewer where rows vary in fewer.
 
     Returns
     -------
-    Shapes (k,) and (d, k); the largest entry of a vector is positive.
+    Shapes (k,) and (d, k), the largest first; the largest entry of a vector is positive.
 
     Examples
     --------
-    >>> values, vectors = principal_directions(np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]]))
-    >>> values.round(9).tolist(), vectors.round(9).tolist()
+    >>> squares, vectors = principal_directions(np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), 2)
+    >>> squares.round(9).tolist(), np.abs(vectors).round(9).tolist()
     ([18.0, 2.0], [[1.0, 0.0], [0.0, 1.0]])
     """
-    count, d = parts.shape
-    values, vectors = np.linalg.eigh(parts @ parts.T if count <= d else parts.T @ parts)
-    order = np.argsort(-values)[: min(count - 1, d)]
-    order = order[values[order] > 1e-10 * max(values.max(), 0.0)]
-    vectors = vectors[:, order]
-    if count <= d:
-        vectors = parts.T @ vectors / np.sqrt(values[order])
+    # scipy finds the leading ones alone.
+    from scipy.linalg import eigh
+
+    rows, d = parts.shape
+    gram = parts @ parts.T if rows <= d else parts.T @ parts
+    least = max(0, len(gram) - count)
+    squares, vectors = (found[..., ::-1] for found in eigh(gram, subset_by_index=[least, len(gram) - 1]))
+    varying = squares > 1e-10 * max(np.trace(gram), 1e-300)
+    squares, vectors = squares[varying], vectors[:, varying]
+    if rows <= d:
+        vectors = parts.T @ vectors / np.sqrt(squares)
     largest = np.abs(vectors).argmax(axis=0)
-    return values[order], vectors * np.where(vectors[largest, range(len(order))] < 0, -1.0, 1.0)
+    return squares, vectors * np.where(vectors[largest, range(len(squares))] < 0, -1.0, 1.0)
