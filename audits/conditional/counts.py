@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from audits.core.numbers import coordinate
 from probes.conditional.laws import Bools, Floats, Ints, Kind
 from probes.conditional.ranks import Projection
 
@@ -30,9 +29,14 @@ class Groups:
     words: tuple[str, ...] = ()
 
     def told(self, name: str) -> str:
-        """Return a group in words for a sentence."""
-        place = self.names.index(name) if name in self.names else -1
-        return self.words[place] if self.words and place >= 0 else coordinate(name)
+        """Return a group as a sentence has it.
+
+        >>> groups = Groups(names=("x0=1/4",), member=np.zeros(2, dtype=np.int64), words=("x0 from 1 to 2",))
+        >>> groups.told("x0=1/4")
+        'part 1 of 4 of x0'
+        """
+        column, _, value = name.partition("=")
+        return f"part {value.replace('/', ' of ')} of {column}" if self.words else f"{column} {value}"
 
     def rows(self) -> dict[str, Bools]:
         """Return which rows are in everyone and in each group."""
