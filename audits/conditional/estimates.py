@@ -253,14 +253,15 @@ def _add_distances(draft: Draft, counts: Counts, rows: Rows) -> None:
         same = Interval(value=middle, low=low, high=high, method="rows swapped at random", n=n, unit="rows")
         draft.add("floor", same, **where)
     for order, (values, floors) in rows.conditional.items():
-        for group, inside in _groups(counts):
+        of_rows = len(values) == counts.n
+        for group, inside in _groups(counts) if of_rows else [("all", np.ones(len(values), dtype=bool))]:
             where = {
                 "candidate": rows.name,
                 "order": order,
                 "kind": "conditional",
                 "group": group,
             }
-            units = counts.units[inside]
+            units = (counts.units if of_rows else np.arange(len(values)))[inside]
             draft.add("wasserstein", mean_row(values[inside], units, draft.level, positive=True), **where)
             if not np.isnan(floors).any():
                 draft.add("floor", mean_row(floors[inside], units, draft.level, positive=True), **where)
