@@ -79,8 +79,8 @@ class Rows:
     inside
         Whether y lies in the interval that was given.
     conditional
-        Distances of the law from draws of the true one and the same of one law, by order, shape (2, rows), or (2, inputs)
-        from outcomes of inputs that repeat.
+        Distances of the law from draws of the true one and the same of one law, by order, shape (2, rows); or from
+        outcomes of inputs that repeat, shape (2, inputs).
     law
         Number of the distinct law of each row: equal draws make equal ranks.
     """
