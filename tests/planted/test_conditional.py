@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,25 @@ def test_a_law_is_not_blamed_for_a_y_that_hardly_depends_on_x(slope: float, shar
     counts = counted(Truth(y=y[:, None], x=x[:, None]), [law("model", samples=draws[:, :, None])])
     assert not ignores_input(counts.rows["model"], counts, 0.95)
     assert words(counts)["model"]["all"] == ("covers" if share == 1 else "too-narrow")
+
+
+def test_a_shift_that_is_nearly_as_large_names_the_verdict() -> None:
+    """Distances from the draws' mean grow with a shift too, as with modes of the wrong weight."""
+    from audits.conditional.rank_tests import Tested
+
+    def one(projection: str, **effects: float) -> Tested:
+        found = tuple((word.replace("_", "-"), size) for word, size in effects.items())
+        return Tested(
+            test="pit", projection=projection, group="all", n=900, deviation=0.2, reach=0.05, p=1e-9, effects=found
+        )
+
+    counts = mixed(0, ("truth",), n=80)
+    for shift, word in ((8.1, "shifted"), (7.9, "too-narrow")):
+        pair = [one("y0", shifted=shift, too_narrow=1), one("distance", too_narrow=10.0, too_wide=-10)]
+        pair = [replace(each, adjusted=1e-8) for each in pair]
+        verdict = verdicts(counts.rows["truth"], counts, pair, 0.95)[0]
+        assert verdict.word == word
+        assert verdict.test is pair[word == "too-narrow"]
 
 
 @pytest.mark.slow
