@@ -20,7 +20,7 @@ from probes.core.progress import Advance
 
 CLIMATE_DRAWS = 50
 """Draws that stand for other rows' outcomes."""
-SWAPS = 4
+SWAPS = 16
 """Random exchanges of inputs over which the loss of score is averaged."""
 FITTED_ROWS, REFERENCE_ROWS = 1000, 4000
 """Rows, at most, on whose draws points are fitted, and that references are fitted on."""
