@@ -86,7 +86,7 @@ class Options:
         several=False,
     )
     projections: int = option(
-        "Most projections whose ranks are tested.", 32, metavar="N", panel=_TESTS, least=4, most=256
+        "Most projections whose ranks are tested.", 32, metavar="N", panel=_TESTS, least=5, most=256
     )
     points: tuple[str, ...] = option(
         "Numbers of points whose distortion is measured.",

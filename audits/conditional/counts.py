@@ -42,6 +42,8 @@ class Rows:
     ----------
     scores
         By metric.
+    scored_at
+        Level of an interval score, and levels of a quantile score: only those at the same can be compared.
     absent
         What has no number and why, by measure.
     pits
@@ -72,12 +74,15 @@ class Rows:
         Distances of the law from draws of the true one and the same of one law, by order, shape (2, rows).
     law
         Number of the distinct law of each row: equal draws make equal ranks.
+    grain
+        Widest step between levels that draws or quantiles tell apart: no deviation within it can be seen.
     """
 
     name: str
     kind: Kind
     draws: int
     scores: Mapping[str, Floats]
+    scored_at: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
     gap: Floats | None = None
     projections: tuple[Projection, ...] = ()
@@ -102,6 +107,7 @@ class Rows:
     drawn: Floats | None = None
     conditional: Mapping[int, Floats] = field(default_factory=dict)
     law: Ints | None = None
+    grain: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ def estimates(draft: Draft, counts: Counts) -> None:
         if rows.untested:
             draft.warn("not-tested", f"Ranks of {rows.name} are not tested: {rows.untested}.", candidate=rows.name)
         for reason in rows.absent.values():
-            draft.warn("undefined", f"{rows.name} has no score: {reason}.", candidate=rows.name)
+            draft.warn("undefined", f"{rows.name} lacks a score: {reason}.", candidate=rows.name)
         _add_tests(draft, counts, rows)
         _add_coverage(draft, counts, rows)
         _add_points(draft, counts, rows)
@@ -73,6 +73,10 @@ def _add_scores(draft: Draft, counts: Counts, rows: Rows) -> None:
         if values is None:
             continue
         other = base.scores.get(metric)
+        if other is not None and rows.scored_at.get(metric) != base.scored_at.get(metric):
+            why = f"{rows.name} and {base.name} have {metric} scores at different levels: they are not compared."
+            draft.warn("undefined", why, candidate=rows.name)
+            other = None
         for group, inside in counts.groups.rows().items():
             where: dict[str, Coordinate] = {"metric": metric, "group": group}
             if inside.sum() < SMALL:
@@ -85,7 +89,7 @@ def _add_scores(draft: Draft, counts: Counts, rows: Rows) -> None:
             if other is not None and rows is not base:
                 row = mean_row(values[inside] - other[inside], units, draft.level)
                 draft.add("difference", row, candidate=rows.name, against=base.name, **where)
-        if other is not None and rows is not base and metric != "log" and other.mean() > 0:
+        if other is not None and rows is not base and metric != "log":
             gained = ratio_row(values, other, counts.units, draft.level)
             if isinstance(gained, Interval) and gained.low is not None and gained.high is not None:
                 gained = replace(gained, value=1 - gained.value, low=1 - gained.high, high=1 - gained.low)
@@ -206,20 +210,27 @@ def _add_points(draft: Draft, counts: Counts, rows: Rows) -> None:
 def weight_error(cells: np.ndarray, weights: Floats, counts: Counts, level: float) -> Interval:
     """Return the total variation between stated weights and frequencies of cells, from simultaneous intervals."""
     points = weights.shape[1]
-    off = (cells[:, None] == np.arange(points)) - weights
-    means = [mean_row(off[:, at], counts.units, 1 - (1 - level) / points) for at in range(points)]
-    low = high = 0.0
-    for one in means:
-        if isinstance(one, Interval) and one.low is not None and one.high is not None:
-            low += max(one.low, -one.high, 0.0) / 2
-            high += max(abs(one.low), abs(one.high)) / 2
-    value = float(np.abs(off.mean(0)).sum() / 2)
-    n = len(np.unique(counts.units))
+    n, low, high, value = len(np.unique(counts.units)), 0.0, 0.0, 0.0
+    for at in range(points):
+        held = (cells == at).astype(np.float64)
+        stated, share = float(weights[:, at].mean()), float(held.mean())
+        # Exact: a cell that no row fell into has no spread that could be seen.
+        ends = [one - stated for one in clopper_pearson(round(share * n), n, level=1 - (1 - level) / points)]
+        if n < len(cells):
+            clustered = mean_row(held - weights[:, at], counts.units, 1 - (1 - level) / points)
+            ends += (
+                [end for end in (clustered.low, clustered.high) if end is not None]
+                if isinstance(clustered, Interval)
+                else []
+            )
+        low += max(min(ends), -max(ends), 0.0) / 2
+        high += max(map(abs, ends)) / 2
+        value += abs(share - stated) / 2
     return Interval(
         value=value,
         low=min(low, value),
         high=min(max(high, value), 1.0),
-        method="Student t, all cells",
+        method="Clopper-Pearson, all cells",
         n=n,
         unit="rows",
     )

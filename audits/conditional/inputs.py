@@ -17,6 +17,8 @@ from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 
 FEWEST_ROWS, MOST_CANDIDATES = 20, 40
+LARGEST = 1e100
+"""Magnitude, at most, of what is scored."""
 DEFAULT = "model"
 """Name of a candidate that stands in the file of the rows."""
 
@@ -62,6 +64,9 @@ def check(options: Options, context: Context) -> Plan:
     if n < FEWEST_ROWS:
         hint = f"Give {FEWEST_ROWS} rows or more; hundreds for groups."
         raise InputError(f"There are {n} rows.", where=str(options.data), hint=hint)
+    if not (np.abs(truth.y) <= LARGEST).all():
+        hint = "Divide outcomes and laws by one number: their squares must be numbers too."
+        raise InputError(f"y holds numbers beyond {LARGEST:g}.", where=str(options.data), hint=hint)
     files = _files(options)
     candidates = tuple(read_candidate(name, path, truth, decimal=options.decimal) for name, path in files.items())
     if options.against is not None and options.against not in (*files, CLIMATOLOGY):
