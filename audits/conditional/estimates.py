@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from audits.conditional import CLIMATOLOGY, METRICS, OUTCOMES
+from audits.conditional import ALL, CLIMATOLOGY, METRICS, OUTCOMES, OWN_MEAN
 from audits.conditional.counts import Counts, Rows
-from audits.conditional.mean_rows import mean_row, ratio_row
+from audits.conditional.mean_rows import ALIKE, mean_row, ratio_row
 from audits.conditional.rank_tests import Tested, tests_of
 from audits.conditional.row_laws import NEAR_LEVEL, ranks_outside
 from audits.core.context import Draft
@@ -96,6 +96,10 @@ def _add_scores(draft: Draft, counts: Counts, rows: Rows) -> None:
             draft.add("skill", gained, candidate=rows.name, against=base.name, metric=metric)
     if rows.name == CLIMATOLOGY:
         return
+    metric = "energy" if "energy" in rows.scores else "crps"
+    if rows.kind in ("points", "samples") and rows.single is not None and metric in rows.scores:
+        row = mean_row(rows.scores[metric] - rows.single, counts.units, draft.level)
+        draft.add("difference", row, candidate=rows.name, against=OWN_MEAN, metric=metric, group=ALL)
     for group, inside in _groups(counts):
         units = counts.units[inside]
         if rows.gap is not None:
@@ -179,9 +183,13 @@ def _share(held: Floats, units: np.ndarray, level: float) -> Interval | Undefine
     """Return a share of rows: exact where rows are the units, else by clusters."""
     if len(np.unique(units)) < len(units):
         found = mean_row(held, units, level, positive=True)
-        return found if isinstance(found, Undefined) else found.clipped(0.0, 1.0)
-    low, high = clopper_pearson(int(held.sum()), len(held), level=level)
-    return Interval(value=float(held.mean()), low=low, high=high, method="Clopper-Pearson", n=len(held), unit="rows")
+        if not isinstance(found, Interval) or found.method != ALIKE:
+            return found if isinstance(found, Undefined) else found.clipped(0.0, 1.0)
+    # What never varied tells how often it might have, though not by its spread.
+    count = len(np.unique(units))
+    low, high = clopper_pearson(round(float(held.mean()) * count), count, level=level)
+    unit = "rows" if count == len(units) else "inputs"
+    return Interval(value=float(held.mean()), low=low, high=high, method="Clopper-Pearson", n=count, unit=unit)
 
 
 def _add_points(draft: Draft, counts: Counts, rows: Rows) -> None:
@@ -243,6 +251,8 @@ def _add_modes(draft: Draft, counts: Counts, rows: Rows) -> None:
         for mode in range(rows.hits.shape[2]):
             where: dict[str, Coordinate] = {"candidate": rows.name, "mode": mode, "group": group}
             weight = mean_row(rows.hits[0][inside, mode], counts.units[inside], draft.level, positive=True)
+            if isinstance(weight, Interval) and weight.method == ALIKE and weight.value in (0.0, 1.0):
+                weight = _share(rows.hits[0][inside, mode], counts.units[inside], draft.level)
             draft.add("mode_weight", weight if isinstance(weight, Undefined) else weight.clipped(0.0, 1.0), **where)
             draft.add("mode_coverage", _share(rows.hits[1][inside, mode], counts.units[inside], draft.level), **where)
 
@@ -272,6 +282,9 @@ def _add_distances(draft: Draft, counts: Counts, rows: Rows) -> None:
                 "group": group,
             }
             units = counts.units[inside]
-            draft.add("wasserstein", mean_row(values[inside], units, draft.level, positive=True), **where)
-            if not np.isnan(floors).any():
-                draft.add("floor", mean_row(floors[inside], units, draft.level, positive=True), **where)
+            away, chance = (mean_row(one[inside], units, draft.level, positive=True) for one in (values, floors))
+            if isinstance(away, Interval) and isinstance(chance, Interval) and away.low is not None:
+                reach = math.sqrt(2) * (chance.high or 0.0)
+                away = replace(away, low=max(away.low - reach, 0.0), method="triangle inequality")
+                draft.add("wasserstein", away, **where)
+                draft.add("floor", chance, **where)

@@ -325,7 +325,10 @@ def _of_points(
     if shared.truth.oracle is not None:
         oracle = shared.truth.oracle(block.start, block.stop) / shared.scale
         value = of_points(points, weights, oracle, shared.directions)
-        found["conditional:2"] = np.stack([value, np.full(len(y), np.nan)], axis=1)
+        # Points are the law itself: what is off by chance are the draws of the truth, by less than their halves are.
+        first, second = oracle[:, ::2], oracle[:, 1::2]
+        floor = conditional(first, second, 2, shared.directions, rng)[0] if oracle.shape[1] > 1 else value
+        found["conditional:2"] = np.stack([value, floor], axis=1)
     return found
 
 

@@ -16,6 +16,8 @@ from audits.conditional.rank_tests import LOOSE, Tested
 from audits.core.intervals import Interval
 from probes.conditional.laws import Floats
 
+PLAIN = 1.1
+"""Factor on the effect of a shift."""
 MISSING, COLLAPSED = 0.5, 0.01
 """Share of the outcomes at a mode below which draws miss it, and share of the error that draws hardly spread by."""
 
@@ -68,7 +70,8 @@ def _of_group(group: str, tests: Sequence[Tested], mode: int | None, level: floa
     if mode is not None:
         return Verdict(group=group, word="mode-missing", test=least, mode=mode, detectable=detectable)
     if rejected:
-        lead = max(rejected, key=lambda one: one.meaning[0])
+        # Where all ranks lie at one end a shift and a distance are as large; distances follow shifts, not the reverse.
+        lead = max(rejected, key=lambda one: one.meaning[0] * (PLAIN if one.meaning[1] == "shifted" else 1))
         return Verdict(group=group, word=lead.meaning[1], test=lead, detectable=detectable)
     return Verdict(
         group=group, word="covers" if detectable <= LOOSE else "undecided", test=least, detectable=detectable
