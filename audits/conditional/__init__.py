@@ -13,8 +13,8 @@ from audits.core.options import option
 from audits.core.registry import AuditSpec
 from audits.core.summary import Summary
 
-CLIMATOLOGY, OUTCOMES, ALL = "climatology", "outcomes", "all"
-"""Names that stand beside candidates: outcomes of other rows as draws, and the outcomes themselves; and everyone."""
+CLIMATOLOGY, OUTCOMES, ALL, OWN_MEAN = "climatology", "outcomes", "all", "own-mean"
+"""Names that stand beside candidates: outcomes of other rows as draws, outcomes themselves, everyone, a law's mean."""
 METRICS = ("crps", "energy", "variogram", "quantile", "interval", "log")
 VERDICTS = ("covers", "too-narrow", "too-wide", "shifted", "mode-missing", "ignores-input", "undecided")
 _ROWS, _GROUPS, _TESTS = "Rows and laws", "Groups", "Tests and distances"
@@ -86,7 +86,7 @@ class Options:
         several=False,
     )
     projections: int = option(
-        "Most projections whose ranks are tested.", 32, metavar="N", panel=_TESTS, least=4, most=256
+        "Most projections whose ranks are tested.", 32, metavar="N", panel=_TESTS, least=5, most=256
     )
     points: tuple[str, ...] = option(
         "Numbers of points whose distortion is measured.",

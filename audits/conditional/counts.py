@@ -52,6 +52,8 @@ class Rows:
     ----------
     scores
         By metric.
+    scored_at
+        Level of an interval score, and levels of a quantile score: only those at the same can be compared.
     absent
         What has no number and why, by measure.
     pits
@@ -83,12 +85,15 @@ class Rows:
         outcomes of inputs that repeat, shape (2, inputs).
     law
         Number of the distinct law of each row: equal draws make equal ranks.
+    grain
+        Widest step between levels that draws or quantiles tell apart: no deviation within it can be seen.
     """
 
     name: str
     kind: Kind
     draws: int
     scores: Mapping[str, Floats]
+    scored_at: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
     gap: Floats | None = None
     projections: tuple[Projection, ...] = ()
@@ -113,6 +118,7 @@ class Rows:
     drawn: Floats | None = None
     conditional: Mapping[int, Floats] = field(default_factory=dict)
     law: Ints | None = None
+    grain: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from audits.conditional import CLIMATOLOGY, METRICS, OUTCOMES
+from audits.conditional import ALL, CLIMATOLOGY, METRICS, OUTCOMES, OWN_MEAN
 from audits.conditional.counts import Counts, Rows
-from audits.conditional.mean_rows import mean_row, ratio_row
+from audits.conditional.mean_rows import ALIKE, mean_row, ratio_row
 from audits.conditional.rank_tests import Tested, tests_of
 from audits.conditional.row_laws import NEAR_LEVEL, ranks_outside
 from audits.core.context import Draft
@@ -29,7 +29,7 @@ def estimates(draft: Draft, counts: Counts) -> None:
         if rows.untested:
             draft.warn("not-tested", f"Ranks of {rows.name} are not tested: {rows.untested}.", candidate=rows.name)
         for reason in rows.absent.values():
-            draft.warn("undefined", f"{rows.name} has no score: {reason}.", candidate=rows.name)
+            draft.warn("undefined", f"{rows.name} lacks a score: {reason}.", candidate=rows.name)
         _add_tests(draft, counts, rows)
         _add_coverage(draft, counts, rows)
         _add_points(draft, counts, rows)
@@ -73,6 +73,10 @@ def _add_scores(draft: Draft, counts: Counts, rows: Rows) -> None:
         if values is None:
             continue
         other = base.scores.get(metric)
+        if other is not None and rows.scored_at.get(metric) != base.scored_at.get(metric):
+            why = f"{rows.name} and {base.name} have {metric} scores at different levels: they are not compared."
+            draft.warn("undefined", why, candidate=rows.name)
+            other = None
         for group, inside in counts.groups.rows().items():
             where: dict[str, Coordinate] = {"metric": metric, "group": group}
             if inside.sum() < SMALL:
@@ -85,13 +89,17 @@ def _add_scores(draft: Draft, counts: Counts, rows: Rows) -> None:
             if other is not None and rows is not base:
                 row = mean_row(values[inside] - other[inside], units, draft.level)
                 draft.add("difference", row, candidate=rows.name, against=base.name, **where)
-        if other is not None and rows is not base and metric != "log" and other.mean() > 0:
+        if other is not None and rows is not base and metric != "log":
             gained = ratio_row(values, other, counts.units, draft.level)
             if isinstance(gained, Interval) and gained.low is not None and gained.high is not None:
                 gained = replace(gained, value=1 - gained.value, low=1 - gained.high, high=1 - gained.low)
             draft.add("skill", gained, candidate=rows.name, against=base.name, metric=metric)
     if rows.name == CLIMATOLOGY:
         return
+    metric = "energy" if "energy" in rows.scores else "crps"
+    if rows.kind in ("points", "samples") and rows.single is not None and metric in rows.scores:
+        row = mean_row(rows.scores[metric] - rows.single, counts.units, draft.level)
+        draft.add("difference", row, candidate=rows.name, against=OWN_MEAN, metric=metric, group=ALL)
     for group, inside in _groups(counts):
         units = counts.units[inside]
         if rows.gap is not None:
@@ -175,9 +183,13 @@ def _share(held: Floats, units: np.ndarray, level: float) -> Interval | Undefine
     """Return a share of rows: exact where rows are the units, else by clusters."""
     if len(np.unique(units)) < len(units):
         found = mean_row(held, units, level, positive=True)
-        return found if isinstance(found, Undefined) else found.clipped(0.0, 1.0)
-    low, high = clopper_pearson(int(held.sum()), len(held), level=level)
-    return Interval(value=float(held.mean()), low=low, high=high, method="Clopper-Pearson", n=len(held), unit="rows")
+        if not isinstance(found, Interval) or found.method != ALIKE:
+            return found if isinstance(found, Undefined) else found.clipped(0.0, 1.0)
+    # What never varied tells how often it might have, though not by its spread.
+    count = len(np.unique(units))
+    low, high = clopper_pearson(round(float(held.mean()) * count), count, level=level)
+    unit = "rows" if count == len(units) else "inputs"
+    return Interval(value=float(held.mean()), low=low, high=high, method="Clopper-Pearson", n=count, unit=unit)
 
 
 def _add_points(draft: Draft, counts: Counts, rows: Rows) -> None:
@@ -206,20 +218,27 @@ def _add_points(draft: Draft, counts: Counts, rows: Rows) -> None:
 def weight_error(cells: np.ndarray, weights: Floats, counts: Counts, level: float) -> Interval:
     """Return the total variation between stated weights and frequencies of cells, from simultaneous intervals."""
     points = weights.shape[1]
-    off = (cells[:, None] == np.arange(points)) - weights
-    means = [mean_row(off[:, at], counts.units, 1 - (1 - level) / points) for at in range(points)]
-    low = high = 0.0
-    for one in means:
-        if isinstance(one, Interval) and one.low is not None and one.high is not None:
-            low += max(one.low, -one.high, 0.0) / 2
-            high += max(abs(one.low), abs(one.high)) / 2
-    value = float(np.abs(off.mean(0)).sum() / 2)
-    n = len(np.unique(counts.units))
+    n, low, high, value = len(np.unique(counts.units)), 0.0, 0.0, 0.0
+    for at in range(points):
+        held = (cells == at).astype(np.float64)
+        stated, share = float(weights[:, at].mean()), float(held.mean())
+        # Exact: a cell that no row fell into has no spread that could be seen.
+        ends = [one - stated for one in clopper_pearson(round(share * n), n, level=1 - (1 - level) / points)]
+        if n < len(cells):
+            clustered = mean_row(held - weights[:, at], counts.units, 1 - (1 - level) / points)
+            ends += (
+                [end for end in (clustered.low, clustered.high) if end is not None]
+                if isinstance(clustered, Interval)
+                else []
+            )
+        low += max(min(ends), -max(ends), 0.0) / 2
+        high += max(map(abs, ends)) / 2
+        value += abs(share - stated) / 2
     return Interval(
         value=value,
         low=min(low, value),
         high=min(max(high, value), 1.0),
-        method="Student t, all cells",
+        method="Clopper-Pearson, all cells",
         n=n,
         unit="rows",
     )
@@ -232,6 +251,8 @@ def _add_modes(draft: Draft, counts: Counts, rows: Rows) -> None:
         for mode in range(rows.hits.shape[2]):
             where: dict[str, Coordinate] = {"candidate": rows.name, "mode": mode, "group": group}
             weight = mean_row(rows.hits[0][inside, mode], counts.units[inside], draft.level, positive=True)
+            if isinstance(weight, Interval) and weight.method == ALIKE and weight.value in (0.0, 1.0):
+                weight = _share(rows.hits[0][inside, mode], counts.units[inside], draft.level)
             draft.add("mode_weight", weight if isinstance(weight, Undefined) else weight.clipped(0.0, 1.0), **where)
             draft.add("mode_coverage", _share(rows.hits[1][inside, mode], counts.units[inside], draft.level), **where)
 
@@ -262,6 +283,10 @@ def _add_distances(draft: Draft, counts: Counts, rows: Rows) -> None:
                 "group": group,
             }
             units = (counts.units if of_rows else np.arange(len(values)))[inside]
-            draft.add("wasserstein", mean_row(values[inside], units, draft.level, positive=True), **where)
-            if not np.isnan(floors).any():
-                draft.add("floor", mean_row(floors[inside], units, draft.level, positive=True), **where)
+            unit = "rows" if of_rows else "inputs"
+            away, chance = (mean_row(one[inside], units, draft.level, positive=True) for one in (values, floors))
+            if isinstance(away, Interval) and isinstance(chance, Interval) and away.low is not None:
+                reach = math.sqrt(2) * (chance.high or 0.0)
+                away = replace(away, low=max(away.low - reach, 0.0), method="triangle inequality", unit=unit)
+                draft.add("wasserstein", away, **where)
+                draft.add("floor", replace(chance, unit=unit), **where)

@@ -24,12 +24,12 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
         yield _ranks(draft, counts, [rows for rows in shown if rows.pits is not None and not rows.untested])
     if draft.select("coverage"):
         yield _reliability(draft, counts, shown)
-    if draft.select("difference"):
+    if draft.select("difference", against=counts.against):
         yield _differences(draft, counts)
     if len({row.where["points"] for row in draft.select("distortion")}) > 1:
         yield _distortion(draft, counts)
-    for name, pictures in list(counts.pictures.items())[:2]:
-        yield _pictures(name, pictures)
+    for at, (name, pictures) in enumerate(list(counts.pictures.items())[:2], 1):
+        yield _pictures(at, name, pictures)
 
 
 def _shown(draft: Draft, counts: Counts) -> list[Rows]:
@@ -141,7 +141,7 @@ def _reliability(draft: Draft, counts: Counts, shown: list[Rows]) -> Figure:
 
 
 def _differences(draft: Draft, counts: Counts) -> Figure:
-    metrics = [row.where["metric"] for row in draft.select("difference")]
+    metrics = [row.where["metric"] for row in draft.select("difference", against=counts.against)]
     metric = next(one for one in ("energy", "crps", *metrics) if one in metrics)
     table = [
         {
@@ -151,7 +151,7 @@ def _differences(draft: Draft, counts: Counts) -> Figure:
             "group": row.where["group"],
             "candidate": row.where["candidate"],
         }
-        for row in draft.select("difference", metric=metric)
+        for row in draft.select("difference", metric=metric, against=counts.against)
         if row.where["candidate"] != "climatology"
     ][:60]
     spec = forest(
@@ -214,13 +214,13 @@ def _distortion(draft: Draft, counts: Counts) -> Figure:
     )
 
 
-def _pictures(name: str, pictures: tuple[tuple[str, np.ndarray], ...]) -> Figure:
+def _pictures(at: int, name: str, pictures: tuple[tuple[str, np.ndarray], ...]) -> Figure:
     ends = min(float(one.min()) for _, one in pictures), max(float(one.max()) for _, one in pictures)
     return Figure(
-        id=f"pictures-{name}",
+        id=f"pictures-{at}",
         title=f"Which rows does {name} cover best, and which worst?",
         caption="The outcome, what was known of it where pixels are masked, and two draws: of the rows with the least "
         "and the greatest energy score.",
-        file=f"pictures-{name}",
+        file=f"pictures-{at}",
         spec=images([Picture(title, values, ends) for title, values in pictures]),
     )

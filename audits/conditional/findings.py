@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import permutations
 
-from audits.conditional import ALL
+from audits.conditional import ALL, OWN_MEAN
 from audits.conditional.counts import Counts, Rows
 from audits.conditional.estimates import tests
 from audits.conditional.mean_rows import surely_below
@@ -44,9 +44,10 @@ def findings(draft: Draft, counts: Counts) -> None:
     _conclude(draft, counts, whole)
 
 
-def _sentence(counts: Counts, name: str, verdict: Verdict) -> str:
+def _sentence(counts: Counts, name: str, verdict: Verdict, *, bare: bool = False) -> str:
     group = verdict.within or ("" if verdict.group == ALL else verdict.group)
-    words = WORDS[verdict.word].format(name, f" for {counts.groups.told(group)}" if group else "")
+    told = "a group" if bare else counts.groups.told(group)
+    words = WORDS[verdict.word].format(name, f" for {told}" if group else "")
     return words[0].upper() + words[1:] if verdict.word == "covers" else words
 
 
@@ -77,7 +78,9 @@ def _find(draft: Draft, counts: Counts, rows: Rows, verdict: Verdict) -> None:
         _severity(verdict),
         _statement(draft, counts, rows, verdict),
         evidence,
-        headline=fitting(f"{sentence}{number}.", f"{sentence}."),
+        headline=fitting(
+            f"{sentence}{number}.", f"{sentence}.", f"{_sentence(counts, 'A candidate', verdict, bare=True)}."
+        ),
         how_sure=_how_sure(counts, verdict),
         candidate=rows.name,
         group=verdict.group,
@@ -118,7 +121,10 @@ def _statement(draft: Draft, counts: Counts, rows: Rows, verdict: Verdict) -> st
         if theirs is not None:
             parts.append(f"At mode {verdict.mode} lie less than half as many draws as outcomes ({span(theirs)}).")
     if test is None:
-        return " ".join(parts) or f"Nothing was tested: {rows.untested or 'there are too few rows'}."
+        return (
+            " ".join(parts)
+            or f"Nothing was tested: {rows.untested or 'there are too few rows, or rows of different draws'}."
+        )
     where = "all rows" if test.group == ALL else counts.groups.told(test.group)
     least = "the least adjusted p" if verdict.word in ("covers", "undecided") else "adjusted p"
     what = "Coverage" if test.test == "coverage" else f"Ranks of the projection {test.projection}"
@@ -140,7 +146,7 @@ def _find_claim(draft: Draft, rows: Rows, claim: str, word: str) -> None:
     # The fourth repeats the verdict on everyone, which has a severity of its own.
     rank: Severity = "medium" if word == "refuted" and claim != "c4" else "info"
     names = {
-        "c1": draft.select("difference", candidate=rows.name, group=ALL)[:1],
+        "c1": draft.select("difference", candidate=rows.name, against=OWN_MEAN, group=ALL),
         "c2": draft.select("distortion_ratio", candidate=rows.name),
         "c3": draft.select("weight_error", candidate=rows.name),
         "c4": draft.select("self_gap", candidate=rows.name, group=ALL),
@@ -156,7 +162,7 @@ def _find_claim(draft: Draft, rows: Rows, claim: str, word: str) -> None:
         rank,
         why,
         names,
-        headline=fitting(f"That {CLAIMS[claim]} is {word} of {rows.name}.", f"Claim {claim} of {rows.name} is {word}."),
+        headline=fitting(f"That {CLAIMS[claim]} is {word} of {rows.name}.", f"Claim {claim} is {word}."),
         candidate=rows.name,
         claim=claim,
         verdict=word,
@@ -182,7 +188,10 @@ def _find_best_of(draft: Draft, counts: Counts) -> None:
                 "medium",
                 f"By the {metric} score {better.name} is better: best-of-n rewards a law for what it is not.",
                 [row, draft.get("best_of", candidate=better.name, points=points)],
-                headline=f"Best of {points} draws prefers {worse.name} to {better.name}, whose proper score is better.",
+                headline=fitting(
+                    f"Best of {points} draws prefers {worse.name} to {better.name}, whose proper score is better.",
+                    f"Best of {points} draws prefers a candidate whose proper score is worse.",
+                ),
                 how_sure="Both differences are paired by row, and lie on their side of zero for all pairs together.",
                 candidate=worse.name,
                 against=better.name,

@@ -1,12 +1,13 @@
 """The plan of the audit: rows, laws and groups, checked before anything is measured."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from audits.conditional import CLIMATOLOGY, OUTCOMES, Options
+from audits.conditional import ALL, CLIMATOLOGY, OUTCOMES, OWN_MEAN, Options
 from audits.conditional.counts import Groups
 from audits.conditional.row_groups import grouped
 from audits.core.context import Context, Plan
@@ -17,6 +18,11 @@ from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 
 FEWEST_ROWS, MOST_CANDIDATES = 20, 40
+LARGEST = 1e100
+"""Magnitude, at most, of what is scored."""
+TAKEN = (CLIMATOLOGY, OUTCOMES, ALL, OWN_MEAN)
+_NAME = re.compile(r"[^\W_](?:[\w .+@:()/-]{0,58}[\w.+@:()/-])?")
+_PLAIN = "A name has at most 60 letters, digits, spaces and . _ + - @ : ( ) /, and no other signs."
 DEFAULT = "model"
 """Name of a candidate that stands in the file of the rows."""
 
@@ -62,6 +68,9 @@ def check(options: Options, context: Context) -> Plan:
     if n < FEWEST_ROWS:
         hint = f"Give {FEWEST_ROWS} rows or more; hundreds for groups."
         raise InputError(f"There are {n} rows.", where=str(options.data), hint=hint)
+    if not (np.abs(truth.y) <= LARGEST).all():
+        hint = "Divide outcomes and laws by one number: their squares must be numbers too."
+        raise InputError(f"y holds numbers beyond {LARGEST:g}.", where=str(options.data), hint=hint)
     files = _files(options)
     candidates = tuple(read_candidate(name, path, truth, decimal=options.decimal) for name, path in files.items())
     if options.against is not None and options.against not in (*files, CLIMATOLOGY):
@@ -105,9 +114,9 @@ def _files(options: Options) -> dict[str, Path]:
     """Return the files of the candidates by name; the file of the rows where it holds laws and none is named."""
     found: dict[str, Path] = {}
     for entry in options.candidate:
-        name, separator, path = entry.partition("=")
-        if not separator or not path or not name.strip() or name in found or name in (CLIMATOLOGY, OUTCOMES, "all"):
-            hint = f"Such as --candidate flow=flow.npz, each name once; {CLIMATOLOGY} and {OUTCOMES} are taken."
+        name, _, path = entry.partition("=")
+        if not path or not _NAME.fullmatch(name) or name in (*found, *TAKEN):
+            hint = f"Such as --candidate flow=flow.npz, each name once; taken are {', '.join(TAKEN)}. {_PLAIN}"
             raise InputError(f"{entry[:80]!r} is no NAME=FILE.", where="--candidate", hint=hint)
         found[name] = Path(path)
     if not found and law_keys(options.data, options.target):

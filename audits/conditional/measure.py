@@ -7,7 +7,7 @@ import numpy as np
 
 from audits.conditional import CLIMATOLOGY, Options
 from audits.conditional.counts import Counts, Rows
-from audits.conditional.inputs import Inputs
+from audits.conditional.inputs import LARGEST, Inputs
 from audits.conditional.row_laws import NORMAL_DRAWS, Block, Shared, measured
 from audits.core.context import Context
 from audits.statistics import generator
@@ -16,6 +16,7 @@ from probes.conditional.quantisers import ENOUGH, group_reference, oracle_refere
 from probes.conditional.ranks import projections
 from probes.conditional.scores import coordinate_pairs
 from probes.conditional.wasserstein import sliced, swapped_floor
+from probes.core.errors import InputError
 from probes.core.progress import Advance
 
 CLIMATE_DRAWS = 50
@@ -36,7 +37,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     truth, n = inputs.truth, len(inputs.truth.y)
     y, clusters = truth.y / inputs.scale, truth.clusters
     rng = generator(context.seed, "conditional")
-    swaps = np.stack([rng.permutation(n) for _ in range(SWAPS)])
+    swaps = np.stack([_cycle(n, rng) for _ in range(SWAPS)])
     chosen = np.sort(rng.permutation(n)[:FITTED_ROWS])
     directions = rng.normal(size=(DIRECTIONS, y.shape[1]))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -47,8 +48,9 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         projected=projections(y, options.projections, rng),
         pairs=coordinate_pairs(y.shape[1], PAIRS, rng),
         levels=inputs.levels,
-        score_level=next((one.level for one in inputs.candidates if one.level is not None), None),
-        score_levels=next((one.levels for one in inputs.candidates if one.levels is not None), None),
+        # The least of several, so that the order of the candidates does not matter.
+        score_level=min((one.level for one in inputs.candidates if one.level is not None), default=None),
+        score_levels=min((one.levels for one in inputs.candidates if one.levels is not None), key=list, default=None),
         points=inputs.points,
         chosen=chosen,
         modes=truth.modes,
@@ -66,7 +68,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
             full = one is not climate
             blocks = _blocks(one, shared, context.seed, advance)
             rows[one.name] = measured(one, shared, blocks, generator(context.seed, "ranks", one.name), full=full)
-    rows = {name: _with_groups_known(one, shared, inputs, context.seed) for name, one in rows.items()}
+    rows = _with_groups_known(rows, shared, inputs, context.seed)
     if truth.oracle is None:
         rows = {name: _with_repeated(one, shared, context.seed) for name, one in rows.items()}
     counts = Counts(
@@ -94,10 +96,18 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     )
 
 
+def _cycle(n: int, rng: np.random.Generator) -> Ints:
+    """Return a random exchange of rows that leaves none where it is."""
+    order = rng.permutation(n)
+    found = np.empty(n, dtype=np.int64)
+    found[order] = np.roll(order, 1)
+    return found
+
+
 def _blocks(candidate: Candidate, shared: Shared, seed: int, advance: Advance) -> Iterator[Block]:
     """Yield the laws of consecutive rows, in the scale of distances; draws of a normal law where it is one."""
     n, d = shared.y.shape
-    wide = candidate.draws or NORMAL_DRAWS
+    wide = max(candidate.draws or NORMAL_DRAWS, shared.truth.oracle_draws)
     step = max(1, min(n, BLOCK // (wide * max(d, wide))))
     rng = generator(seed, "normal", candidate.name)
     for start in range(0, n, step):
@@ -106,6 +116,12 @@ def _blocks(candidate: Candidate, shared: Shared, seed: int, advance: Advance) -
         for key in ("samples", "points", "mean", "std"):
             if key in arrays:
                 arrays[key] = arrays[key] / shared.scale
+        if any(not (np.abs(values) <= LARGEST).all() for values in arrays.values()):
+            raise InputError(
+                f"{candidate.name} holds numbers beyond {LARGEST:g}.",
+                where=f"rows {start} to {stop - 1} of {candidate.name}",
+                hint="Divide outcomes and laws by one number: their squares must be numbers too.",
+            )
         if candidate.kind == "normal":
             noise = rng.standard_normal((stop - start, NORMAL_DRAWS, d))
             arrays["samples"] = arrays["mean"][:, None] + arrays["std"][:, None] * noise
@@ -133,12 +149,19 @@ def _climatology(y: Floats, member: Ints, inputs: Inputs, seed: int, name: str) 
     )
 
 
-def _with_groups_known(rows: Rows, shared: Shared, inputs: Inputs, seed: int) -> Rows:
+def _with_groups_known(rows: Mapping[str, Rows], shared: Shared, inputs: Inputs, seed: int) -> dict[str, Rows]:
     """Return the rows with what a law that knows the group alone would lose, in the terms of the same score."""
-    if not inputs.groups.names or rows.used is None or rows.name == CLIMATOLOGY:
-        return rows
-    kept = {"quantiles": "quantile", "intervals": "interval"}.get(rows.kind, "energy")
-    return replace(rows, knows=_knows(kept, shared, inputs, seed))
+    law = _climatology(shared.y, inputs.groups.member, inputs, seed, "groups")
+    known: dict[tuple[str, tuple[float, ...]], Floats] = {}
+    found = dict(rows)
+    for name, one in rows.items():
+        if inputs.groups.names and one.used is not None and name != CLIMATOLOGY:
+            score = {"quantiles": "quantile", "intervals": "interval"}.get(one.kind, "energy")
+            key = score, tuple(one.scored_at.get(score, ()))
+            if key not in known:
+                known[key] = shared.exchange(*key, _blocks(law, shared, seed, lambda _: None))
+            found[name] = replace(one, knows=known[key])
+    return found
 
 
 def _with_repeated(rows: Rows, shared: Shared, seed: int) -> Rows:
@@ -156,12 +179,6 @@ def _with_repeated(rows: Rows, shared: Shared, seed: int) -> Rows:
             floor = swapped_floor(shared.y[here], rows.drawn[here], shared.directions, order, FLOORS, rng)
             pairs.append((value, float(floor.mean())))
     return replace(rows, conditional={order: np.array(pairs).T for order, pairs in found.items()})
-
-
-def _knows(score: str, shared: Shared, inputs: Inputs, seed: int) -> Floats:
-    member = inputs.groups.member
-    draws = _climatology(shared.y, member, inputs, seed, "groups").block(0, len(shared.y))["samples"] / shared.scale
-    return shared.exchange(score, draws)
 
 
 def _references(

@@ -68,7 +68,7 @@ def tests_of(rows: Rows, counts: Counts, level: float, rng: np.random.Generator)
         return ()
     adjusted = adjust([one.p for one in found], "holm")
     return tuple(
-        replace(one, adjusted=p, detectable=_detectable(one.n, (1 - level) / len(found)))
+        replace(one, adjusted=p, detectable=max(_detectable(one.n, (1 - level) / len(found)), rows.grain))
         for one, p in zip(found, adjusted, strict=True)
     )
 
@@ -154,10 +154,13 @@ def coverage_p(held: int, n: int, level: float, calibration: int) -> float:
 
 
 def _effects(u: Floats, radial: bool) -> Iterator[tuple[str, float]]:
-    """Yield standardised effects: of location, variance 1/12 a row, and of spread, variance 1/180."""
+    """Yield standardised effects: of location, variance 1/12 a row, and of spread, variance 1/180.
+
+    Spread is that about the mean of the ranks: about their middle, ranks that all lie at one end would have the most.
+    """
     n = len(u)
     location = math.sqrt(12 * n) * float((u - 0.5).mean())
-    spread = math.sqrt(180 * n) * float(((u - 0.5) ** 2).mean() - 1 / 12)
+    spread = math.sqrt(180 * n) * float(u.var() - 1 / 12)
     if radial:
         yield "too-narrow", max(location, spread)
         yield "too-wide", max(-location, -spread)

@@ -87,19 +87,26 @@ class Shared:
         near = np.linalg.norm(self.modes - (self.y * self.scale)[:, None], axis=2) <= self.radius
         return np.asarray(near, dtype=np.float64)
 
-    def exchange(self, score: str, draws: Floats) -> Floats:
-        """Return the contributions of `exchanged` for laws of draws, shape (n, K, d), by a kind of score."""
-        levels, level = self.score_levels, self.score_level
-        made: Callable[[Floats], Floats]
-        if score == "quantile" and levels is not None:
-            quantiles = _quantiles(draws, levels)
-            made = lambda y: pinball(y, quantiles, levels)  # noqa: E731
-        elif score == "interval" and level is not None:
-            ends = _central(draws, level)
-            made = lambda y: interval_score(y, *ends, level)  # noqa: E731
-        else:
-            made = lambda y: np.asarray(np.linalg.norm(draws - y[:, None], axis=2).mean(1))  # noqa: E731
-        return exchanged(made(self.y), np.stack([made(self.y[swap]) for swap in self.swaps]), self.swaps)
+    def exchange(self, score: str, at: tuple[float, ...], blocks: Iterator["Block"]) -> Floats:
+        """Return the contributions of `exchanged` for laws of draws by a kind of score, at its level or levels."""
+        own, crossed = [], []
+        for block in blocks:
+            made = _score_of(score, at, block.arrays["samples"])
+            here = slice(block.start, block.stop)
+            own.append(made(self.y[here]))
+            crossed.append(np.stack([made(self.y[swap[here]]) for swap in self.swaps]))
+        return exchanged(np.concatenate(own), np.concatenate(crossed, axis=1), self.swaps)
+
+
+def _score_of(score: str, at: tuple[float, ...], draws: Floats) -> Callable[[Floats], Floats]:
+    if score == "quantile":
+        levels = np.array(at)
+        quantiles = _quantiles(draws, levels)
+        return lambda y: pinball(y, quantiles, levels)
+    if score == "interval":
+        ends = _central(draws, at[0])
+        return lambda y: interval_score(y, *ends, at[0])
+    return lambda y: np.asarray(np.linalg.norm(draws - y[:, None], axis=2).mean(1))
 
 
 def exchanged(own: Floats, crossed: Floats, swaps: Ints) -> Floats:
@@ -132,7 +139,8 @@ def measured(
     for block in blocks:
         if block.start == 0 and full and candidate.kind == "samples":
             other = np.unique(shared.clusters[: block.stop], return_index=True)[1][:LOOKED_AT]
-            untold = untested(shared.y * shared.scale, block.arrays["samples"][other] * shared.scale)
+            # As the file has them: of what was divided and multiplied again not all is whole that was.
+            untold = untested(shared.truth.y, candidate.block(0, block.stop)["samples"][other])
         found = _of_block(candidate, shared, block, rng, fit, full=full)
         for key, values in found.items():
             parts.setdefault(key, []).append(values)
@@ -317,7 +325,10 @@ def _of_points(
     if shared.truth.oracle is not None:
         oracle = shared.truth.oracle(block.start, block.stop) / shared.scale
         value = of_points(points, weights, oracle, shared.directions)
-        found["conditional:2"] = np.stack([value, np.full(len(y), np.nan)], axis=1)
+        # Points are the law itself: what is off by chance are the draws of the truth, by less than their halves are.
+        first, second = oracle[:, ::2], oracle[:, 1::2]
+        floor = conditional(first, second, 2, shared.directions, rng)[0] if oracle.shape[1] > 1 else value
+        found["conditional:2"] = np.stack([value, floor], axis=1)
     return found
 
 
@@ -359,6 +370,14 @@ def _of_intervals(y: Floats, others: list[Floats], lower: Floats, upper: Floats,
     return {"own": own, "crossed": crossed, "score:interval": own, "inside": inside, f"width:{level}": width}
 
 
+def _scored_at(candidate: Candidate, shared: Shared) -> dict[str, tuple[float, ...]]:
+    level = shared.score_level if candidate.level is None else candidate.level
+    levels = shared.score_levels if candidate.levels is None else candidate.levels
+    return ({} if level is None else {"interval": (level,)}) | (
+        {} if levels is None else {"quantile": tuple(levels.tolist())}
+    )
+
+
 def _digest(row: Floats) -> int:
     return int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=7).digest(), "little")
 
@@ -380,16 +399,22 @@ def _collected(candidate: Candidate, shared: Shared, whole: dict[str, Floats], u
     kept: dict[str, Any] = {
         key: whole.get(key) for key in ("gap", "pits", "spread", "error", "single", "inside", "drawn")
     }
+    scores, absent = named("score"), dict[str, str]()
+    if candidate.kind == "samples" and candidate.draws == 1:
+        absent["score"] = "a single draw has no fair score"
+    if candidate.kind == "normal" and len(scores.get("log", ())) < n:
+        scores.pop("log", None)
+        absent["log"] = "a standard deviation of 0 has no density"
+    steps = np.diff(candidate.levels, prepend=0.0, append=1.0) if candidate.levels is not None else np.zeros(1)
     every = np.arange(n)
     chosen = {points: every if len(values) == n else shared.chosen for points, values in named("distortion").items()}
     return Rows(
         name=candidate.name,
         kind=candidate.kind,
         draws=NORMAL_DRAWS if candidate.kind == "normal" else candidate.draws,
-        scores=named("score"),
-        absent={"score": "a single draw has no fair score"}
-        if candidate.kind == "samples" and candidate.draws == 1
-        else {},
+        scores=scores,
+        scored_at=_scored_at(candidate, shared),
+        absent=absent,
         projections=FOLDED if candidate.kind == "quantiles" else shared.projected.items,
         untested=untold,
         width={float(level): values for level, values in named("width").items()},
@@ -405,5 +430,6 @@ def _collected(candidate: Candidate, shared: Shared, whole: dict[str, Floats], u
         calibration=candidate.calibration,
         conditional={int(order): values.T for order, values in named("conditional").items()},
         law=np.unique(whole["law"], return_inverse=True)[1] if candidate.kind == "samples" and "law" in whole else None,
+        grain=1 / (candidate.draws + 1) if candidate.kind == "samples" else float(steps.max()),
         **kept,
     )

@@ -14,6 +14,7 @@ from audits.conditional.estimates import SMALL, weight_error
 from audits.conditional.mean_rows import mean_row, ratio_row, surely_below
 from audits.conditional.rank_tests import LOOSE, Tested
 from audits.core.intervals import Interval
+from probes.conditional.laws import Floats
 
 MISSING, COLLAPSED = 0.5, 0.01
 """Share of the outcomes at a mode below which draws miss it, and share of the error that draws hardly spread by."""
@@ -124,7 +125,7 @@ def ignores_input(rows: Rows, counts: Counts, level: float) -> bool:
         return False
     # A law that has nothing from its input is to pass this nearly always: a fifth of the usual error.
     used = mean_row(rows.used, counts.units, 1 - (1 - level) / 5)
-    if not isinstance(used, Interval) or used.low is None or used.low > 0:
+    if not isinstance(used, Interval) or used.excludes(0.0):
         return False
     # Row by row: the two have outcomes in common, so that their difference is surer than either.
     return surely_below(rows.used - rows.knows, counts.units, level, 1)
@@ -139,7 +140,7 @@ def claims(rows: Rows, counts: Counts, verdict: Verdict | None, level: float) ->
     found = {}
     score = rows.scores.get("energy", rows.scores.get("crps"))
     if rows.kind in ("points", "samples") and score is not None and rows.single is not None:
-        found["c1"] = _signed(mean_row(score - rows.single, counts.units, level), 0.0)
+        found["c1"] = _beats_mean(rows, score - rows.single, counts, level)
     # Points that are fitted to a few draws are worse than the law is.
     if rows.distortion and rows.kind != "samples":
         found["c2"] = _near_optimum(rows, counts, level)
@@ -149,6 +150,14 @@ def claims(rows: Rows, counts: Counts, verdict: Verdict | None, level: float) ->
         words = {"covers": "confirmed", "undecided": "undecided"}
         found["c4"] = words.get(verdict.word, "refuted")
     return found
+
+
+def _beats_mean(rows: Rows, beyond: Floats, counts: Counts, level: float) -> str:
+    # The mean of a few draws is farther from y than the law's: by no more than the two are apart.
+    apart = 0.0 if rows.spread is None else np.sqrt(rows.spread / (rows.draws + 1))
+    surely = _signed(mean_row(beyond + apart, counts.units, level), 0.0)
+    refuted = _signed(mean_row(beyond, counts.units, level), 0.0) == "refuted"
+    return "confirmed" if surely == "confirmed" else "refuted" if refuted else "undecided"
 
 
 def _signed(row: object, limit: float) -> str:
