@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,13 @@ from audits.conditional.counts import Groups
 from audits.conditional.row_groups import grouped
 from audits.core.context import Context, Plan
 from audits.core.records import Source, Warning
+from audits.statistics import generator
 from probes.conditional.law_files import law_keys, read_candidate, read_truth
 from probes.conditional.laws import Candidate, Floats, Truth
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 
-FEWEST_ROWS, MOST_CANDIDATES = 20, 40
+FEWEST_ROWS, MOST_CANDIDATES, MOST_DRAWS = 20, 40, 1000
 LARGEST = 1e100
 """Magnitude, at most, of what is scored."""
 TAKEN = (CLIMATOLOGY, OUTCOMES, ALL, OWN_MEAN)
@@ -72,7 +73,10 @@ def check(options: Options, context: Context) -> Plan:
         hint = "Divide outcomes and laws by one number: their squares must be numbers too."
         raise InputError(f"y holds numbers beyond {LARGEST:g}.", where=str(options.data), hint=hint)
     files = _files(options)
-    candidates = tuple(read_candidate(name, path, truth, decimal=options.decimal) for name, path in files.items())
+    candidates = tuple(
+        _some_draws(read_candidate(name, path, truth, decimal=options.decimal), context.seed)
+        for name, path in files.items()
+    )
     if options.against is not None and options.against not in (*files, CLIMATOLOGY):
         hint = f"There are: {', '.join((*files, CLIMATOLOGY))}."
         raise InputError(f"There is no candidate {options.against[:60]!r}.", where="--against", hint=hint)
@@ -93,6 +97,24 @@ def check(options: Options, context: Context) -> Plan:
         notes=(*truth.notes, *dict.fromkeys(note for one in candidates for note in one.notes), *_notes(inputs, by)),
         warnings=tuple(_warnings(inputs)),
         settings={"by": by or None},
+    )
+
+
+def _some_draws(one: Candidate, seed: int) -> Candidate:
+    """Return a candidate with no more draws than can be compared with one another."""
+    if one.kind == "points" and one.draws > MOST_DRAWS:
+        hint = f"Give {MOST_DRAWS:,} points at most."
+        raise InputError(f"{one.name} has {one.draws:,} points a row.", where="--candidate", hint=hint)
+    if one.kind != "samples" or one.draws <= MOST_DRAWS:
+        return one
+    # Not the first ones, which may be the least.
+    chosen = np.sort(generator(seed, "draws", one.name).permutation(one.draws)[:MOST_DRAWS])
+    note = f"Of {one.draws:,} draws a row of {one.name}, {MOST_DRAWS:,} at random are judged."
+    return replace(
+        one,
+        draws=MOST_DRAWS,
+        block=lambda start, stop: {"samples": one.block(start, stop)["samples"][:, chosen]},
+        notes=(*one.notes, note),
     )
 
 

@@ -107,8 +107,9 @@ def _cycle(n: int, rng: np.random.Generator) -> Ints:
 def _blocks(candidate: Candidate, shared: Shared, seed: int, advance: Advance) -> Iterator[Block]:
     """Yield the laws of consecutive rows, in the scale of distances; draws of a normal law where it is one."""
     n, d = shared.y.shape
-    wide = max(candidate.draws or NORMAL_DRAWS, shared.truth.oracle_draws)
-    step = max(1, min(n, BLOCK // (wide * max(d, wide))))
+    wide = candidate.draws or NORMAL_DRAWS
+    step = BLOCK // max(wide * max(d, wide), shared.truth.oracle_draws * max(d, DIRECTIONS if d > 1 else 1))
+    step = max(1, min(n, step))
     rng = generator(seed, "normal", candidate.name)
     for start in range(0, n, step):
         stop = min(start + step, n)

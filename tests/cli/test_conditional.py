@@ -122,6 +122,17 @@ def test_what_is_wrong_is_said_in_one_panel_and_nothing_is_written(
     assert not Path("run").exists()
 
 
+def test_of_very_many_draws_some_are_judged_and_so_many_points_are_refused(folder: Path, call_miles: Any) -> None:
+    rng = np.random.default_rng(8)
+    saved("short", y=rng.normal(size=30))
+    words = ["--data", "short.npz", "--candidate", saved("a", samples=np.sort(rng.normal(size=(30, 1500)), axis=1))]
+    report = run(call_miles, *words)
+    assert any("1,000 at random" in warning.message for warning in report.warnings)
+    assert not [one for one in report.findings if one.where.get("verdict") in ("shifted", "too-narrow")]
+    words = ["--data", "short.npz", "--candidate", saved("b", points=np.zeros((30, 1500)))]
+    one_panel(call_miles("audit-conditional", *words, "--out", "other"), "1,500 points")
+
+
 def test_outcomes_beyond_all_measure_or_too_few_are_refused(folder: Path, call_miles: Any) -> None:
     saved("huge", y=np.full(N, 1e200))
     saved("few", y=np.zeros(19))
