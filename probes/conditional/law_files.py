@@ -74,7 +74,7 @@ def read_truth(
     mask
         Boolean array, (H, W) or (n, H, W), true where pixels are scored.
     features
-        None or "raw": outcomes as they are. "pca:D": their first D principal components, fitted on y alone. Else the
+        None or "raw": outcomes as they are. "pca:D": their first D principal components, fitted on y of the other half. Else the
         array that takes the place of y, and in a candidate's file that of samples.
     modes
         Array of where the laws have their modes: (M, d), or (n, M, d).
@@ -218,9 +218,10 @@ def _scored(outcomes: Numbers, view: View, components: int | None) -> tuple[Floa
         notes.append(f"{len(view.kept):,} of {math.prod(view.shape):,} values of an image are scored{each}.")
     if components is not None:
         view, share = view.projected(y, components, f"{outcomes.spot(outcomes.key, ())}, --features")
-        y = view.components(y)
-        fitted = f", as fitted on {FITTED:,} rows" * (view.n > FITTED)
-        notes.append(f"{components} principal components of {outcomes.key} hold {share:.1%} of its variance{fitted}.")
+        y = replace(view, kept=None, mask=None).scored(y[:, None])[:, 0]
+        fitted = f"{FITTED:,} rows of " * (view.n > 2 * FITTED)
+        what = f"{components} principal components of {outcomes.key} hold {share:.1%} of its variance"
+        notes.append(f"{what}; those of each half of the rows are fitted on {fitted}the other half.")
     return y, view, notes
 
 

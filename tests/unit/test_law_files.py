@@ -370,20 +370,23 @@ def test_masks_that_differ_make_the_rest_zero(tmp_path: Path) -> None:
     refused(lambda: truth(tmp_path, {"y": IMAGES, "m": mask}, mask="m"), "mask of row 4 is false everywhere")
 
 
-def test_principal_components_are_those_of_the_outcomes_alone(tmp_path: Path) -> None:
-    of = truth(tmp_path, {"y": IMAGES, "oracle": DRAWN}, features="pca:3")
+def test_principal_components_are_those_of_the_other_half_of_the_outcomes(tmp_path: Path) -> None:
+    of = truth(tmp_path, {"y": IMAGES, "oracle": DRAWN}, features="pca:2")
     flat = IMAGES.reshape(N, -1)
-    _, values, vectors = np.linalg.svd(flat - flat.mean(axis=0))
-    wanted = (flat - flat.mean(axis=0)) @ vectors[:3].T
-    signs = np.sign((wanted * of.y).sum(axis=0))
-    assert np.allclose(of.y, wanted * signs, rtol=0, atol=1e-12)
-    assert f"3 principal components of y hold {(values[:3] ** 2).sum() / (values**2).sum():.1%}" in of.notes[
-        0
-    ] and of.image == (4, 3, 2)
+    wanted, drawn = np.empty((N, 2)), np.empty((N, K, 2))
+    shares = []
+    for own, others in ((slice(0, None, 2), flat[1::2]), (slice(1, None, 2), flat[::2])):
+        _, values, vectors = np.linalg.svd(others - others.mean(axis=0))
+        shares.append((values[:2] ** 2).sum() / (values**2).sum())
+        wanted[own] = (flat[own] - others.mean(axis=0)) @ vectors[:2].T
+        signs = np.sign((wanted[own] * of.y[own]).sum(axis=0))
+        wanted[own] *= signs
+        drawn[own] = (100 * DRAWN.reshape(N, K, -1)[own] - others.mean(axis=0)) @ vectors[:2].T * signs
+    assert np.allclose(of.y, wanted, rtol=0, atol=1e-12)
+    assert f"2 principal components of y hold {np.mean(shares):.1%}" in of.notes[0] and of.image == (4, 3, 2)
     found = law(tmp_path, of, samples=100 * DRAWN)
-    drawn = (100 * DRAWN.reshape(N, K, -1) - flat.mean(axis=0)) @ vectors[:3].T * signs
-    assert found.d == 3 and np.allclose(found.block(1, 4)["samples"], drawn[1:4], rtol=0, atol=1e-10)
-    assert of.oracle is not None and of.oracle(0, 2).shape == (2, K, 3)
+    assert found.d == 2 and np.allclose(found.block(1, 4)["samples"], drawn[1:4], rtol=0, atol=1e-10)
+    assert of.oracle is not None and of.oracle(0, 2).shape == (2, K, 2)
     refused(lambda: law(tmp_path, of, mean=IMAGES, std=IMAGES), "Samples are needed for principal components")
     single = truth(tmp_path, {"y": ONE}, features="pca:1")
     refused(lambda: law(tmp_path, single, quantiles=SORTED, levels=LEVELS), "Samples are needed")
