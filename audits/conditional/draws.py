@@ -1,8 +1,12 @@
 """Whether what is called samples are draws at all, and such that their ranks can be tested."""
 
+import numpy as np
+
 from probes.conditional.draws_check import piled, regular_spacing, shared_draws, whole_numbers
 from probes.conditional.laws import Floats
 
+COARSE = 10
+"""Standard deviation of the draws of a row below which whole outcomes beside draws that are not whole are a matter."""
 REGULAR = 0.6
 """Ratio of neighbouring gaps from which values are points or quantiles; that of draws is .386."""
 
@@ -27,7 +31,8 @@ def untested(y: Floats, samples: Floats) -> str:
             f"its samples are spaced too evenly to be draws (neighbouring gaps have a ratio of {spacing:.2f}, those of "
             "draws .39): give them as points with weights, or as quantiles with levels"
         )
-    if whole_numbers(y) and not whole_numbers(samples):
+    # Where draws of a row spread over many whole numbers, rounding moves no rank that matters.
+    if whole_numbers(y) and not whole_numbers(samples) and np.median(samples.std(1)) < COARSE:
         return "outcomes are whole numbers and its samples are not: round the samples as the outcomes were"
     ours, theirs = piled(y), piled(samples.reshape(-1, samples.shape[2]))
     if (ours.least and not theirs.least) or (ours.greatest and not theirs.greatest):

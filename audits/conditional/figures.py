@@ -13,7 +13,7 @@ from audits.core.numbers import percent
 from audits.core.records import Figure
 from audits.report.charts import Axis, Picture, forest, images, lines
 
-BINS, MOST_GROUPS, MOST_CANDIDATES = 10, 4, 6
+BINS, MOST_GROUPS, MOST_CANDIDATES = 10, 4, 9
 """Bins of ranks, and lines and panels that a chart can show."""
 
 
@@ -39,8 +39,27 @@ def _shown(draft: Draft, counts: Counts) -> list[Rows]:
     return sorted(counts.candidates, key=lambda rows: place.get(rows.name, len(place)))[:MOST_CANDIDATES]
 
 
-def _groups(counts: Counts) -> tuple[str, ...]:
-    return counts.groups.names[:MOST_GROUPS] or (ALL,)
+def _groups(draft: Draft, counts: Counts) -> tuple[str, ...]:
+    """Return the groups that a chart shows: those that deviate most, where there are many."""
+    names = counts.groups.names
+    if len(names) > MOST_GROUPS:
+        least = dict.fromkeys(names, 1.0)
+        for row in draft.select("p_value", correction="none"):
+            group = str(row.where["group"])
+            least[group] = min(least.get(group, 1.0), row.value)
+        worst = sorted(names, key=lambda name: least[name])[:MOST_GROUPS]
+        names = tuple(name for name in names if name in worst)
+    return names or (ALL,)
+
+
+def _left_out(counts: Counts, shown: list[Rows]) -> str:
+    """Return a sentence on what a chart does not show; empty where it shows all."""
+    parts = []
+    if len(counts.groups.names) > MOST_GROUPS:
+        parts.append(f"{MOST_GROUPS} of {len(counts.groups.names)} groups, those that deviate most")
+    if len(counts.candidates) > len(shown):
+        parts.append(f"{len(shown)} of {len(counts.candidates)} candidates")
+    return f" Shown are {' and '.join(parts)}." if parts else ""
 
 
 def _lead(draft: Draft, rows: Rows) -> str:
@@ -60,7 +79,7 @@ def _ranks(draft: Draft, counts: Counts, shown: list[Rows]) -> Figure:
     for rows in shown:
         lead = _lead(draft, rows)
         at = [one.name for one in rows.projections].index(lead)
-        for group in _groups(counts):
+        for group in _groups(draft, counts):
             assert rows.pits is not None
             u = rows.pits[counts.groups.rows()[group], at]
             if not len(u):
@@ -96,7 +115,8 @@ def _ranks(draft: Draft, counts: Counts, shown: list[Rows]) -> Figure:
         id="ranks",
         title="Where do outcomes lie among the draws?",
         caption="Histogram of randomised ranks by group, in the projection that the verdict rests on. Ranks of the "
-        f"true law are uniform: all bins of a line lie in the band around 1 in {percent(draft.level)} of the cases.",
+        f"true law are uniform: all bins of a line lie in the band around 1 in {percent(draft.level)} of the cases."
+        f"{_left_out(counts, shown)}",
         file="ranks",
         spec=spec,
     )
@@ -105,7 +125,7 @@ def _ranks(draft: Draft, counts: Counts, shown: list[Rows]) -> Figure:
 def _reliability(draft: Draft, counts: Counts, shown: list[Rows]) -> Figure:
     table = []
     for rows in shown:
-        for group in _groups(counts):
+        for group in _groups(draft, counts):
             for row in draft.select("coverage", candidate=rows.name, group=group):
                 stated = reached(rows, float(row.where["level"]), counts.dimensions)
                 ends = [None if end is None else end - stated for end in (row.low, row.high)]
@@ -119,22 +139,35 @@ def _reliability(draft: Draft, counts: Counts, shown: list[Rows]) -> Figure:
                         "candidate": rows.name,
                     }
                 )
-    spec = lines(
-        table,
-        x=Axis("stated", "Stated level", format=".2~f"),
-        y=Axis("beyond", "Inside beyond stated", format="+.2~f"),
-        low="low",
-        high="high",
-        series="group",
-        series_title="Group",
-        facet="candidate",
-        level=0.0,
-    )
+    inside = Axis("beyond", "Inside beyond stated", format="+.2~f")
+    if len(table) == len({(row["candidate"], row["group"]) for row in table}):
+        spec = forest(
+            table,
+            label="group",
+            value=inside,
+            low="low",
+            high="high",
+            reference=0.0,
+            facet="candidate" if len({row["candidate"] for row in table}) > 1 else None,
+            ranked=False,
+        )
+    else:
+        spec = lines(
+            table,
+            x=Axis("stated", "Stated level", format=".2~f"),
+            y=inside,
+            low="low",
+            high="high",
+            series="group",
+            series_title="Group",
+            facet="candidate",
+            level=0.0,
+        )
     return Figure(
         id="reliability",
         title="Do intervals hold as many outcomes as they state?",
         caption="Share of outcomes inside less the stated level, by group. Below zero intervals are too narrow or lie "
-        f"elsewhere. Bands are {percent(draft.level)} intervals.",
+        f"elsewhere. Bands are {percent(draft.level)} intervals.{_left_out(counts, shown)}",
         file="reliability",
         spec=spec,
     )

@@ -27,6 +27,7 @@ CLAIMS = {
     "c3": "its weights are those of the cells",
     "c4": "its draws are diverse and cover",
 }
+CLAIM_WORDS = {"c1": "score beyond that of the mean", "c2": "distortion by the reference's", "c3": "total variation"}
 
 
 def findings(draft: Draft, counts: Counts) -> None:
@@ -72,7 +73,7 @@ def _find(draft: Draft, counts: Counts, rows: Rows, verdict: Verdict) -> None:
     evidence = [row for row in _evidence(draft, rows, verdict) if row is not None]
     shown = next((row for row in evidence if row.low is not None), None)
     sentence = _sentence(counts, rows.name, verdict)
-    number = "" if shown is None or verdict.word == "undecided" else f": {_words(shown)} {span(shown)}"
+    number = "" if shown is None or verdict.word in ("undecided", "covers") else f": {_words(shown)} {span(shown)}"
     draft.find(
         "conditional.verdict",
         _severity(verdict),
@@ -99,7 +100,9 @@ def _severity(verdict: Verdict) -> Severity:
 
 def _words(row: Estimate) -> str:
     if row.name == "mode_weight":
-        return f"share of draws at mode {row.where['mode']},"
+        return f"draws at mode {row.where['mode']} make up"
+    if row.name == "coverage":
+        return f"coverage at level {row.where['level']}"
     return {"pit_deviation": "deviation of ranks", "uses_input": "loss with inputs exchanged"}.get(
         row.name, row.measure.label or row.name
     )
@@ -126,6 +129,7 @@ def _statement(draft: Draft, counts: Counts, rows: Rows, verdict: Verdict) -> st
             or f"Nothing was tested: {rows.untested or 'there are too few rows, or rows of different draws'}."
         )
     where = "all rows" if test.group == ALL else counts.groups.told(test.group)
+    # Holm's correction holds for all projections and groups of the candidate.
     least = "the least adjusted p" if verdict.word in ("covers", "undecided") else "adjusted p"
     what = "Coverage" if test.test == "coverage" else f"Ranks of the projection {test.projection}"
     passed = test.adjusted > 1 - draft.level
@@ -133,12 +137,15 @@ def _statement(draft: Draft, counts: Counts, rows: Rows, verdict: Verdict) -> st
         parts.append("Ranks of all rows together show nothing.")
     if not passed or verdict.word in ("covers", "undecided"):
         parts.append(f"{what} in {where}: {least} {p_words(test.adjusted)}.")
-    parts.append(f"So many rows show a deviation of {verdict.detectable:.2g} or more, in 4 of 5 such samples.")
+    seen = "of coverage" if test.test == "coverage" else "of ranks"
+    parts.append(f"A deviation {seen} of {verdict.detectable:.2g} is found in 4 of 5 samples of this size.")
     return " ".join(parts)
 
 
 def _how_sure(counts: Counts, verdict: Verdict) -> str:
     groups = len(counts.groups.names) + 1
+    if verdict.test is not None and verdict.test.test == "coverage":
+        return f"Exact tests of coverage in {groups} groups together (Holm); p-values as they are stand beside."
     return f"Kolmogorov tests of all projections in {groups} groups together (Holm); p-values as they are stand beside."
 
 
@@ -157,12 +164,15 @@ def _find_claim(draft: Draft, rows: Rows, claim: str, word: str) -> None:
         "c3": "Stated weights against how often each point is the nearest, within a total variation of 0.05.",
         "c4": "As its verdict over all rows says.",
     }[claim]
+    names.sort(key=lambda row: (row.where.get("reference") != "upper", -row.value))
+    shown = f": {CLAIM_WORDS[claim]} {span(names[0])}" if names and claim in CLAIM_WORDS else ""
+    sentence = f"{rows.name}: that {CLAIMS[claim]} is {word}"
     draft.find(
         "conditional.claim",
         rank,
         why,
         names,
-        headline=fitting(f"That {CLAIMS[claim]} is {word} of {rows.name}.", f"Claim {claim} is {word}."),
+        headline=fitting(f"{sentence}{shown}.", f"{sentence}.", f"Claim {claim} is {word}."),
         candidate=rows.name,
         claim=claim,
         verdict=word,
@@ -218,13 +228,29 @@ def _conclude(draft: Draft, counts: Counts, whole: dict[str, Verdict]) -> None:
         )
     else:
         title = "Whether a candidate covers is undecided."
-    rows = draft.leading(without=("conditional.claim", "conditional.best_of"))
+    everyone = [claim for claim in draft.by_severity() if claim.where.get("group") == ALL]
+    claimed = [claim for claim in draft.by_severity() if claim.id == "conditional.claim"]
+    if not whole and claimed:
+        # Points have claims alone.
+        title, everyone = claimed[0].headline, claimed
+    rows = [next((row for row in claim.evidence if row.low is not None), None) for claim in everyone]
     draft.conclude(
         title,
-        numbers=[(row, f"{row.where.get('candidate', '')}: {_words(row)}") for row in rows if row.low is not None],
-        may=[claim.headline for claim in draft.by_severity() if claim.where.get("group") == ALL][:8],
+        numbers=[(row, f"{row.where['candidate']}: {_words(row)}") for row in rows if row is not None],
+        may=[claim.headline for claim in everyone][:8],
         may_not=list(_may_not(draft, counts, whole)),
+        verdicts=list(_cells(draft)),
     )
+
+
+def _cells(draft: Draft) -> Iterator[tuple[Estimate, bool, str]]:
+    """Yield what the matrix on top says of each candidate and group: its verdict."""
+    for claim in draft.findings:
+        if claim.id == "conditional.verdict":
+            row = draft.get("self_gap", candidate=claim.where["candidate"], group=claim.where["group"])
+            if row is not None:
+                word = str(claim.where["verdict"])
+                yield row, word not in ("covers", "undecided"), word.replace("-", " ")
 
 
 def _may_not(draft: Draft, counts: Counts, whole: dict[str, Verdict]) -> Iterator[str]:
@@ -232,7 +258,11 @@ def _may_not(draft: Draft, counts: Counts, whole: dict[str, Verdict]) -> Iterato
     if covers:
         most = max(one.detectable for _, one in covers)
         names = listed([name for name, _ in covers][:3])
-        yield f"That {names} is the law itself: deviations of ranks below {most:.2g} would pass."
+        whose = f"any of {names}" if len(covers) > 1 else names
+        yield f"That {whose} is the true law: a deviation below {most:.2g} can pass."
+    for rows in counts.candidates:
+        if rows.untested:
+            yield f"Whether {rows.name} covers: {rows.untested}."
     if not counts.groups.names:
         yield "That a law follows its input: there are no groups, and pooled tests cannot see it."
     if not counts.oracle:

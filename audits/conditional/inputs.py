@@ -7,18 +7,23 @@ from pathlib import Path
 
 import numpy as np
 
-from audits.conditional import ALL, CLIMATOLOGY, OUTCOMES, OWN_MEAN, Options
+from audits.conditional import ALL, CLIMATOLOGY, METRICS, OUTCOMES, OWN_MEAN, Options
 from audits.conditional.counts import Groups
+from audits.conditional.rank_tests import COVERAGE
 from audits.conditional.row_groups import grouped
+from audits.conditional.row_laws import FOLDED
 from audits.core.context import Context, Plan
-from audits.core.records import Source, Warning
+from audits.core.records import Coordinate, Source, Warning
 from audits.statistics import generator
 from probes.conditional.law_files import law_keys, read_candidate, read_truth
 from probes.conditional.laws import Candidate, Floats, Truth
+from probes.conditional.ranks import projections
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 
 FEWEST_ROWS, MOST_CANDIDATES, MOST_DRAWS = 20, 40, 1000
+READ = 2**22
+"""Numbers of laws that are read at a time while they are checked."""
 LARGEST = 1e100
 """Magnitude, at most, of what is scored."""
 TAKEN = (CLIMATOLOGY, OUTCOMES, ALL, OWN_MEAN)
@@ -85,6 +90,8 @@ def check(options: Options, context: Context) -> Plan:
     scaled = options.scale == "columns" and d > 1 and truth.image is None
     scale = np.where(spread > 0, spread, 1.0) if scaled else np.ones(d)
     inputs = Inputs(truth=truth, candidates=candidates, groups=groups, scale=scale, levels=levels, points=points)
+    for one in candidates:
+        _read_through(one)
     paths = dict.fromkeys((options.data, *files.values()))
     roles = {options.data: "rows"}
     return Plan(
@@ -96,8 +103,39 @@ def check(options: Options, context: Context) -> Plan:
         cost=_cost(inputs),
         notes=(*truth.notes, *dict.fromkeys(note for one in candidates for note in one.notes), *_notes(inputs, by)),
         warnings=tuple(_warnings(inputs)),
+        coordinates=_coordinates(inputs, options),
         settings={"by": by or None},
     )
+
+
+def _read_through(one: Candidate) -> None:
+    """Read all laws once, so that a value that is none is refused before anything is measured."""
+    step = max(1, READ // max(1, one.draws * one.d))
+    for start in range(0, one.n, step):
+        one.block(start, min(start + step, one.n))
+
+
+def _coordinates(inputs: Inputs, options: Options) -> dict[str, tuple[Coordinate, ...]]:
+    """Return every key that an estimate of the run can have, with its values."""
+    names = tuple(one.name for one in inputs.candidates)
+    made = projections(inputs.truth.y, options.projections, np.random.default_rng(0)).items
+    given = {one.draws for one in inputs.candidates if one.kind == "points"}
+    stated = {one.level for one in inputs.candidates if one.level is not None}
+    modes = inputs.truth.modes
+    return {
+        "candidate": (*names, CLIMATOLOGY, OUTCOMES),
+        "against": (*names, CLIMATOLOGY, OWN_MEAN),
+        "group": (ALL, *inputs.groups.names),
+        "metric": METRICS,
+        "projection": (*(one.name for one in made), FOLDED[1].name, COVERAGE),
+        "test": ("pit", "coverage"),
+        "correction": ("none", "holm"),
+        "level": tuple(sorted({*inputs.levels, *stated})),
+        "points": tuple(sorted({*inputs.points, *given})),
+        "reference": ("lower", "upper", "closed"),
+        "order": (1, 2),
+        "kind": ("marginal", "joint", "conditional"),
+    } | ({} if modes is None else {"mode": tuple(range(modes.shape[1]))})
 
 
 def _some_draws(one: Candidate, seed: int) -> Candidate:
@@ -137,9 +175,13 @@ def _files(options: Options) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for entry in options.candidate:
         name, _, path = entry.partition("=")
-        if not path or not _NAME.fullmatch(name) or name in (*found, *TAKEN):
-            hint = f"Such as --candidate flow=flow.npz, each name once; taken are {', '.join(TAKEN)}. {_PLAIN}"
+        if not path or not _NAME.fullmatch(name):
+            hint = f"Such as --candidate flow=flow.npz. {_PLAIN}"
             raise InputError(f"{entry[:80]!r} is no NAME=FILE.", where="--candidate", hint=hint)
+        if name in (*found, *TAKEN):
+            what = "names a candidate twice" if name in found else "is a name that this audit takes itself"
+            hint = f"Call it otherwise, such as {name}-1={path}. Taken are {', '.join(TAKEN)}."
+            raise InputError(f"{name!r} {what}.", where="--candidate", hint=hint)
         found[name] = Path(path)
     if not found and law_keys(options.data, options.target):
         found[DEFAULT] = options.data
@@ -186,8 +228,9 @@ def _warnings(inputs: Inputs) -> list[Warning]:
 
 def _cost(inputs: Inputs) -> tuple[tuple[str, str], ...]:
     n, d = inputs.truth.y.shape
-    pairs = sum(n * (one.draws or 100) ** 2 * d for one in inputs.candidates)
-    seconds = 3 + pairs / 1.5e8 + n * 2e-4 * len(inputs.candidates)
+    # Pairs of draws, and what is done with each draw: projections, exchanges, points.
+    work = sum(n * d * (one.draws or 100) * ((one.draws or 100) + 150) for one in inputs.candidates)
+    seconds = 3 + work / 1.5e8 + n * 2e-4 * len(inputs.candidates)
     kinds = ", ".join(f"{one.name} ({one.kind})" for one in inputs.candidates[:8])
     return (
         ("rows", f"{n:,} of {d:,} columns"),

@@ -205,7 +205,7 @@ def _references(
                 refused[points] = "there are neither draws of the true law nor groups of rows"
             else:
                 fit, held_out, there = group_reference(
-                    shared.y[rows], inputs.groups.member[rows], points, options.folds, rng, counts.clusters[rows]
+                    shared.y[rows], inputs.groups.member[rows], points, options.folds, rng, counts.units[rows]
                 )
                 if not there.any():
                     refused[points] = f"no group has {ENOUGH * points} rows"

@@ -68,7 +68,7 @@ def tests_of(rows: Rows, counts: Counts, level: float, rng: np.random.Generator)
         return ()
     adjusted = adjust([one.p for one in found], "holm")
     return tuple(
-        replace(one, adjusted=p, detectable=max(_detectable(one.n, (1 - level) / len(found)), rows.grain))
+        replace(one, adjusted=p, detectable=_detectable(one, rows, (1 - level) / len(found)))
         for one, p in zip(found, adjusted, strict=True)
     )
 
@@ -170,8 +170,18 @@ def _effects(u: Floats, radial: bool) -> Iterator[tuple[str, float]]:
         yield "too-wide", -spread
 
 
+def _detectable(one: Tested, rows: Rows, alpha: float) -> float:
+    if one.test == "coverage" and rows.level is not None:
+        from scipy.stats import norm
+
+        variance = rows.level * (1 - rows.level)
+        error = math.sqrt(variance / one.n + (variance / (rows.calibration + 2) if rows.calibration else 0.0))
+        return float(min(1.0, (norm.isf(alpha / 2) + POWER) * error))
+    return max(_visible(one.n, alpha), rows.grain)
+
+
 @cache
-def _detectable(n: int, alpha: float) -> float:
+def _visible(n: int, alpha: float) -> float:
     from scipy.stats import kstwo
 
     return float(min(1.0, kstwo.isf(alpha, n) + POWER * 0.5 / math.sqrt(n)))

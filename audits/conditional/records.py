@@ -3,18 +3,15 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from audits.core.records import Coverage, Skipped
+from audits.core.records import Coverage
 
 if TYPE_CHECKING:
     from audits.conditional.counts import Counts, Rows
 
 
 def coverage(counts: "Counts") -> Coverage:
-    """Return how many laws were given and scored."""
-    given = counts.n * len(counts.candidates)
-    used = sum(counts.n for one in counts.candidates if one.scores)
-    skipped = (Skipped(reason="a single draw has no fair score", count=given - used),) if given > used else ()
-    return Coverage(given=given, used=used, skipped=skipped)
+    """Return how many rows were given and judged: laws that do not fit all rows are refused."""
+    return Coverage(given=counts.n, used=counts.n)
 
 
 def records(counts: "Counts") -> list[dict[str, Any]]:

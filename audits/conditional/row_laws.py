@@ -137,7 +137,7 @@ def measured(
     untold = ""
     fit = np.random.default_rng(rng.integers(2**63))
     for block in blocks:
-        if block.start == 0 and full and candidate.kind == "samples":
+        if block.start == 0 and full and candidate.kind in ("samples", "normal"):
             other = np.unique(shared.clusters[: block.stop], return_index=True)[1][:LOOKED_AT]
             # As the file has them: of what was divided and multiplied again not all is whole that was.
             untold = untested(shared.truth.y, candidate.block(0, block.stop)["samples"][other])

@@ -184,6 +184,7 @@ class Laws:
     view: View
     levels: Floats | None = None
     level: float | None = None
+    calibration: int = 0
 
     def __post_init__(self) -> None:
         first = next(iter(self.numbers.values()))

@@ -14,7 +14,7 @@ import numpy as np
 
 from probes.conditional.image_laws import FITTED, View
 from probes.conditional.law_arrays import LAWS, NEEDED, Held, Laws, Numbers, find_kind, in_words, item_shape
-from probes.conditional.law_tables import law_columns, read_law_table, read_truth_table
+from probes.conditional.law_tables import CALIBRATION, law_columns, read_law_table, read_truth_table
 from probes.conditional.laws import KEYS, Bools, Candidate, Floats, Truth
 from probes.core.errors import InputError
 from probes.files.arrays import PIECE, Archive, open_archive
@@ -30,7 +30,7 @@ _SUFFIXES = frozenset({".npz", ".npy", ".h5", ".hdf5", ".mat", ".pt", ".pth"})
 _BYTES = "{} holds bytes: they were divided by 255."
 _COLUMNS = "USiufb"
 _FAR, _CHANCE = 8.0, 10
-_SIZE, _CALIBRATED, _THEIR_INPUTS = "calibration_size", "calibration_y", "calibration_x"
+_SIZE, _CALIBRATED, _THEIR_INPUTS = CALIBRATION, "calibration_y", "calibration_x"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +74,9 @@ def read_truth(
     mask
         Boolean array, (H, W) or (n, H, W), true where pixels are scored.
     features
-        None or "raw": outcomes as they are. "pca:D": their first D principal components, fitted on y of the other half. Else the
-        array that takes the place of y, and in a candidate's file that of samples.
+        None or "raw": outcomes as they are. "pca:D": their first D principal components, of each half of the rows
+        fitted on y of the other half. Else the array that takes the place of y, and in a candidate's file that of
+        samples.
     modes
         Array of where the laws have their modes: (M, d), or (n, M, d).
     decimal
@@ -122,7 +123,7 @@ def read_candidate(name: str, path: Path, truth: ReadTruth, *, decimal: str | No
             message = f"The features {view.key!r} are an array of an NPZ, and this is a table."
             raise InputError(message, where=str(path), hint="Save an NPZ with them, or leave out --features.")
         laws, said = read_law_table(path, view, truth.targets, truth.columns.get("row"), decimal)
-        return replace(laws.candidate(name), notes=said)
+        return replace(laws.candidate(name), calibration=laws.calibration, notes=said)
     archive = open_archive(path, forms=("NPZ",), hint=LAWS)
     laws = _archive_laws(archive, view)
     _check_scale(truth, laws)

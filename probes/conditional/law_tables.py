@@ -17,6 +17,8 @@ from probes.files.decimals import plain_float
 from probes.files.tables import Table, is_json, read_table
 
 _INPUT, _DRAW = re.compile(r"x_?(\d{0,9})"), re.compile(r"sample_?(\d{1,9})")
+CALIBRATION = "calibration_size"
+"""Column of how many rows an interval was calibrated on."""
 _QUANTILE = re.compile(r"q_?(0?\.\d{1,12})")
 _FORMS = (
     "Give columns row, sample and the outcomes, a line for each draw; or a line for each row with sample_0, sample_1; "
@@ -121,7 +123,8 @@ def read_law_table(
         numbers={key: _held(table, key, _numbers(table, found[key])[order], order) for key in keys},
         view=view,
         levels=np.array([float(name.lstrip("q_")) for name in found["quantiles"]]) if kind == "quantiles" else None,
-        level=_level(table) if kind == "intervals" else None,
+        level=_single(table, "level", "level") if kind == "intervals" else None,
+        calibration=_calibration(table) if kind == "intervals" and CALIBRATION in table.columns else 0,
     )
     return laws, table.notes
 
@@ -196,13 +199,20 @@ def _cell(table: Table, line: int, name: str = "row") -> str:
     return repr((table.rows[line].values.get(name) or "")[:60])
 
 
-def _level(table: Table) -> float:
-    values = _numbers(table, ("level",))[:, 0]
+def _single(table: Table, name: str, what: str) -> float:
+    values = _numbers(table, (name,))[:, 0]
     other = np.flatnonzero(values != values[0])
     if len(other):
-        message = f"The level is {values[other[0]]:g} here, and {values[0]:g} above."
-        raise _refusal(table, message, "Give each level as a candidate with a file of its own.", int(other[0]))
+        message = f"The {what} is {values[other[0]]:g} here, and {values[0]:g} above."
+        raise _refusal(table, message, f"Give each {what} as a candidate with a file of its own.", int(other[0]))
     return float(values[0])
+
+
+def _calibration(table: Table) -> int:
+    size = _single(table, CALIBRATION, "number of rows of the calibration")
+    if size < 0 or size % 1:
+        raise _refusal(table, f"{size:g} is no number of rows.", f"Give a whole number as {CALIBRATION}.", 0)
+    return int(size)
 
 
 def _numbers(table: Table, names: Sequence[str]) -> Floats:

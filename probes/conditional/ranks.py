@@ -72,8 +72,8 @@ def projections(y: Floats, most: int, rng: np.random.Generator) -> Projections:
     """Return at most so many projections, made of the outcomes alone, shape (n, d), so that no candidate moves them.
 
     At most 8 coordinates, evenly spaced and named by their number; with d > 1 the mean of standardised coordinates and
-    at most 2 d random directions; and for any d distances: to the mean of all other outcomes ("norm"), to the mean of the outcome
-    and its draws together ("distance"), and to the nearest other of these K + 1 ("nearest").
+    at most 2 d random directions; and for any d distances: to the mean of all other outcomes ("norm"), to the mean of
+    the outcome and its draws together ("distance"), and to the nearest other of these K + 1 ("nearest").
 
     Raises
     ------
