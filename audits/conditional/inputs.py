@@ -24,8 +24,6 @@ from probes.core.hashing import sha256_file
 FEWEST_ROWS, MOST_CANDIDATES, MOST_DRAWS = 20, 40, 1000
 READ = 2**22
 """Numbers of laws that are read at a time while they are checked."""
-LARGEST = 1e100
-"""Magnitude, at most, of what is scored."""
 TAKEN = (CLIMATOLOGY, OUTCOMES, ALL, OWN_MEAN)
 _NAME = re.compile(r"[^\W_](?:[\w .+@:()/-]{0,58}[\w.+@:()/-])?")
 _PLAIN = "A name has at most 60 letters, digits, spaces and . _ + - @ : ( ) /, and no other signs."
@@ -74,9 +72,6 @@ def check(options: Options, context: Context) -> Plan:
     if n < FEWEST_ROWS:
         hint = f"Give {FEWEST_ROWS} rows or more; hundreds for groups."
         raise InputError(f"There are {n} rows.", where=str(options.data), hint=hint)
-    if not (np.abs(truth.y) <= LARGEST).all():
-        hint = "Divide outcomes and laws by one number: their squares must be numbers too."
-        raise InputError(f"y holds numbers beyond {LARGEST:g}.", where=str(options.data), hint=hint)
     files = _files(options)
     candidates = tuple(
         _some_draws(read_candidate(name, path, truth, decimal=options.decimal), context.seed)

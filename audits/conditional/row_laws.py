@@ -140,7 +140,7 @@ def measured(
         if block.start == 0 and full and candidate.kind in ("samples", "normal"):
             other = np.unique(shared.clusters[: block.stop], return_index=True)[1][:LOOKED_AT]
             # As the file has them: of what was divided and multiplied again not all is whole that was.
-            untold = untested(shared.truth.y, candidate.block(0, block.stop)["samples"][other])
+            untold = untested(shared.truth.y, block.arrays["samples"][other] * shared.scale)
         found = _of_block(candidate, shared, block, rng, fit, full=full)
         for key, values in found.items():
             parts.setdefault(key, []).append(values)

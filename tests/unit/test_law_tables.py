@@ -241,7 +241,7 @@ def test_values_that_make_no_law_are_refused_with_the_line(tmp_path: Path) -> No
         (TRUTH, {"mask": "m"}, ("--mask names an array of an NPZ",)),
         (TRUTH, {"features": "f"}, ("--features names an array of an NPZ",)),
         (TRUTH, {"modes": "x"}, ("--modes names an array of an NPZ",)),
-        (TRUTH, {"features": "pca:2"}, ("vary in 1 directions",)),
+        (TRUTH, {"features": "pca:2"}, ("vary in 0 directions",)),
         ("y,x\n", {}, ("no rows",)),
         ("y|x\n1|2\n", {"target": ("z",)}, ("no column 'z'",)),
     ],
@@ -256,8 +256,10 @@ def test_lists_in_cells_make_no_groups(tmp_path: Path) -> None:
 
 
 def test_principal_components_of_a_table(tmp_path: Path) -> None:
-    of = truth(tmp_path, target=("x", "y"), features="pca:1")
-    values = np.array([[1, 0.5], [2.5, -2], [4, 3]])
+    text = "x,y\n1,0.5\n2.5,-2\n4,3\n0,1\n"
+    of = truth(tmp_path, text, target=("x", "y"), features="pca:1")
+    values = np.array([[1, 0.5], [2.5, -2], [4, 3], [0, 1]])
     found = law(tmp_path, of, "\n".join(["row,sample,x,y", *(f"{i},0,{x},{y}" for i, (x, y) in enumerate(values))]))
-    assert found.d == 1 and np.allclose(found.block(0, 3)["samples"][:, 0], of.y, rtol=0, atol=1e-15)
-    assert of.y.var() == pytest.approx(np.linalg.eigvalsh(np.cov(values.T, ddof=0))[1])
+    assert found.d == 1 and np.allclose(found.block(0, 4)["samples"][:, 0], of.y, rtol=0, atol=1e-15)
+    # Rows 0 and 2 along the line through rows 1 and 3, from their middle.
+    assert np.abs(of.y[::2, 0]) == pytest.approx(np.abs((values[::2] - [1.25, -0.5]) @ [2.5, -3] / np.hypot(2.5, 3)))
