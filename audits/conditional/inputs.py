@@ -69,9 +69,13 @@ def check(options: Options, context: Context) -> Plan:
     if n < FEWEST_ROWS:
         hint = f"Give {FEWEST_ROWS} rows or more; hundreds for groups."
         raise InputError(f"There are {n} rows.", where=str(options.data), hint=hint)
-    if not (np.abs(truth.y) <= LARGEST).all():
-        hint = "Divide outcomes and laws by one number: their squares must be numbers too."
-        raise InputError(f"y holds numbers beyond {LARGEST:g}.", where=str(options.data), hint=hint)
+    ends = np.abs(truth.y).max(initial=0.0), np.ptp(truth.y, axis=0)
+    if ends[0] > LARGEST or ((ends[1] > 0) & (ends[1] < 1 / LARGEST)).any():
+        hint = "Multiply outcomes and laws by one number: their squares must be numbers too."
+        what = (
+            f"numbers beyond {LARGEST:g}" if ends[0] > LARGEST else f"a column that varies by less than {1 / LARGEST:g}"
+        )
+        raise InputError(f"y holds {what}.", where=str(options.data), hint=hint)
     files = _files(options)
     candidates = tuple(
         _some_draws(read_candidate(name, path, truth, decimal=options.decimal), context.seed)

@@ -136,7 +136,8 @@ def test_of_very_many_draws_some_are_judged_and_so_many_points_are_refused(folde
 def test_outcomes_beyond_all_measure_or_too_few_are_refused(folder: Path, call_miles: Any) -> None:
     saved("huge", y=np.full(N, 1e200))
     saved("few", y=np.zeros(19))
-    for name, said in (("huge", "numbers beyond"), ("few", "There are 19 rows")):
+    saved("tiny", y=np.arange(N) * 1e-200)
+    for name, said in (("huge", "numbers beyond"), ("few", "There are 19 rows"), ("tiny", "varies by less than")):
         words = ["--data", f"{name}.npz", "--candidate", "a=good.npz"]
         one_panel(call_miles("audit-conditional", *words, "--out", "run"), said)
 
