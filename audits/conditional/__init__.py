@@ -183,8 +183,8 @@ LIMITATIONS = (
 )
 
 STEPS = {
-    "conditional.verdict": "Look at the ranks of the group that is named, mend the model's spread or location there, "
-    "and judge it on new rows.",
+    "conditional.verdict": "Where a group is named, mend the model's spread or location there and judge it on new "
+    "rows; where none is, give more rows to see smaller deviations.",
     "conditional.best_of": "Choose by the energy score or the CRPS, not by the best of several draws.",
     "conditional.claim": "Report the claim with its verdict, or bring draws of the true law (oracle) to decide it.",
 }

@@ -28,6 +28,16 @@ class Groups:
     member: Ints
     words: tuple[str, ...] = ()
 
+    def told(self, name: str) -> str:
+        """Return a group as a sentence has it.
+
+        >>> groups = Groups(names=("x0=1/4",), member=np.zeros(2, dtype=np.int64), words=("x0 from 1 to 2",))
+        >>> groups.told("x0=1/4")
+        'part 1 of 4 of x0'
+        """
+        column, _, value = name.partition("=")
+        return f"part {value.replace('/', ' of ')} of {column}" if self.words else f"{column} {value}"
+
     def rows(self) -> dict[str, Bools]:
         """Return which rows are in everyone and in each group."""
         found = {"all": np.ones(len(self.member), dtype=bool)}
@@ -71,7 +81,8 @@ class Rows:
     inside
         Whether y lies in the interval that was given.
     conditional
-        Distances of the law from draws of the true one and the same of one law, by order, shape (2, rows).
+        Distances of the law from draws of the true one and the same of one law, by order, shape (2, rows); or from
+        outcomes of inputs that repeat, shape (2, inputs).
     law
         Number of the distinct law of each row: equal draws make equal ranks.
     grain

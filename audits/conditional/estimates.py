@@ -274,17 +274,19 @@ def _add_distances(draft: Draft, counts: Counts, rows: Rows) -> None:
         same = Interval(value=middle, low=low, high=high, method="rows swapped at random", n=n, unit="rows")
         draft.add("floor", same, **where)
     for order, (values, floors) in rows.conditional.items():
-        for group, inside in _groups(counts):
+        of_rows = len(values) == counts.n
+        for group, inside in _groups(counts) if of_rows else [("all", np.ones(len(values), dtype=bool))]:
             where = {
                 "candidate": rows.name,
                 "order": order,
                 "kind": "conditional",
                 "group": group,
             }
-            units = counts.units[inside]
+            units = (counts.units if of_rows else np.arange(len(values)))[inside]
+            unit = "rows" if of_rows else "inputs"
             away, chance = (mean_row(one[inside], units, draft.level, positive=True) for one in (values, floors))
             if isinstance(away, Interval) and isinstance(chance, Interval) and away.low is not None:
                 reach = math.sqrt(2) * (chance.high or 0.0)
-                away = replace(away, low=max(away.low - reach, 0.0), method="triangle inequality")
+                away = replace(away, low=max(away.low - reach, 0.0), method="triangle inequality", unit=unit)
                 draft.add("wasserstein", away, **where)
-                draft.add("floor", chance, **where)
+                draft.add("floor", replace(chance, unit=unit), **where)

@@ -122,7 +122,7 @@ def _reliability(draft: Draft, counts: Counts, shown: list[Rows]) -> Figure:
     spec = lines(
         table,
         x=Axis("stated", "Stated level", format=".2~f"),
-        y=Axis("beyond", "Outcomes inside, beyond that", format="+.2~f"),
+        y=Axis("beyond", "Inside beyond stated", format="+.2~f"),
         low="low",
         high="high",
         series="group",

@@ -44,10 +44,10 @@ def findings(draft: Draft, counts: Counts) -> None:
     _conclude(draft, counts, whole)
 
 
-def _sentence(name: str, verdict: Verdict, *, bare: bool = False) -> str:
+def _sentence(counts: Counts, name: str, verdict: Verdict, *, bare: bool = False) -> str:
     group = verdict.within or ("" if verdict.group == ALL else verdict.group)
-    group = "a group" if bare and group else group
-    words = WORDS[verdict.word].format(name, f" in {group}" if group else "")
+    told = "a group" if bare else counts.groups.told(group)
+    words = WORDS[verdict.word].format(name, f" for {told}" if group else "")
     return words[0].upper() + words[1:] if verdict.word == "covers" else words
 
 
@@ -71,14 +71,16 @@ def _evidence(draft: Draft, rows: Rows, verdict: Verdict) -> list[Estimate | Non
 def _find(draft: Draft, counts: Counts, rows: Rows, verdict: Verdict) -> None:
     evidence = [row for row in _evidence(draft, rows, verdict) if row is not None]
     shown = next((row for row in evidence if row.low is not None), None)
-    sentence = _sentence(rows.name, verdict)
+    sentence = _sentence(counts, rows.name, verdict)
     number = "" if shown is None or verdict.word == "undecided" else f": {_words(shown)} {span(shown)}"
     draft.find(
         "conditional.verdict",
         _severity(verdict),
-        _statement(draft, rows, verdict),
+        _statement(draft, counts, rows, verdict),
         evidence,
-        headline=fitting(f"{sentence}{number}.", f"{sentence}.", f"{_sentence('A candidate', verdict, bare=True)}."),
+        headline=fitting(
+            f"{sentence}{number}.", f"{sentence}.", f"{_sentence(counts, 'A candidate', verdict, bare=True)}."
+        ),
         how_sure=_how_sure(counts, verdict),
         candidate=rows.name,
         group=verdict.group,
@@ -103,7 +105,7 @@ def _words(row: Estimate) -> str:
     )
 
 
-def _statement(draft: Draft, rows: Rows, verdict: Verdict) -> str:
+def _statement(draft: Draft, counts: Counts, rows: Rows, verdict: Verdict) -> str:
     test = verdict.test
     parts = []
     if verdict.word == "ignores-input":
@@ -123,7 +125,7 @@ def _statement(draft: Draft, rows: Rows, verdict: Verdict) -> str:
             " ".join(parts)
             or f"Nothing was tested: {rows.untested or 'there are too few rows, or rows of different draws'}."
         )
-    where = "all rows" if test.group == ALL else test.group
+    where = "all rows" if test.group == ALL else counts.groups.told(test.group)
     least = "the least adjusted p" if verdict.word in ("covers", "undecided") else "adjusted p"
     what = "Coverage" if test.test == "coverage" else f"Ranks of the projection {test.projection}"
     passed = test.adjusted > 1 - draft.level
@@ -207,7 +209,7 @@ def _conclude(draft: Draft, counts: Counts, whole: dict[str, Verdict]) -> None:
             f"{len(bad)} of {len(whole)} candidates do not cover.",
         )
     elif bad:
-        title = fitting(f"{_sentence(*bad[0])}.", f"{len(bad)} of {len(whole)} candidates do not cover.")
+        title = fitting(f"{_sentence(counts, *bad[0])}.", f"{len(bad)} of {len(whole)} candidates do not cover.")
         if len(bad) > 1:
             title = f"{len(bad)} of {len(whole)} candidates do not cover the law of Y given X."
     elif good:

@@ -173,7 +173,7 @@ def _warnings(inputs: Inputs) -> list[Warning]:
     if not inputs.groups.names:
         text = "There are no groups: pooled tests pass a law that ignores its input. Give x in --data, or --by."
         found.append(Warning(id="no-groups", message=text))
-    if inputs.truth.oracle is None:
+    if inputs.truth.oracle is None and not np.bincount(inputs.truth.clusters).max() > 1:
         text = "There are no draws of the true law (oracle): with one outcome an input no distance given x exists."
         found.append(Warning(id="no-oracle", message=text))
     found += [

@@ -21,11 +21,13 @@ from probes.core.progress import Advance
 
 CLIMATE_DRAWS = 50
 """Draws that stand for other rows' outcomes."""
-SWAPS = 4
+SWAPS = 16
 """Random exchanges of inputs over which the loss of score is averaged."""
 FITTED_ROWS, REFERENCE_ROWS = 1000, 4000
 """Rows, at most, on whose draws points are fitted, and that references are fitted on."""
 DIRECTIONS, FLOORS, PAIRS = 32, 40, 200
+REPEATED = 10
+"""Outcomes of one input, and such inputs, from which laws are compared given x."""
 BLOCK = 2**22
 """Numbers of a block of rows."""
 
@@ -67,6 +69,8 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
             blocks = _blocks(one, shared, context.seed, advance)
             rows[one.name] = measured(one, shared, blocks, generator(context.seed, "ranks", one.name), full=full)
     rows = _with_groups_known(rows, shared, inputs, context.seed)
+    if truth.oracle is None:
+        rows = {name: _with_repeated(one, shared, context.seed) for name, one in rows.items()}
     counts = Counts(
         groups=inputs.groups,
         clusters=clusters,
@@ -159,6 +163,23 @@ def _with_groups_known(rows: Mapping[str, Rows], shared: Shared, inputs: Inputs,
                 known[key] = shared.exchange(*key, _blocks(law, shared, seed, lambda _: None))
             found[name] = replace(one, knows=known[key])
     return found
+
+
+def _with_repeated(rows: Rows, shared: Shared, seed: int) -> Rows:
+    """Return the rows with distances given x, where enough inputs have several outcomes: one number an input."""
+    counts = np.bincount(shared.clusters)
+    inputs = np.flatnonzero(counts >= REPEATED)
+    if rows.drawn is None or len(inputs) < REPEATED or rows.name == CLIMATOLOGY:
+        return rows
+    rng = generator(seed, "repeated inputs", rows.name)
+    found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
+    for one in inputs:
+        here = shared.clusters == one
+        for order, pairs in found.items():
+            value = sliced(shared.y[here], rows.drawn[here], shared.directions, order)
+            floor = swapped_floor(shared.y[here], rows.drawn[here], shared.directions, order, FLOORS, rng)
+            pairs.append((value, float(floor.mean())))
+    return replace(rows, conditional={order: np.array(pairs).T for order, pairs in found.items()})
 
 
 def _references(

@@ -7,6 +7,7 @@ draws it is too narrow, nearer too wide. The largest standardised effect among t
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -169,6 +170,7 @@ def _effects(u: Floats, radial: bool) -> Iterator[tuple[str, float]]:
         yield "too-wide", -spread
 
 
+@cache
 def _detectable(n: int, alpha: float) -> float:
     from scipy.stats import kstwo
 

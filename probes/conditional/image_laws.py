@@ -9,7 +9,7 @@ from probes.conditional.laws import Bools, Floats, Ints
 from probes.core.errors import InputError
 
 Shape = tuple[int, ...]
-FITTED = 4096
+FITTED = 2048
 """Rows on which principal components are fitted at the most, evenly spaced: their Gram matrix is to stay small."""
 
 
@@ -30,7 +30,8 @@ class View:
     mask
         Where each row has a mask of its own, what of `kept` it scores, shape (n, kept); the rest becomes 0.
     centre, directions
-        Of principal components, shapes (values,) and (values, components).
+        Of principal components, shapes (2, values) and (2, values, components): of even rows, fitted on odd ones, and
+        of odd rows. Outcomes spread more along directions that were fitted on them than draws do.
     """
 
     n: int
@@ -45,7 +46,7 @@ class View:
     def d(self) -> int:
         """How many values of an outcome are scored."""
         if self.directions is not None:
-            return int(self.directions.shape[1])
+            return int(self.directions.shape[2])
         return math.prod(self.shape) if self.kept is None else len(self.kept)
 
     @property
@@ -75,14 +76,15 @@ class View:
             flat = flat[..., self.kept]
         if self.mask is not None:
             flat = flat * self.mask[start : start + len(flat), None]
-        # One product of matrices instead of one for each row.
-        return self.components(flat.reshape(-1, flat.shape[2])).reshape(*flat.shape[:2], -1)
-
-    def components(self, values: Floats) -> Floats:
-        """Return principal components of values, shape (outcomes, values), or these themselves without such."""
         if self.centre is None or self.directions is None:
-            return values
-        return np.asarray((values - self.centre) @ self.directions, dtype=np.float64)
+            return flat
+        found = np.empty((*flat.shape[:2], self.d))
+        for odd in (0, 1):
+            here = slice((start + odd) % 2, None, 2)
+            # One product of matrices instead of one for each row.
+            parts = (flat[here] - self.centre[odd]).reshape(-1, flat.shape[2]) @ self.directions[odd]
+            found[here] = parts.reshape(-1, flat.shape[1], self.d)
+        return found
 
     def masked(self, mask: Bools, where: str) -> "View":
         """Return the view in which pixels are scored where a mask is true.
@@ -127,43 +129,55 @@ class View:
         InputError
             Where outcomes vary in fewer directions.
         """
-        rows = y[np.unique(np.linspace(0, len(y) - 1, min(len(y), FITTED)).astype(np.int64))]
-        centre = rows.mean(axis=0)
-        parts = rows - centre
-        # Squares of large values would overflow.
-        values, directions = principal_directions(parts / (np.abs(parts).max() or 1.0))
-        if count > len(values):
-            message = f"The outcomes vary in {len(values)} directions, fewer than {count}."
-            hint = f"Give --features pca:{len(values)} or fewer." if len(values) else "Leave out --features."
-            raise InputError(message, where=where, hint=hint)
-        share = float(values[:count].sum() / values.sum())
-        return replace(self, centre=centre, directions=directions[:, :count]), share
+        centres, directions, share = np.empty((2, y.shape[1])), [], 0.0
+        for odd in (0, 1):
+            others = y[1 - odd :: 2]
+            rows = others[np.unique(np.linspace(0, len(others) - 1, min(len(others), FITTED)).astype(np.int64))]
+            centres[odd] = rows.mean(axis=0)
+            # Squares of large values would overflow.
+            parts = (rows - centres[odd]) / (np.abs(rows - centres[odd]).max() or 1.0)
+            squares, found = principal_directions(parts, count)
+            if count > len(squares):
+                message = f"Half of the outcomes vary in {len(squares)} directions, fewer than {count}."
+                hint = f"Give --features pca:{len(squares)} or fewer." if len(squares) else "Leave out --features."
+                raise InputError(message, where=where, hint=hint)
+            share += float(squares.sum() / (parts**2).sum()) / 2
+            directions.append(found)
+        # The two halves give the same components, up to their sign.
+        same = np.where(np.einsum("dk,dk->k", *directions) < 0, -1.0, 1.0)
+        return replace(self, centre=centres, directions=np.stack([directions[0], directions[1] * same])), share
 
 
-def principal_directions(parts: Floats) -> tuple[Floats, Floats]:
-    """Return sums of squares and unit vectors of all directions in which centred rows vary, the largest first.
+def principal_directions(parts: Floats, count: int) -> tuple[Floats, Floats]:
+    """Return sums of squares along the directions in which centred rows vary most, and these as unit vectors.
 
     Parameters
     ----------
     parts
         Shape (rows, d), centred.
+    count
+        How many are wanted; there are fewer where rows vary in fewer.
 
     Returns
     -------
-    Shapes (k,) and (d, k); the largest entry of a vector is positive.
+    Shapes (k,) and (d, k), the largest first; the largest entry of a vector is positive.
 
     Examples
     --------
-    >>> values, vectors = principal_directions(np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]]))
-    >>> values.round(9).tolist(), vectors.round(9).tolist()
+    >>> squares, vectors = principal_directions(np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), 2)
+    >>> squares.round(9).tolist(), np.abs(vectors).round(9).tolist()
     ([18.0, 2.0], [[1.0, 0.0], [0.0, 1.0]])
     """
-    count, d = parts.shape
-    values, vectors = np.linalg.eigh(parts @ parts.T if count <= d else parts.T @ parts)
-    order = np.argsort(-values)[: min(count - 1, d)]
-    order = order[values[order] > 1e-10 * max(values.max(), 0.0)]
-    vectors = vectors[:, order]
-    if count <= d:
-        vectors = parts.T @ vectors / np.sqrt(values[order])
+    # scipy finds the leading ones alone.
+    from scipy.linalg import eigh
+
+    rows, d = parts.shape
+    gram = parts @ parts.T if rows <= d else parts.T @ parts
+    least = max(0, len(gram) - count)
+    squares, vectors = (found[..., ::-1] for found in eigh(gram, subset_by_index=[least, len(gram) - 1]))
+    varying = squares > 1e-10 * max(np.trace(gram), 1e-300)
+    squares, vectors = squares[varying], vectors[:, varying]
+    if rows <= d:
+        vectors = parts.T @ vectors / np.sqrt(squares)
     largest = np.abs(vectors).argmax(axis=0)
-    return values[order], vectors * np.where(vectors[largest, range(len(order))] < 0, -1.0, 1.0)
+    return squares, vectors * np.where(vectors[largest, range(len(squares))] < 0, -1.0, 1.0)

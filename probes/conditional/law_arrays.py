@@ -21,6 +21,8 @@ LAWS = (
     "(n, d); or lower, upper (n,) and level."
 )
 _LEVEL = "level is the share of outcomes that the interval is to hold, such as 0.9."
+MOST = 1e100
+"""The largest number, so that squares of distances are finite."""
 _CLOSE = 1e-3
 
 
@@ -73,12 +75,13 @@ class Numbers:
         Raises
         ------
         InputError
-            Where one of them is NaN or infinite.
+            Where one of them is NaN, infinite, or beyond `MOST`.
         """
         # What is beyond float64 becomes infinite, and is refused with its place.
         with np.errstate(over="ignore"):
             values = self.array.rows(start, stop, window).astype(np.float64)
-        self.check(np.isfinite(values), start, "a NaN or an infinite value", "Mend the value, or leave out the row.")
+        what = f"a NaN, an infinite value, or one beyond {MOST:g}"
+        self.check(np.abs(values) <= MOST, start, what, "Mend the value, or leave out the row.")
         return values / self.unit if self.unit != 1 else values
 
     def whole(self) -> Floats:
@@ -253,20 +256,12 @@ class Laws:
         weights = weights.reshape(points.shape[:2])
         numbers = self.numbers["weights"]
         numbers.check(weights >= 0, start, "a negative number", "Give weights of 0 or more.")
-        with np.errstate(over="ignore"):
-            sums = weights.sum(axis=1)
+        sums = weights.sum(axis=1)
         close = np.abs(sums - 1) <= _CLOSE
         numbers.check(close, start, "weights whose sum is not 1", "Divide the weights of each row by their sum.")
         return np.asarray(weights / sums[:, None])
 
-    def candidate(
-        self,
-        name: str,
-        *,
-        calibration: int = 0,
-        pictures: Callable[[int, int], Floats] | None = None,
-        notes: Sequence[str] = (),
-    ) -> Candidate:
+    def candidate(self, name: str) -> Candidate:
         """Return a candidate with these laws."""
         return Candidate(
             name=name,
@@ -278,7 +273,4 @@ class Laws:
             weighted=self.kind != "points" or "weights" in self.numbers,
             levels=self.levels,
             level=self.level,
-            calibration=calibration,
-            pictures=pictures,
-            notes=tuple(notes),
         )

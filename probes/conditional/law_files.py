@@ -6,13 +6,13 @@ are read.
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from probes.conditional.image_laws import View
+from probes.conditional.image_laws import FITTED, View
 from probes.conditional.law_arrays import LAWS, NEEDED, Held, Laws, Numbers, find_kind, in_words, item_shape
 from probes.conditional.law_tables import law_columns, read_law_table, read_truth_table
 from probes.conditional.laws import KEYS, Bools, Candidate, Floats, Truth
@@ -28,7 +28,8 @@ _HINT = "Give an NPZ with y (n, d), or a table (CSV, TSV, JSONL, Parquet) whose 
 _ARCHIVES = (b"PK", b"\x93NUMPY", b"\x89HDF")
 _SUFFIXES = frozenset({".npz", ".npy", ".h5", ".hdf5", ".mat", ".pt", ".pth"})
 _BYTES = "{} holds bytes: they were divided by 255."
-_FAR = 8.0
+_COLUMNS = "USiufb"
+_FAR, _CHANCE = 8.0, 10
 _SIZE, _CALIBRATED, _THEIR_INPUTS = "calibration_size", "calibration_y", "calibration_x"
 
 
@@ -73,7 +74,7 @@ def read_truth(
     mask
         Boolean array, (H, W) or (n, H, W), true where pixels are scored.
     features
-        None or "raw": outcomes as they are. "pca:D": their first D principal components, fitted on y alone. Else the
+        None or "raw": outcomes as they are. "pca:D": their first D principal components, fitted on y of the other half. Else the
         array that takes the place of y, and in a candidate's file that of samples.
     modes
         Array of where the laws have their modes: (M, d), or (n, M, d).
@@ -121,7 +122,7 @@ def read_candidate(name: str, path: Path, truth: ReadTruth, *, decimal: str | No
             message = f"The features {view.key!r} are an array of an NPZ, and this is a table."
             raise InputError(message, where=str(path), hint="Save an NPZ with them, or leave out --features.")
         laws, said = read_law_table(path, view, truth.targets, truth.columns.get("row"), decimal)
-        return laws.candidate(name, notes=said)
+        return replace(laws.candidate(name), notes=said)
     archive = open_archive(path, forms=("NPZ",), hint=LAWS)
     laws = _archive_laws(archive, view)
     _check_scale(truth, laws)
@@ -129,7 +130,7 @@ def read_candidate(name: str, path: Path, truth: ReadTruth, *, decimal: str | No
     notes += [_BYTES.format(array.key) for array in laws.numbers.values() if array.unit != 1]
     images = _images(archive, "points" if laws.kind == "points" else "samples", view.n, 1)
     pictures = partial(_pictures, *images) if images else None
-    return laws.candidate(name, calibration=calibration, pictures=pictures, notes=notes)
+    return replace(laws.candidate(name), calibration=calibration, pictures=pictures, notes=tuple(notes))
 
 
 def law_keys(path: Path, target: Sequence[str] = ()) -> tuple[str, ...]:
@@ -217,8 +218,10 @@ def _scored(outcomes: Numbers, view: View, components: int | None) -> tuple[Floa
         notes.append(f"{len(view.kept):,} of {math.prod(view.shape):,} values of an image are scored{each}.")
     if components is not None:
         view, share = view.projected(y, components, f"{outcomes.spot(outcomes.key, ())}, --features")
-        y = view.components(y)
-        notes.append(f"The first {components} principal components of {outcomes.key} hold {share:.1%} of its variance.")
+        y = replace(view, kept=None, mask=None).scored(y[:, None])[:, 0]
+        fitted = f"{FITTED:,} rows of " * (view.n > 2 * FITTED)
+        what = f"{components} principal components of {outcomes.key} hold {share:.1%} of its variance"
+        notes.append(f"{what}; those of each half of the rows are fitted on {fitted}the other half.")
     return y, view, notes
 
 
@@ -272,12 +275,7 @@ def _spot(path: Path, key: str, index: Sequence[int]) -> str:
 def _images(archive: Archive, key: str, n: int, before: int) -> tuple[Numbers, Image] | None:
     """Return an array of n rows of images with their shape (H, W, C), `before` axes standing between, if it is one."""
     array = archive.arrays.get(key)
-    if (
-        array is None
-        or len(array.shape) - before not in (3, 4)
-        or array.shape[0] != n
-        or array.dtype.kind not in "biuf"
-    ):
+    if array is None or len(array.shape) - before not in (3, 4) or array.shape[0] != n:
         return None
     height, width, channels = item_shape(array.shape[1 + before :])
     return _numbers(archive, key, image=True), (height, width, channels)
@@ -321,17 +319,18 @@ def _inputs(archive: Archive, key: str, n: int) -> Floats:
 def _columns(archive: Archive, n: int, taken: set[str | None]) -> dict[str, list[str]]:
     """Return arrays of n texts or numbers as they would stand in a table."""
     taken = taken.union(_law_names(_names(archive)), (_SIZE, _CALIBRATED, _THEIR_INPUTS))
-    chosen = [name for name, array in archive.arrays.items() if array.shape == (n,) and name not in taken]
-    chosen = [name for name in chosen if archive.arrays[name].dtype.kind in "USiufb"]
+    found = {name: array for name, array in archive.arrays.items() if array.shape == (n,) and name not in taken}
+    chosen = [name for name, array in found.items() if array.dtype.kind in _COLUMNS]
     archive.check_expansion(chosen)
-    return {name: [_text(item) for item in archive.find(name, "USiufb").items(0, n)] for name in chosen}
+    return {name: [_text(item) for item in archive.find(name, _COLUMNS).items(0, n)] for name in chosen}
 
 
 def _text(item: object) -> str:
     if isinstance(item, bytes):
         return item.decode("utf-8", "replace")
-    # Half a surrogate pair could not be written to a report.
-    return item.encode("utf-8", "replace").decode() if isinstance(item, str) else json_text(item) or ""
+    # Half a surrogate pair could not be written to a report, and long doubles stay those of numpy.
+    plain = isinstance(item, str | np.generic)
+    return str(item).encode("utf-8", "replace").decode() if plain else json_text(item) or ""
 
 
 def _modes(numbers: Numbers, view: View) -> Floats:
@@ -370,16 +369,18 @@ def _calibration(archive: Archive, truth: ReadTruth) -> tuple[int, list[str]]:
 
 
 def _check_apart(numbers: Numbers, rows: Floats, calibration: Floats) -> list[str]:
-    """Refuse a row that is one of the calibration, where rows are distinct enough to tell; else return a note."""
+    """Refuse rows that are some of the calibration; return a note where so many may be equal by chance."""
     # Adding zero makes the two zeros equal.
     known = {row.tobytes(): index for index, row in enumerate(calibration + 0.0)}
     keys = [row.tobytes() for row in rows + 0.0]
-    if len(known) < len(calibration) or len({*keys}) < len(keys):
-        return ["Rows repeat, so that it cannot be told whether the data hold rows of the calibration."]
     shared = [index for index, key in enumerate(keys) if key in known]
-    if shared:
-        message = f"Calibration rows among the test rows: {len(shared):,} of {len(keys):,}, such as row {shared[0]} of "
-        message += f"the data, which is row {known[keys[shared[0]]]} of the calibration."
-        hint = "Leave them out of the data and of every candidate: coverage there is promised, not measured."
-        raise numbers.refusal(message, hint, (known[keys[shared[0]]],))
-    return []
+    if not shared:
+        return []
+    # Counts and repeated values are equal by chance; numbers without an end to their digits are not.
+    repeated = len(calibration) - len(known) + len(keys) - len({*keys}) + bool((rows % 1 == 0).all())
+    if len(shared) <= _CHANCE * repeated:
+        return [f"{len(shared):,} rows are equal to rows of {numbers.key}, as may be by chance: such values repeat."]
+    first = known[keys[shared[0]]]
+    message = f"Calibration rows among the test rows: {len(shared):,} of {len(keys):,}, such as row {shared[0]} of the "
+    hint = "Leave them out of the data and of every candidate: coverage there is promised, not measured."
+    raise numbers.refusal(f"{message}data, which is row {first} of the calibration.", hint, (first,))

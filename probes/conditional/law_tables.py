@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from probes.conditional.image_laws import View
-from probes.conditional.law_arrays import NEEDED, Held, Laws, Numbers, find_kind
+from probes.conditional.law_arrays import MOST, NEEDED, Held, Laws, Numbers, find_kind
 from probes.conditional.laws import Floats, Ints
 from probes.core.errors import InputError
+from probes.files.arrow import is_arrow
 from probes.files.decimals import plain_float
-from probes.files.tables import Table, read_table
+from probes.files.tables import Table, is_json, read_table
 
 _INPUT, _DRAW = re.compile(r"x_?(\d{0,9})"), re.compile(r"sample_?(\d{1,9})")
 _QUANTILE = re.compile(r"q_?(0?\.\d{1,12})")
@@ -103,7 +104,8 @@ def read_law_table(
     InputError
         Where the table cannot be read, holds no law or two, or its lines do not fit the rows.
     """
-    table = read_table(path, decimal)
+    # The mark is that of the data or of another candidate where this file can have none.
+    table = read_table(path, None if is_json(path) or is_arrow(path) else decimal)
     if {"row", "sample"} <= {*table.columns}:
         names = _outcomes(table, view, target)
         order, draws = _arranged(table, view.n, ids, [row.values.get("sample") or "" for row in table.rows])
@@ -208,14 +210,14 @@ def _numbers(table: Table, names: Sequence[str]) -> Floats:
     found = np.empty((len(table.rows), len(names)))
     for column, name in enumerate(names):
         found[:, column] = [_number(row.values.get(name)) for row in table.rows]
-        wrong = np.flatnonzero(~np.isfinite(found[:, column]))
+        wrong = np.flatnonzero(~(np.abs(found[:, column]) <= MOST))
         if len(wrong):
             text, usual = (
                 table.rows[wrong[0]].values.get(name) or "",
                 "Write plain numbers; leave out rows without one.",
             )
             hint = table.mark_hint([text], usual, option=True)
-            message = f"{_cell(table, wrong[0], name)} is no finite number in the column {name!r}."
+            message = f"{_cell(table, wrong[0], name)} is no number up to {MOST:g} in the column {name!r}."
             raise _refusal(table, message, hint, int(wrong[0]))
     return found
 

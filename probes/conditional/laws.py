@@ -46,7 +46,7 @@ class Truth:
     image
         (H, W, C) where y are images.
     pictures
-        Returns the whole image of a row with values as in the file, shape (H, W, C).
+        Returns the whole image of a row, in the scale of y, shape (H, W, C).
     masked
         Positions of the scored values in a flat image, shape (d,), where one mask holds for all rows.
     notes

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from probes.conditional.laws import Bools, Floats, Ints
+from probes.conditional.scores import distances
 
 COORDINATES = 8
 """Most coordinates that are projections by themselves."""
 RADIAL = ("norm", "distance", "nearest")
 LEAST = 5
 """Fewest projections that can be asked for: a coordinate, the mean, and the radial ones."""
+ROUNDING = 1e-12
+"""Share of the squares of a coordinate below which what is left of them is rounding."""
 TIED = 1e-12
 """Projections nearer than this to each other, relatively, are ties: rounding alone may set equal values apart."""
 
@@ -36,15 +39,16 @@ class Projections:
     ----------
     items
         In the order of columns of `pits`: linear ones first.
-    centre, scale
-        Mean and standard deviation of the reference's coordinates, shape (d,); 1 where a coordinate is constant.
+    n, centre, squares
+        Outcomes of the reference, their mean by coordinate, and the sum of squares about it, shape (d,).
     weights
         Of the linear projections, shape (d, linear).
     """
 
     items: tuple[Projection, ...]
+    n: int
     centre: Floats
-    scale: Floats
+    squares: Floats
     weights: Floats
 
     @property
@@ -52,12 +56,23 @@ class Projections:
         """Which are radial, shape (P,)."""
         return np.array([one.radial for one in self.items])
 
+    def without(self, y: Floats) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation of the reference without each of its outcomes, shape (rows, d).
+
+        An outcome is near a mean that holds it, and draws are not: with many coordinates that alone would move ranks.
+        A coordinate that is constant among the others has a deviation of 1.
+        """
+        away, left = y - self.centre, max(self.n - 1, 1)
+        squares = self.squares - away**2 * self.n / left
+        kept = squares > ROUNDING * self.squares
+        return self.centre - away / left, np.sqrt(np.where(kept, squares, left) / left)
+
 
 def projections(y: Floats, most: int, rng: np.random.Generator) -> Projections:
     """Return at most so many projections, made of the outcomes alone, shape (n, d), so that no candidate moves them.
 
     At most 8 coordinates, evenly spaced and named by their number; with d > 1 the mean of standardised coordinates and
-    at most 2 d random directions; and for any d distances: to the reference's mean ("norm"), to the mean of the outcome
+    at most 2 d random directions; and for any d distances: to the mean of all other outcomes ("norm"), to the mean of the outcome
     and its draws together ("distance"), and to the nearest other of these K + 1 ("nearest").
 
     Raises
@@ -81,9 +96,10 @@ def projections(y: Floats, most: int, rng: np.random.Generator) -> Projections:
         names += ["mean", *(f"direction{at}" for at in range(count))]
     return Projections(
         items=(*(Projection(name, False) for name in names), *(Projection(name, True) for name in RADIAL)),
+        n=n,
         centre=y.mean(0),
-        # Rounding gives a constant coordinate a standard deviation that is not quite 0.
-        scale=np.where(np.ptp(y, axis=0) > 0, y.std(0), 1.0),
+        # Rounding gives a constant coordinate squares that are not quite 0.
+        squares=np.where(np.ptp(y, axis=0) > 0, y.var(0) * n, 0.0),
         weights=np.concatenate(columns, axis=1),
     )
 
@@ -101,7 +117,7 @@ def pits(
     y, samples
         Shapes (n, d) and (n, K, d).
     to_truth, between
-        Their distances, from `probes.conditional.scores.distances`, standardised or not.
+        Their distances, from `probes.conditional.scores.distances`; with d = 1 in any scale, and else not used.
     """
     values = _projected(made, y, samples, to_truth, between)
     own, others = values[:, :1], values[:, 1:]
@@ -116,11 +132,14 @@ def pits(
 def _projected(made: Projections, y: Floats, samples: Floats, to_truth: Floats, between: Floats) -> Floats:
     """Return projections of outcomes, then of their draws, shape (n, 1 + K, P)."""
     whole = np.concatenate((y[:, None], samples), axis=1)
-    whole = (whole - made.centre) / made.scale
+    centre, scale = made.without(y)
+    whole = (whole - centre[:, None]) / scale[:, None]
     linear = whole @ made.weights
     norm = np.sqrt(np.einsum("nkd,nkd->nk", whole, whole))
     whole -= whole.mean(1, keepdims=True)
     distance = np.sqrt(np.einsum("nkd,nkd->nk", whole, whole))
+    if y.shape[1] > 1:
+        to_truth, between = distances(whole[:, 0], whole[:, 1:])
     rest = np.where(np.eye(between.shape[1], dtype=bool), np.inf, between).min(2)
     nearest = np.concatenate((to_truth.min(1, keepdims=True), np.minimum(to_truth, rest)), axis=1)
     return np.concatenate((linear, np.stack((norm, distance, nearest), axis=2)), axis=2)

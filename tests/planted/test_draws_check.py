@@ -146,6 +146,9 @@ def test_rows_that_do_not_vary_say_nothing_of_shared_draws() -> None:
     half = np.concatenate((np.full((ROWS, 8, 1), 0.3), rng.normal(size=(ROWS, 8, 1))), axis=2)
     found = shared_draws(half)
     assert found is not None and not found.shared and abs(found.correlation) < 0.01
+    once = half.copy()
+    once[0, :, 0] = np.arange(8)
+    assert shared_draws(once) == found.__class__(correlation=found.correlation, z=found.z, in_order=1.0, shared=False)
     assert shared_draws(np.full((ROWS, 8, 1), 0.1)) is None
     assert shared_draws(samples[199:201]) is None
     assert shared_draws(rng.normal(size=(ROWS, 1, 1))) is None

@@ -65,6 +65,16 @@ def test_ranks_of_the_truth_are_uniform(law: Callable[[np.random.Generator], Row
     assert min(least) > NONE
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_more_coordinates_than_rows_leave_ranks_uniform(scaled: bool) -> None:
+    """An outcome is near a mean, and small in a scale, that hold it, and draws are not."""
+    rng = np.random.default_rng(3)
+    values = rng.uniform(size=(300, 1 + DRAWS, 1_500))
+    values /= values[:, 0].std(0) if scaled else 1.0
+    _, u = ranked(values[:, 0], values[:, 1:])
+    assert p_values(u).min() * u.shape[1] > NONE
+
+
 def test_each_of_the_values_taken_as_the_outcome_gives_uniform_ranks_together() -> None:
     # Exact for any values, not in the mean over laws: outcome and draws change places.
     values = np.array([0.0, 0.1, 0.1, 0.1, 0.4, 1.0, 1.3, 7.0, 7.2])
@@ -98,6 +108,12 @@ def test_rounding_makes_no_order_of_equal_values() -> None:
     # All are ties, so u is V alone: below 1/8 in an eighth of rows, whatever the projection.
     assert np.abs((u < 1 / 8).mean(0) - 1 / 8).max() < 0.08
     assert np.abs(u.mean(0) - 0.5).max() < 0.07
+    # 10.3 - 10 is above .3 by rounding: each value's nearest other is as far away.
+    assert 10.3 - 10 > 0.3
+    many = np.tile(np.array([0.3, 10.0, 10.3]), (500, 1))[:, :, None]
+    made, u = ranked(np.zeros((500, 1)), many)
+    nearest = u[:, [one.name for one in made.items].index("nearest")]
+    assert abs((nearest > 0.5).mean() - 0.5) < 0.1
 
 
 X = np.random.default_rng(4).uniform(size=ROWS)
@@ -173,7 +189,10 @@ def test_projections_are_made_of_the_reference_alone() -> None:
     assert names[:9] == ["y0", "y4", "y9", "y13", "y18", "y22", "y27", "y31", "mean"]
     assert names[9:] == [*(f"direction{at}" for at in range(20)), "norm", "distance", "nearest"]
     assert made.weights.shape == (32, 29) and made.radial.tolist() == [False] * 29 + [True] * 3
-    assert made.scale[1] == 1 and made.scale[0] == pytest.approx(y[:, 0].std())
+    centre, scale = made.without(y[7:8])
+    rest = np.delete(y, 7, axis=0)
+    np.testing.assert_allclose(centre[0], rest.mean(0))
+    np.testing.assert_allclose(scale[0], np.where(np.arange(32) == 1, 1.0, rest.std(0)))
     np.testing.assert_allclose(np.linalg.norm(made.weights[:, 9:], axis=0), 1)
     again = projections(y, 32, np.random.default_rng(0))
     np.testing.assert_array_equal(made.weights, again.weights)
@@ -190,8 +209,8 @@ def test_ranks_do_not_hang_on_units_or_on_the_size_of_blocks() -> None:
     y, samples = normal(np.random.default_rng(8))
     y, samples = y[:300], samples[:300]
     _, expected = ranked(y, samples)
-    _, scaled = ranked(2.0**40 * y, 2.0**40 * samples)
-    np.testing.assert_array_equal(expected, scaled)
+    for unit in (2.0**40, 2.0**-60):
+        np.testing.assert_array_equal(expected, ranked(unit * y, unit * samples)[1])
     rng = np.random.default_rng(0)
     made = projections(y, 32, rng)
     parts = [

@@ -255,3 +255,14 @@ def test_a_wrong_key_is_told_the_keys_of_its_own_name() -> None:
         with pytest.raises(InputError, match=f"names the key {key!r}, which no gap has") as error:
             gates.check_coordinates(gates.parse(f"gap[{key}=1] > 0"), coordinates, measures)
         assert error.value.hint == "gap has: by, kind."
+
+
+def test_a_gate_on_what_a_worse_model_can_have_the_better_of_is_refused_before_anything_runs() -> None:
+    from audits.conditional import AUDIT
+
+    for expression in ("best_of > 1", "best_of[candidate=flow,points=20].high > 1"):
+        with pytest.raises(InputError, match="rests on best_of, which a worse model can have the better of") as error:
+            gates.check_coordinates(gates.parse(expression), {}, AUDIT.by_name)
+        assert error.value.where == "--fail-if" and "proper score" in error.value.hint
+    gates.check_coordinates(gates.parse("score[metric=crps] > 1"), {}, AUDIT.by_name)
+    assert [one.name for one in AUDIT.measures if not one.gated] == ["best_of"]

@@ -8,21 +8,23 @@ RNG = np.random.default_rng(8)
 
 
 @pytest.mark.parametrize("shape", [(9, 4), (4, 9), (5, 5)])
-def test_directions_are_those_of_a_singular_value_decomposition(shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize("count", [2, 99])
+def test_directions_are_those_of_a_singular_value_decomposition(shape: tuple[int, int], count: int) -> None:
     parts = RNG.normal(size=shape) * np.arange(1, shape[1] + 1)
     parts -= parts.mean(axis=0)
-    values, directions = principal_directions(parts)
+    squares, directions = principal_directions(parts, count)
     _, wanted, vectors = np.linalg.svd(parts, full_matrices=False)
-    count = min(shape[0] - 1, shape[1])
-    assert np.allclose(values, wanted[:count] ** 2) and directions.shape == (shape[1], count)
+    count = min(shape[0] - 1, shape[1], count)
+    assert np.allclose(squares, wanted[:count] ** 2) and directions.shape == (shape[1], count)
     assert np.allclose(np.abs((vectors[:count] * directions.T).sum(axis=1)), 1)
     assert (directions[np.abs(directions).argmax(axis=0), range(count)] > 0).all()
 
 
 def test_directions_in_which_nothing_varies_are_left_out() -> None:
     parts = np.outer(RNG.normal(size=8), [1.0, 2.0, 2.0])
-    values, directions = principal_directions(parts - parts.mean(axis=0))
-    assert len(values) == 1 and np.allclose(directions[:, 0], [1 / 3, 2 / 3, 2 / 3])
+    squares, directions = principal_directions(parts - parts.mean(axis=0), 3)
+    assert len(squares) == 1 and np.allclose(directions[:, 0], [1 / 3, 2 / 3, 2 / 3])
+    assert len(principal_directions(np.zeros((1, 3)), 2)[0]) == 0
 
 
 def test_components_of_large_values_and_of_many_rows() -> None:

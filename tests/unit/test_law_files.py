@@ -73,6 +73,8 @@ def test_rows_with_all_that_may_stand_beside_them(tmp_path: Path) -> None:
             "oracle": DRAWS,
             "site": np.array([*"abcdefg"]),
             "year": np.arange(N),
+            "long": np.full(N, 0.5, dtype=np.longdouble),
+            "half": np.array(["\ud800"] * N),
             "named": np.array([b"\xff"] * N),
             "other": np.arange(N + 1),
             "square": np.eye(N),
@@ -84,7 +86,13 @@ def test_rows_with_all_that_may_stand_beside_them(tmp_path: Path) -> None:
     )
     assert np.array_equal(of.y, Y.astype(np.float32)) and of.y.dtype == np.float64
     assert of.x is not None and np.array_equal(of.x, x[:, None])
-    assert {**of.columns} == {"site": [*"abcdefg"], "year": [*map(str, range(N))], "named": ["\ufffd"] * N}
+    assert {**of.columns} == {
+        "site": [*"abcdefg"],
+        "year": [*map(str, range(N))],
+        "long": ["0.5"] * N,
+        "half": ["?"] * N,
+        "named": ["\ufffd"] * N,
+    }
     assert of.oracle is not None and np.array_equal(of.oracle(2, 5), DRAWS[2:5]) and of.oracle_draws == K
     assert of.modes is not None and np.array_equal(of.modes, np.broadcast_to(DRAWS[0], (N, K, D)))
     assert of.image is of.pictures is of.masked is None and of.notes == () and of.targets == ("lat", "lon")
@@ -150,6 +158,8 @@ WRONG_SHAPES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "no axis of draws": ({"samples": Y}, ("(7, 2)",)),
     "no draws": ({"samples": DRAWS[:, :0]}, ("(7, 0, 2)",)),
     "no axis": ({"samples": 3.0}, ("()",)),
+    "one axis": ({"samples": ONE}, ("(7,)",)),
+    "no mean of rows": ({"mean": 3.0, "std": 1.0}, ("mean has the shape ()",)),
     "points of another n": ({"points": DRAWS[1:], "weights": WEIGHTS[1:]}, ("(6, 5, 2)",)),
     "other weights": ({"points": DRAWS, "weights": WEIGHTS[:, 1:]}, ("4 weights for 5 points",)),
     "weights of other rows": ({"points": DRAWS, "weights": WEIGHTS[1:]}, ("weights has the shape (6, 5)",)),
@@ -198,9 +208,10 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], int, str]] = {
     "negative std": ({"mean": ONE, "std": changed(np.abs(ONE), 3, -1)}, 3, "std[3]"),
     "negative weight": ({"points": DRAWS[..., :1], "weights": changed(WEIGHTS, (2, 1), -0.1)}, 2, "weights[2, 1]"),
     "weights of 2": ({"points": DRAWS[..., :1], "weights": changed(WEIGHTS, 6, 0.4)}, 6, "weights[6]"),
-    "huge weights": ({"points": DRAWS[..., :1], "weights": changed(WEIGHTS, 6, 1.7e308)}, 6, "weights[6]"),
+    "huge weights": ({"points": DRAWS[..., :1], "weights": changed(WEIGHTS, 6, 1e100)}, 6, "weights[6]"),
     "falling": ({"quantiles": changed(SORTED, (1, 2), -9), "levels": LEVELS}, 1, "quantiles[1, 2]"),
-    "far apart": ({"quantiles": changed(SORTED, (1, 0), -1.7e308), "levels": LEVELS}, -1, ""),
+    "far apart": ({"quantiles": changed(SORTED, (1, 0), -1e100), "levels": LEVELS}, -1, ""),
+    "vast": ({"samples": changed(DRAWS, (4, 1, 0), -1.1e100)[..., :1]}, 4, "samples[4, 1, 0]"),
     "crossed": ({"lower": changed(ONE, 6, 99), "upper": ONE + 1, "level": 0.9}, 6, "lower[6]"),
 }
 
@@ -217,7 +228,11 @@ def test_values_that_make_no_law_are_refused_where_they_stand(tmp_path: Path, na
 
 TRUTHS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = {
     "no y": ({"z": Y}, {}, ("no array 'y'", "z (7, 2)")),
-    "nan": ({"y": changed(Y, (3, 1), np.nan)}, {}, ("y holds a NaN", "row 3, column 1", "y[3, 1]")),
+    "nan": (
+        {"y": changed(Y, (3, 1), np.nan)},
+        {},
+        ("y holds a NaN, an infinite value, or one beyond 1e+100", "row 3, column 1", "y[3, 1]"),
+    ),
     "infinite x": ({"y": Y, "x": changed(Y, (6, 0), np.inf)}, {}, ("x[6, 0]",)),
     "too large": ({"y": Y * np.longdouble("1e4000")}, {}, ("infinite",)),
     "empty": ({"y": Y[:0]}, {}, ("(0, 2)",)),
@@ -291,7 +306,8 @@ def test_a_file_that_is_changed_between_blocks_is_refused(tmp_path: Path) -> Non
 
 def test_bytes_of_images_are_divided(tmp_path: Path) -> None:
     images, drawn = (IMAGES * 255).astype(np.uint8), (DRAWN * 255).astype(np.uint8)
-    of = truth(tmp_path, {"y": images, "oracle": drawn})
+    of = truth(tmp_path, {"y": images, "oracle": drawn, "peaks": drawn[0]}, modes="peaks")
+    assert of.modes is not None and np.array_equal(of.modes[3], drawn[0].reshape(K, -1) / 255)
     assert np.array_equal(of.y, images.reshape(N, -1) / 255) and of.notes == (
         "y holds bytes: they were divided by 255.",
     )
@@ -354,18 +370,23 @@ def test_masks_that_differ_make_the_rest_zero(tmp_path: Path) -> None:
     refused(lambda: truth(tmp_path, {"y": IMAGES, "m": mask}, mask="m"), "mask of row 4 is false everywhere")
 
 
-def test_principal_components_are_those_of_the_outcomes_alone(tmp_path: Path) -> None:
-    of = truth(tmp_path, {"y": IMAGES, "oracle": DRAWN}, features="pca:3")
+def test_principal_components_are_those_of_the_other_half_of_the_outcomes(tmp_path: Path) -> None:
+    of = truth(tmp_path, {"y": IMAGES, "oracle": DRAWN}, features="pca:2")
     flat = IMAGES.reshape(N, -1)
-    _, values, vectors = np.linalg.svd(flat - flat.mean(axis=0))
-    wanted = (flat - flat.mean(axis=0)) @ vectors[:3].T
-    signs = np.sign((wanted * of.y).sum(axis=0))
-    assert np.allclose(of.y, wanted * signs, rtol=0, atol=1e-12)
-    assert f"{(values[:3] ** 2).sum() / (values**2).sum():.1%}" in of.notes[0] and of.image == (4, 3, 2)
+    wanted, drawn = np.empty((N, 2)), np.empty((N, K, 2))
+    shares = []
+    for own, others in ((slice(0, None, 2), flat[1::2]), (slice(1, None, 2), flat[::2])):
+        _, values, vectors = np.linalg.svd(others - others.mean(axis=0))
+        shares.append((values[:2] ** 2).sum() / (values**2).sum())
+        wanted[own] = (flat[own] - others.mean(axis=0)) @ vectors[:2].T
+        signs = np.sign((wanted[own] * of.y[own]).sum(axis=0))
+        wanted[own] *= signs
+        drawn[own] = (100 * DRAWN.reshape(N, K, -1)[own] - others.mean(axis=0)) @ vectors[:2].T * signs
+    assert np.allclose(of.y, wanted, rtol=0, atol=1e-12)
+    assert f"2 principal components of y hold {np.mean(shares):.1%}" in of.notes[0] and of.image == (4, 3, 2)
     found = law(tmp_path, of, samples=100 * DRAWN)
-    drawn = (100 * DRAWN.reshape(N, K, -1) - flat.mean(axis=0)) @ vectors[:3].T * signs
-    assert found.d == 3 and np.allclose(found.block(1, 4)["samples"], drawn[1:4], rtol=0, atol=1e-10)
-    assert of.oracle is not None and of.oracle(0, 2).shape == (2, K, 3)
+    assert found.d == 2 and np.allclose(found.block(1, 4)["samples"], drawn[1:4], rtol=0, atol=1e-10)
+    assert of.oracle is not None and of.oracle(0, 2).shape == (2, K, 2)
     refused(lambda: law(tmp_path, of, mean=IMAGES, std=IMAGES), "Samples are needed for principal components")
     single = truth(tmp_path, {"y": ONE}, features="pca:1")
     refused(lambda: law(tmp_path, single, quantiles=SORTED, levels=LEVELS), "Samples are needed")
@@ -405,12 +426,21 @@ def test_what_intervals_were_calibrated_on(tmp_path: Path) -> None:
     refused(lambda: law(tmp_path, of, **limits, calibration_y=others), "(9, 2)", "7 rows of 1 value")
 
 
-def test_outcomes_that_repeat_tell_nothing_of_a_calibration(tmp_path: Path) -> None:
-    counts = np.arange(N) // 2
-    of = truth(tmp_path, {"y": counts})
-    for calibration in (counts, np.array([0.0, -0.0, 9.0])):
-        found = law(tmp_path, of, **ONE_VALUE["intervals"], calibration_y=calibration)
-        assert found.calibration == len(calibration) and "cannot be told" in found.notes[0]
+def test_outcomes_that_repeat_are_equal_by_chance(tmp_path: Path) -> None:
+    limits = ONE_VALUE["intervals"]
+    of = truth(tmp_path, {"y": np.arange(N) // 2})
+    found = law(tmp_path, of, **limits, calibration_y=np.array([1.0, -0.0, 9.0]))
+    assert found.calibration == 3 and "4 rows are equal to rows of calibration_y" in found.notes[0]
+    assert not law(tmp_path, of, **limits, calibration_y=np.array([0.5, 9])).notes
+    wide = np.arange(40)
+    of = truth(tmp_path, {"y": wide})
+    limits = {"lower": wide, "upper": wide, "level": 0.9}
+    assert "10 rows" in law(tmp_path, of, **limits, calibration_y=np.arange(30, 70)).notes[0]
+    refused(lambda: law(tmp_path, of, **limits, calibration_y=np.arange(29, 70)), "11 of 40, such as row 29")
+    # One row that stands twice does not hide that all are shared.
+    y = RNG.normal(size=40)
+    y[3] = y[5]
+    refused(lambda: law(tmp_path, truth(tmp_path, {"y": y}), **limits, calibration_y=y), "40 of 40")
 
 
 def test_features_are_parsed() -> None:

@@ -58,7 +58,7 @@ def test_inputs_are_the_columns_that_count_on_from_x(tmp_path: Path) -> None:
     of = truth(tmp_path, "x10,y,x2,x_1,x,xs\n10,0,2,1,left,5\n10,0,2,1,right,5\n")
     assert of.x is not None and of.x.tolist() == [[1, 2, 10]] * 2
     assert {**of.columns} == {"x": ["left", "right"], "xs": ["5", "5"]}
-    refused(lambda: truth(tmp_path, "y,x\n1,2\n1,left\n"), "'left' is no finite number", "data.csv:3")
+    refused(lambda: truth(tmp_path, "y,x\n1,2\n1,left\n"), "'left' is no number up to 1e+100", "data.csv:3")
 
 
 @pytest.mark.parametrize("form", ["tsv", "jsonl", "json", "parquet", "semicolons"])
@@ -95,6 +95,8 @@ def test_the_user_may_name_the_decimal_mark(tmp_path: Path) -> None:
     refused(lambda: truth(tmp_path, 'y,x\n"1,234",2\n'), "say --decimal ,")
     found = read_candidate("m", save(tmp_path, 'mean,std\n"0,5","1,5"\n', "m.csv"), of, decimal=",")
     assert found.block(0, 1)["std"].tolist() == [[1.5]]
+    path = save(tmp_path, '{"mean": 0.5, "std": 1.5}', "m.jsonl")
+    assert read_candidate("m", path, of, decimal=",").block(0, 1)["mean"].tolist() == [[0.5]]
 
 
 @pytest.mark.parametrize("name", ["value", "y"])
@@ -190,10 +192,11 @@ LAWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "a negative row": (edited(4, "-1,0,0"), ("no row '-1'",)),
     "half a row": (edited(4, "0.5,0,0"), ("no row '0.5'",)),
     "no row": (edited(4, ",0,0"), ("no row ''",)),
-    "nan": (edited(6, "1,1,nan"), ("'nan' is no finite number", "'value'", "model.csv:7")),
-    "infinite": (edited(6, "1,1,1e999"), ("'1e999' is no finite number",)),
-    "empty": (edited(6, "1,1,"), ("'' is no finite number",)),
-    "a text": (edited(6, "1,1,1_0"), ("'1_0' is no finite number",)),
+    "nan": (edited(6, "1,1,nan"), ("'nan' is no number up to 1e+100", "'value'", "model.csv:7")),
+    "infinite": (edited(6, "1,1,1e999"), ("'1e999' is no number up to 1e+100",)),
+    "vast": (edited(6, "1,1,-2e100"), ("'-2e100' is no number",)),
+    "empty": (edited(6, "1,1,"), ("'' is no number up to 1e+100",)),
+    "a text": (edited(6, "1,1,1_0"), ("'1_0' is no number up to 1e+100",)),
     "no outcome": ("\n".join(long(names="other")), ("no columns that are known", "There are: row, sample, other")),
     "no rows": ("row,value\n0,1\n", ("no law", "row, value", "Give columns row, sample")),
     "other lines": ("mean,std\n1,1\n1,1\n", ("2 lines, and the data have 3 rows",)),
@@ -234,7 +237,7 @@ def test_values_that_make_no_law_are_refused_with_the_line(tmp_path: Path) -> No
         (TRUTH, {"target": ("Y",)}, ("no column 'Y'", "Did you mean 'y'")),
         (TRUTH, {"inputs": ["z"]}, ("no column 'z'",)),
         (TRUTH, {"inputs": ["y"]}, ("'y' is named twice",)),
-        (TRUTH, {"target": ("site",)}, ("'a' is no finite number", "data.csv:2")),
+        (TRUTH, {"target": ("site",)}, ("'a' is no number up to 1e+100", "data.csv:2")),
         (TRUTH, {"mask": "m"}, ("--mask names an array of an NPZ",)),
         (TRUTH, {"features": "f"}, ("--features names an array of an NPZ",)),
         (TRUTH, {"modes": "x"}, ("--modes names an array of an NPZ",)),
