@@ -13,14 +13,13 @@ from audits.conditional.row_groups import grouped
 from audits.core.context import Context, Plan
 from audits.core.records import Source, Warning
 from audits.statistics import generator
+from probes.conditional.law_arrays import MOST
 from probes.conditional.law_files import law_keys, read_candidate, read_truth
 from probes.conditional.laws import Candidate, Floats, Truth
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 
 FEWEST_ROWS, MOST_CANDIDATES, MOST_DRAWS = 20, 40, 1000
-LARGEST = 1e100
-"""Magnitude, at most, of what is scored."""
 TAKEN = (CLIMATOLOGY, OUTCOMES, ALL, OWN_MEAN)
 _NAME = re.compile(r"[^\W_](?:[\w .+@:()/-]{0,58}[\w.+@:()/-])?")
 _PLAIN = "A name has at most 60 letters, digits, spaces and . _ + - @ : ( ) /, and no other signs."
@@ -69,13 +68,10 @@ def check(options: Options, context: Context) -> Plan:
     if n < FEWEST_ROWS:
         hint = f"Give {FEWEST_ROWS} rows or more; hundreds for groups."
         raise InputError(f"There are {n} rows.", where=str(options.data), hint=hint)
-    ends = np.abs(truth.y).max(initial=0.0), np.ptp(truth.y, axis=0)
-    if ends[0] > LARGEST or ((ends[1] > 0) & (ends[1] < 1 / LARGEST)).any():
+    reach = np.ptp(truth.y, axis=0)
+    if ((reach > 0) & (reach < 1 / MOST)).any():
         hint = "Multiply outcomes and laws by one number: their squares must be numbers too."
-        what = (
-            f"numbers beyond {LARGEST:g}" if ends[0] > LARGEST else f"a column that varies by less than {1 / LARGEST:g}"
-        )
-        raise InputError(f"y holds {what}.", where=str(options.data), hint=hint)
+        raise InputError(f"A column of y varies by less than {1 / MOST:g}.", where=str(options.data), hint=hint)
     files = _files(options)
     candidates = tuple(
         _some_draws(read_candidate(name, path, truth, decimal=options.decimal), context.seed)

@@ -7,10 +7,11 @@ import numpy as np
 
 from audits.conditional import CLIMATOLOGY, Options
 from audits.conditional.counts import Counts, Rows
-from audits.conditional.inputs import LARGEST, Inputs
+from audits.conditional.inputs import Inputs
 from audits.conditional.row_laws import NORMAL_DRAWS, Block, Shared, measured
 from audits.core.context import Context
 from audits.statistics import generator
+from probes.conditional.law_arrays import MOST
 from probes.conditional.laws import Candidate, Floats, Ints
 from probes.conditional.quantisers import ENOUGH, group_reference, oracle_reference
 from probes.conditional.ranks import projections
@@ -117,9 +118,9 @@ def _blocks(candidate: Candidate, shared: Shared, seed: int, advance: Advance) -
         for key in ("samples", "points", "mean", "std"):
             if key in arrays:
                 arrays[key] = arrays[key] / shared.scale
-        if any(not (np.abs(values) <= LARGEST).all() for values in arrays.values()):
+        if any(not (np.abs(values) <= MOST).all() for values in arrays.values()):
             raise InputError(
-                f"{candidate.name} holds numbers beyond {LARGEST:g}.",
+                f"{candidate.name} holds numbers beyond {MOST:g} standard deviations.",
                 where=f"rows {start} to {stop - 1} of {candidate.name}",
                 hint="Divide outcomes and laws by one number: their squares must be numbers too.",
             )
