@@ -157,6 +157,8 @@ def test_numbers_of_a_candidate_do_not_hang_on_who_stands_beside_it(folder: Path
                  for metric in ("score", "difference", "pit_deviation", "coverage", "uses_input")
                  for report in (one, other)]  # fmt: skip
         assert found[::2] == found[1::2]
+    intervals = [found for found in one.findings if found.where["candidate"] == "b"]
+    assert intervals and not [found for found in intervals if "Kolmogorov" in found.how_sure]
     # Interval scores of two levels are no scores of one thing.
     assert not rows(one, "difference", candidate="b", metric="interval")
     assert rows(one, "difference", candidate="c", metric="interval")
