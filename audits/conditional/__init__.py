@@ -16,7 +16,6 @@ from audits.core.summary import Summary
 CLIMATOLOGY, OUTCOMES, ALL, OWN_MEAN = "climatology", "outcomes", "all", "own-mean"
 """Names that stand beside candidates: outcomes of other rows as draws, outcomes themselves, everyone, a law's mean."""
 METRICS = ("crps", "energy", "variogram", "quantile", "interval", "log")
-VERDICTS = ("covers", "too-narrow", "too-wide", "shifted", "mode-missing", "ignores-input", "undecided")
 _ROWS, _GROUPS, _TESTS = "Rows and laws", "Groups", "Tests and distances"
 
 

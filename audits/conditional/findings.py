@@ -143,10 +143,11 @@ def _statement(draft: Draft, counts: Counts, rows: Rows, verdict: Verdict) -> st
 
 
 def _how_sure(counts: Counts, verdict: Verdict) -> str:
+    if verdict.test is None:
+        return ""
     groups = len(counts.groups.names) + 1
-    if verdict.test is not None and verdict.test.test == "coverage":
-        return f"Exact tests of coverage in {groups} groups together (Holm); p-values as they are stand beside."
-    return f"Kolmogorov tests of all projections in {groups} groups together (Holm); p-values as they are stand beside."
+    kind = "Tests of coverage" if verdict.test.test == "coverage" else "Kolmogorov tests of all projections"
+    return f"{kind} in {groups} groups together (Holm); p-values as they are stand beside."
 
 
 def _find_claim(draft: Draft, rows: Rows, claim: str, word: str) -> None:
@@ -161,7 +162,8 @@ def _find_claim(draft: Draft, rows: Rows, claim: str, word: str) -> None:
     why = {
         "c1": "Its energy score (CRPS) is compared with that of the mean of its law alone, row by row.",
         "c2": "Within a tenth of the least distortion that references allow; only draws of the true law confirm it.",
-        "c3": "Stated weights against how often each point is the nearest, within a total variation of 0.05.",
+        "c3": f"{'Stated' if rows.weighted else 'No weights were given: equal'} weights against how often each point "
+        "is the nearest, within a total variation of 0.05.",
         "c4": "As its verdict over all rows says.",
     }[claim]
     names.sort(key=lambda row: (row.where.get("reference") != "upper", -row.value))

@@ -15,6 +15,7 @@ from audits.conditional.row_laws import FOLDED
 from audits.core.context import Context, Plan
 from audits.core.records import Coordinate, Source, Warning
 from audits.statistics import generator
+from probes.conditional.law_arrays import MOST
 from probes.conditional.law_files import law_keys, read_candidate, read_truth
 from probes.conditional.laws import Candidate, Floats, Truth
 from probes.conditional.ranks import projections
@@ -72,6 +73,10 @@ def check(options: Options, context: Context) -> Plan:
     if n < FEWEST_ROWS:
         hint = f"Give {FEWEST_ROWS} rows or more; hundreds for groups."
         raise InputError(f"There are {n} rows.", where=str(options.data), hint=hint)
+    reach = np.ptp(truth.y, axis=0)
+    if ((reach > 0) & (reach < 1 / MOST)).any():
+        hint = "Multiply outcomes and laws by one number: their squares must be numbers too."
+        raise InputError(f"A column of y varies by less than {1 / MOST:g}.", where=str(options.data), hint=hint)
     files = _files(options)
     candidates = tuple(
         _some_draws(read_candidate(name, path, truth, decimal=options.decimal), context.seed)

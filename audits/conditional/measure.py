@@ -11,11 +11,13 @@ from audits.conditional.inputs import Inputs
 from audits.conditional.row_laws import NORMAL_DRAWS, Block, Shared, measured
 from audits.core.context import Context
 from audits.statistics import generator
+from probes.conditional.law_arrays import MOST
 from probes.conditional.laws import Candidate, Floats, Ints
 from probes.conditional.quantisers import ENOUGH, group_reference, oracle_reference
 from probes.conditional.ranks import projections
 from probes.conditional.scores import coordinate_pairs
 from probes.conditional.wasserstein import sliced, swapped_floor
+from probes.core.errors import InputError
 from probes.core.progress import Advance
 
 CLIMATE_DRAWS = 50
@@ -116,6 +118,12 @@ def _blocks(candidate: Candidate, shared: Shared, seed: int, advance: Advance) -
         for key in ("samples", "points", "mean", "std"):
             if key in arrays:
                 arrays[key] = arrays[key] / shared.scale
+        if any(not (np.abs(values) <= MOST).all() for values in arrays.values()):
+            raise InputError(
+                f"{candidate.name} holds numbers beyond {MOST:g} standard deviations.",
+                where=f"rows {start} to {stop - 1} of {candidate.name}",
+                hint="Divide outcomes and laws by one number: their squares must be numbers too.",
+            )
         if candidate.kind == "normal":
             noise = rng.standard_normal((stop - start, NORMAL_DRAWS, d))
             arrays["samples"] = arrays["mean"][:, None] + arrays["std"][:, None] * noise
