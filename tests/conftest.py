@@ -54,19 +54,25 @@ LONG = ("planted", "calibration", "oracle", "faults", "real")
 """Folders of tests that simulate, wait or read much, in the order in which they are run."""
 LONGEST = (
     "test_calibration",
-    "test_interrupted",
     "test_real_texts",
-    "test_interference_kill",
+    "test_interrupted",
     "test_interference_backends",
+    "test_interference_kill",
+    "test_mutated_models",
+    "test_interference",
     "test_real_certification",
     "test_real_phonemes",
-    "test_interference",
-    "test_fairness_workers",
-    "test_mutated_models",
-    "test_executor_clusters",
+    "test_precision_recall",
+    "test_statistics",
+    "test_timing",
+    "test_determinism",
     "test_real_encodings",
+    "test_counting",
+    "test_growth",
+    "test_phoneme_errors",
+    "test_fairness_workers",
 )
-"""Files whose slow tests take a minute and more, the longest first: a whole file goes to one worker."""
+"""Files whose slow tests take twenty seconds and more, the longest first: a whole file goes to one worker."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

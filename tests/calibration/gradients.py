@@ -174,6 +174,6 @@ CALIBRATION = Calibration(
         for level in ((0.9, 0.95) if effect == "none" else (0.95,))
     ),
     full=lambda case: 1000,
-    quick=tuple((Case(world=HERE, units=16, level=0.95, effect=effect), 60) for effect in EVERY),
+    quick=tuple((Case(world=HERE, units=16, level=0.95, effect=effect), 40) for effect in EVERY),
     worlds=(HERE,),
 )

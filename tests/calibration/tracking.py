@@ -166,7 +166,7 @@ CALIBRATION = Calibration(
     ),
     full=lambda case: 1000,
     quick=tuple(
-        (Case(world=HERE, units=60, level=0.95, effect=effect), 60) for effect in ("none", STEP, GENTLE, LENGTH)
+        (Case(world=HERE, units=60, level=0.95, effect=effect), 40) for effect in ("none", STEP, GENTLE, LENGTH)
     ),
     worlds=(HERE,),
 )

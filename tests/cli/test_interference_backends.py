@@ -3,8 +3,6 @@
 import csv
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,6 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 400.0
 # What says who trained and where, and may differ.
 PLACES = ("workers", "backend", "scheduler", "results", "merge", "array")
 MODELS = (
@@ -63,24 +59,19 @@ def states(results: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.fixture(scope="module")
-def run(environment: dict[str, str]) -> Callable[..., Any]:
-    """Return a function that runs the command in a process of its own, however long a cluster takes to start."""
-
-    def call(words: list[str], cache: Path) -> Any:
-        variables = {**environment, "MILES_CACHE": str(cache)}
-        command = [sys.executable, "-m", "miles_cli", *words]
-        return subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=PATIENCE)
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def alone(corpus: Path, run: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Return report and results of a run in one process."""
+def alone(
+    corpus: Path,
+    finish_run: Callable[..., Path],
+    environment: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, Path]:
+    """Return report and results of a run in this process alone, with a cache of its own."""
     folder = tmp_path_factory.mktemp("alone")
-    done = run(words_of(corpus, folder / "out", folder / "results", "--workers", 1), folder / "cache")
-    assert done.returncode == 0, done.stderr
-    return folder / "out", folder / "results"
+    out, results = folder / "out", folder / "results"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(environment, "MILES_CACHE", str(folder / "cache"))
+        finish_run(*words_of(corpus, out, results, "--workers", 1), out=out)
+    return out, results
 
 
 @pytest.fixture
@@ -117,13 +108,20 @@ def test_the_matrix_has_numbers(alone: tuple[Path, Path]) -> None:
 # That those of loky train the same as a run in one process, `test_interference_kill.py` shows, killed or not.
 @pytest.mark.parametrize("backend", ["dask", "ray"])
 def test_every_cluster_trains_the_same_models(
-    corpus: Path, alone: tuple[Path, Path], run: Callable[..., Any], tmp_path: Path, backend: str
+    corpus: Path,
+    alone: tuple[Path, Path],
+    call_miles: Callable[..., Any],
+    no_pages: object,
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    backend: str,
 ) -> None:
     pytest.importorskip({"dask": "distributed", "ray": "ray"}[backend])
     out, results = tmp_path / "out", tmp_path / "results"
     # A cache of its own, so that its texts too are cut anew.
-    done = run(words_of(corpus, out, results, "--workers", 2, "--backend", backend), tmp_path / "cache")
-    assert done.returncode == 0, done.stderr
+    monkeypatch.setitem(environment, "MILES_CACHE", str(tmp_path / "cache"))
+    succeed(call_miles(*words_of(corpus, out, results, "--workers", 2, "--backend", backend)))
     same(out, results, alone)
 
 

@@ -111,7 +111,7 @@ def test_counted_memory_is_the_high_water_mark_of_a_process(name: str) -> None:
     # A square grows fast: half doublings keep the largest below 1 GiB.
     halves = range(18, 40, 1 if name == "attention" else 2)
     counts = {n: count(target, Case(n=n)).memory for n in (int(2 ** (half / 2)) for half in halves)}
-    sizes = [n for n, memory in counts.items() if memory >= 2**24][:5]
+    sizes = [n for n, memory in counts.items() if memory >= 2**24][:4]
     made = [counts[n] for n in sizes]
     command = [sys.executable, "-c", CHILD, name, *map(str, sizes)]
     run = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | MAPPED)

@@ -95,7 +95,7 @@ def half_of_each(tmp_path_factory: pytest.TempPathFactory) -> Cells:
         "clone": permuted_letters(text, seed=0),
     }
     write(folder, {PLAIN: text} | others)
-    return cells_of_plain(folder, 0, tuple(others), budget="same-total")
+    return cells_of_plain(folder, 0, tuple(others), budget="same-total", steps=100, batch=16)
 
 
 @pytest.mark.slow

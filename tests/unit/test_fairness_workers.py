@@ -16,6 +16,7 @@ from audits.asr_fairness.inputs import check
 from audits.asr_fairness.layer_sets import baseline_layers
 from audits.asr_fairness.measure import Counts, measure
 from audits.core.context import Cache, Context
+from probes.core import executor, worker_processes
 from probes.core.errors import IncompleteError, InputError
 from probes.core.executor import Workers, run_jobs
 from probes.core.progress import Advance
@@ -105,6 +106,24 @@ def at_home(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "run_jobs", done_here)
 
 
+@pytest.fixture(scope="module")
+def lasting_workers() -> Iterator[None]:
+    """Keep two workers from phase to phase: to start them is most of what a phase of so small fits costs."""
+    pool = worker_processes.loky_pool(2)
+    close = type(pool).close
+
+    def opened(workers: Workers, jobs: int) -> worker_processes.Pool:
+        assert (workers.backend, workers.lanes(jobs)) == ("loky", 2)
+        return pool
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(executor, "_opened", opened)
+        # Of a phase that goes wrong they end.
+        patch.setattr(type(pool), "close", lambda own, *, at_once: close(own, at_once=True) if at_once else None)
+        yield
+    close(pool, at_once=False)
+
+
 def same(one: Counts, other: Counts) -> bool:
     return one.hypotheses == other.hypotheses and all(
         here.where == there.where
@@ -116,7 +135,7 @@ def same(one: Counts, other: Counts) -> bool:
 
 
 @pytest.mark.slow
-def test_workers_change_no_bit(made: Made, tmp_path: Path) -> None:
+def test_workers_change_no_bit(made: Made, tmp_path: Path, lasting_workers: None) -> None:
     one, listener = made(tmp_path / "1", controls=False), Listener()
     assert same(one, made(tmp_path / "2", controls=False, workers=2, listener=listener))
     # All by workers: the speakers of two layer sets in three folds of two deals, and the words of both.
@@ -127,7 +146,7 @@ def test_workers_change_no_bit(made: Made, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_layers_and_controls_are_fitted_side_by_side(
-    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasting_workers: None
 ) -> None:
     small_turns(monkeypatch)
     one, listener = made(tmp_path / "1"), Listener()

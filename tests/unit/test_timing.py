@@ -200,7 +200,7 @@ def test_busy_loops_beside_a_run_are_noticed() -> None:
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
     try:
         with Stopwatch(specs, Case(n=0), allocator="held") as watch:
-            cells = [cell for number in range(5) for cell in watch.round(number, 0, kept)]
+            cells = [cell for number in range(3) for cell in watch.round(number, 0, kept)]
     finally:
         for loop in loops:
             loop.kill()
