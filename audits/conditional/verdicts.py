@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from audits.conditional.counts import Counts, Rows
-from audits.conditional.estimates import SMALL, weight_error
+from audits.conditional.estimates import SMALL, loss_row, weight_error
 from audits.conditional.mean_rows import mean_row, ratio_row, surely_below
 from audits.conditional.rank_tests import LOOSE, Tested
 from audits.core.intervals import Interval
@@ -123,8 +123,7 @@ def ignores_input(rows: Rows, counts: Counts, level: float) -> bool:
     """Tell whether nothing shows that a law follows its input, where one that knew the group alone would show it."""
     if rows.used is None or rows.knows is None:
         return False
-    # A law that has nothing from its input is to pass this nearly always: a fifth of the usual error.
-    used = mean_row(rows.used, counts.units, 1 - (1 - level) / 5)
+    used = loss_row(rows.used, counts, level)
     if not isinstance(used, Interval) or used.excludes(0.0):
         return False
     # Row by row: the two have outcomes in common, so that their difference is surer than either.
