@@ -138,7 +138,8 @@ class Counts:
     oracle
         Whether these references know the law of each row; else they know its group.
     distances
-        Wasserstein distances with the same-law distances of swapped rows, by candidate, order, kind and group.
+        Wasserstein distances, the same-law distances of swapped rows, and how many rows these are, by candidate, order,
+        kind and group.
     pictures
         By candidate, rows with the highest and the lowest score as images: titles and fields.
     """
@@ -153,7 +154,7 @@ class Counts:
     references: Mapping[int, tuple[Ints, Floats, Floats]] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)
     oracle: bool = False
-    distances: Mapping[tuple[str, int, str, str], tuple[float, Floats]] = field(default_factory=dict)
+    distances: Mapping[tuple[str, int, str, str], tuple[float, Floats, int]] = field(default_factory=dict)
     pictures: Mapping[str, tuple[tuple[str, Floats], ...]] = field(default_factory=dict)
 
     @property

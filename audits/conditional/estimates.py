@@ -268,11 +268,10 @@ def _add_modes(draft: Draft, counts: Counts, rows: Rows) -> None:
 
 def _add_distances(draft: Draft, counts: Counts, rows: Rows) -> None:
     """Add Wasserstein distances beside those of one law at the same size."""
-    for (name, order, kind, group), (value, floor) in counts.distances.items():
+    for (name, order, kind, group), (value, floor, n) in counts.distances.items():
         if name != rows.name:
             continue
         where: dict[str, Coordinate] = {"candidate": name, "order": order, "kind": kind, "group": group}
-        n = int(counts.groups.rows()[group].sum())
         low, middle, high = np.quantile(floor, [(1 - draft.level) / 2, 0.5, (1 + draft.level) / 2]).tolist()
         # Each of the two samples is about floor / sqrt(2) away from its own law.
         reach = math.sqrt(2) * high

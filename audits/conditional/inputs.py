@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from audits.conditional import ALL, CLIMATOLOGY, METRICS, OUTCOMES, OWN_MEAN, Options
-from audits.conditional.counts import Groups
+from audits.conditional.counts import FEW_INPUTS, Groups
 from audits.conditional.rank_tests import COVERAGE
 from audits.conditional.row_groups import grouped
 from audits.conditional.row_laws import FOLDED
@@ -211,6 +211,10 @@ def _warnings(inputs: Inputs) -> list[Warning]:
     if not inputs.groups.names:
         text = "There are no groups: pooled tests pass a law that ignores its input. Give x in --data, or --by."
         found.append(Warning(id="no-groups", message=text))
+    distinct = int(inputs.truth.clusters.max()) + 1
+    if distinct < min(FEW_INPUTS, len(inputs.truth.y)):
+        text = f"There are {distinct} distinct inputs: rows are the units, and intervals hold for these inputs alone."
+        found.append(Warning(id="few-inputs", message=text))
     if inputs.truth.oracle is None and not np.bincount(inputs.truth.clusters).max() > 1:
         text = "There are no draws of the true law (oracle): with one outcome an input no distance given x exists."
         found.append(Warning(id="no-oracle", message=text))

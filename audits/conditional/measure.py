@@ -1,6 +1,6 @@
 """The measurement: one pass over the laws of every candidate, in blocks of rows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,8 +24,8 @@ CLIMATE_DRAWS = 50
 """Draws that stand for other rows' outcomes."""
 SWAPS = 16
 """Random exchanges of inputs over which the loss of score is averaged."""
-FITTED_ROWS, REFERENCE_ROWS = 1000, 4000
-"""Rows, at most, on whose draws points are fitted, and that references are fitted on."""
+FITTED_ROWS, REFERENCE_ROWS, DISTANCE_ROWS = 1000, 4000, 10_000
+"""Rows, at most, on whose draws points are fitted, that references are fitted on, and whose distances are taken."""
 DIRECTIONS, FLOORS, PAIRS = 32, 40, 200
 REPEATED = 10
 """Outcomes of one input, and such inputs, from which laws are compared given x."""
@@ -83,7 +83,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     )
     references, refused = _references(shared, inputs, counts, options, context)
     with context.progress.phase("Distances of laws", len(inputs.candidates), "candidates") as advance:
-        distances: dict[tuple[str, int, str, str], tuple[float, Floats]] = {}
+        distances: dict[tuple[str, int, str, str], tuple[float, Floats, int]] = {}
         for found in counts.candidates:
             distances |= _distances(found, shared, inputs, context.seed)
             advance(1)
@@ -190,19 +190,14 @@ def _references(
     found: dict[int, tuple[Ints, Floats, Floats]] = {}
     refused: dict[int, str] = {}
     wanted = sorted({points for one in counts.candidates for points in one.distortion})
-    truth, n = inputs.truth, len(shared.y)
+    if inputs.truth.oracle is not None:
+        return _row_references(shared, wanted, context)
+    n = len(shared.y)
     rng = generator(context.seed, "references")
     rows = np.sort(rng.permutation(n)[:REFERENCE_ROWS])
     with context.progress.phase("Fitting references", len(wanted), "numbers of points") as advance:
         for points in wanted:
-            if truth.oracle is not None:
-                if truth.oracle_draws < ENOUGH * points:
-                    refused[points] = f"{truth.oracle_draws} draws of the true law are fewer than {ENOUGH * points}"
-                else:
-                    few = shared.chosen
-                    draws = np.concatenate([truth.oracle(row, row + 1) for row in few]) / shared.scale
-                    found[points] = (few, *oracle_reference(draws, points, rng))
-            elif not inputs.groups.names:
+            if not inputs.groups.names:
                 refused[points] = "there are neither draws of the true law nor groups of rows"
             else:
                 fit, held_out, there = group_reference(
@@ -216,13 +211,44 @@ def _references(
     return found, refused
 
 
+def _row_references(
+    shared: Shared, wanted: Sequence[int], context: Context
+) -> tuple[Mapping[int, tuple[Ints, Floats, Floats]], Mapping[int, str]]:
+    """Return references of each row's own law, fitted to its draws; blocks of rows are read once for all of them."""
+    truth, rows = shared.truth, shared.chosen
+    assert truth.oracle is not None
+    enough = [points for points in wanted if truth.oracle_draws >= ENOUGH * points]
+    refused = {
+        points: f"{truth.oracle_draws} draws of the true law are fewer than {ENOUGH * points}"
+        for points in wanted
+        if points not in enough
+    }
+    parts: dict[int, list[tuple[Floats, Floats]]] = {points: [] for points in enough}
+    rng = generator(context.seed, "references")
+    step = max(1, BLOCK // (truth.oracle_draws * shared.y.shape[1]))
+    with context.progress.phase("Fitting references", len(rows), "rows") as advance:
+        for start in range(0, len(rows) if enough else 0, step):
+            some = rows[start : start + step]
+            draws = np.concatenate([truth.oracle(row, row + 1) for row in some]) / shared.scale
+            for points, pairs in parts.items():
+                pairs.append(oracle_reference(draws, points, rng))
+            advance(len(some))
+    found = {}
+    for points, pairs in parts.items():
+        fit, held_out = (np.concatenate(one) for one in zip(*pairs, strict=True))
+        found[points] = (rows, fit, held_out)
+    return found, refused
+
+
 def _distances(
     rows: Rows, shared: Shared, inputs: Inputs, seed: int
-) -> dict[tuple[str, int, str, str], tuple[float, Floats]]:
+) -> dict[tuple[str, int, str, str], tuple[float, Floats, int]]:
     """Return distances of one draw a row from the outcomes, alone and with x, beside those of swapped rows."""
     if rows.drawn is None:
         return {}
     rng = generator(seed, "distances", rows.name)
+    chosen = np.zeros(len(shared.y), dtype=bool)
+    chosen[generator(seed, "rows of distances").permutation(len(shared.y))[:DISTANCE_ROWS]] = True
     pairs = {"marginal": (shared.y, rows.drawn)}
     x = inputs.truth.x
     if x is not None:
@@ -236,13 +262,14 @@ def _distances(
     for kind, (ours, theirs) in pairs.items():
         directions = rng.normal(size=(DIRECTIONS, ours.shape[1]))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        for group, inside in inputs.groups.rows().items():
+        for group, member in inputs.groups.rows().items():
+            inside = member & chosen
             if (kind == "joint" and group != "all") or inside.sum() < 2:
                 continue
             for order in (1, 2):
                 value = sliced(ours[inside], theirs[inside], directions, order)
                 floor = swapped_floor(ours[inside], theirs[inside], directions, order, FLOORS, rng)
-                found[rows.name, order, kind, group] = float(value), floor
+                found[rows.name, order, kind, group] = float(value), floor, int(inside.sum())
     return found
 
 
