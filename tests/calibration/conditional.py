@@ -1,5 +1,7 @@
 """`miles audit-conditional`: true and wrong laws of seven worlds, with rows as units; no file is read."""
 
+from typing import Any
+
 import numpy as np
 
 from audits.conditional.estimates import estimates, reached
@@ -51,7 +53,7 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     if world.spread_by_error is not None:
         found["spread_skill[candidate=narrow]"] = held(row("spread_skill", "narrow"), world.spread_by_error(NARROW))
     for level in LEVELS:
-        where = {"level": level}
+        where: dict[str, Any] = {"level": level}
         found[f"coverage[level={level}]"] = held(
             row("coverage", **where), reached(counts.rows["truth"], level, counts.dimensions)
         )
@@ -108,6 +110,7 @@ def _check(name: str, kind: str, estimand: str, *effects: str, family: str = "it
     )
 
 
+RARE = "squared errors of heavy tails, or of a mode that few draws miss, are rare and large: the mean has them seldom"
 _TESTS = "all projections and groups of a candidate (Holm)"
 CALIBRATION = Calibration(
     checks=(
@@ -120,8 +123,8 @@ CALIBRATION = Calibration(
         _check("spread_skill[candidate=narrow]", "estimate", "of .7 of the spread", *CENTRED),
         _check("uses_input", "estimate", "loss of the true law with inputs exchanged", *EVERY),
         _check("pit_deviation", "estimate", "deviation of ranks by nearest draws, of .7 of the spread", *EVERY),
-        _check("distortion", "estimate", "of two points fitted to draws of the true law", *EVERY),
-        _check("best_of", "estimate", "squared error of the best of two draws", *EVERY),
+        _check("distortion", "estimate", "of two points fitted to draws of the true law", *EVERY, says=RARE),
+        _check("best_of", "estimate", "squared error of the best of two draws", *EVERY, says=RARE),
         _check("wasserstein[kind=marginal]", "estimate", "0, of the true law", *EVERY),
         _check("wasserstein[kind=joint]", "estimate", "0, of the true law", *EVERY),
         _check("wasserstein[candidate=narrow]", "estimate", "between marginal laws, of .7 of the spread", *LINE),
@@ -156,6 +159,9 @@ CALIBRATION = Calibration(
     effects={name: world.text for name, world in WORLD.items() if name != "none"},
     grid=tuple(Case(world=HERE, units=n, level=0.95, effect=effect) for n in (100, 300, 1000) for effect in WORLD),
     full=lambda case: 400,
-    quick=tuple((Case(world=HERE, units=100, level=0.95, effect=effect), 12) for effect in WORLD),
+    quick=tuple(
+        (Case(world=HERE, units=300 if effect in ("none", "uneven") else 100, level=0.95, effect=effect), count)
+        for effect, count in zip(WORLD, (10, 5, 5, 8, 8, 5, 8), strict=True)
+    ),
     worlds=(HERE,),
 )
