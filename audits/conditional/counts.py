@@ -72,6 +72,8 @@ class Rows:
         Squared distance of the nearest of the first draws, by their number.
     distortion
         By number of points, rows and squared distances from y to the nearest point of their law.
+    ideal
+        By number of points that are no fit to draws, mean squared distance from draws of the true law of each row.
     closed
         By number of points, the least distortion of each row's law, where that is known.
     cells, weights
@@ -107,6 +109,7 @@ class Rows:
     knows: Floats | None = None
     best_of: Mapping[int, Floats] = field(default_factory=dict)
     distortion: Mapping[int, tuple[Ints, Floats]] = field(default_factory=dict)
+    ideal: Mapping[int, Floats] = field(default_factory=dict)
     closed: Mapping[int, Floats] = field(default_factory=dict)
     cells: Ints | None = None
     weights: Floats | None = None

@@ -213,15 +213,30 @@ def _add_points(draft: Draft, counts: Counts, rows: Rows) -> None:
         if points in rows.closed:
             row = ratio_row(squares, rows.closed[points], counts.units, draft.level)
             draft.add("distortion_ratio", row, reference="closed", **where)
-        if points in counts.references:
-            theirs, fit, held_out = counts.references[points]
-            both, ours, refs = np.intersect1d(which, theirs, return_indices=True)
-            if len(both) >= SMALL:
-                for reference, values in (("lower", fit), ("upper", held_out)):
-                    row = ratio_row(squares[ours], values[refs], counts.units[both], draft.level)
-                    draft.add("distortion_ratio", row, reference=reference, **where)
+        for reference, row in ratios_to_references(rows, counts, points, draft.level).items():
+            draft.add("distortion_ratio", row, reference=reference, **where)
     if rows.cells is not None and rows.weights is not None:
         draft.add("weight_error", weight_error(rows.cells, rows.weights, counts, draft.level), candidate=rows.name)
+
+
+def ratios_to_references(rows: Rows, counts: Counts, points: int, level: float) -> dict[str, Interval | Undefined]:
+    """Return the distortion by that of references that are too low and too high; none where there are no such.
+
+    Where draws of the true law are given both are taken from these, so that their chance cancels.
+    """
+    if points not in counts.references:
+        return {}
+    which, squares = rows.distortion[points]
+    if counts.oracle and points in rows.ideal:
+        which, squares = np.arange(counts.n), rows.ideal[points]
+    theirs, fit, held_out = counts.references[points]
+    both, ours, refs = np.intersect1d(which, theirs, return_indices=True)
+    if len(both) < SMALL:
+        return {}
+    references = {"lower": fit, "upper": held_out}
+    return {
+        name: ratio_row(squares[ours], values[refs], counts.units[both], level) for name, values in references.items()
+    }
 
 
 def weight_error(cells: np.ndarray, weights: Floats, counts: Counts, level: float) -> Interval:

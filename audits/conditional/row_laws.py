@@ -283,6 +283,10 @@ def _of_fitted(
             found[f"distortion:{points}"] = nearest(
                 y, arrays["mean"][:, None] + arrays["std"][:, None] * best[:, None]
             )[1]
+            if shared.truth.oracle is not None:
+                found[f"ideal:{points}"] = _from_oracle(
+                    shared, block, arrays["mean"][:, None] + arrays["std"][:, None] * best[:, None]
+                )
         return found
     samples = arrays["samples"]
     here = shared.chosen[(shared.chosen >= block.start) & (shared.chosen < block.stop)] - block.start
@@ -291,6 +295,13 @@ def _of_fitted(
             fitted = fitted_points(samples[here], points, rng)[0]
             found[f"distortion:{points}"] = nearest(y[here], fitted)[1]
     return found
+
+
+def _from_oracle(shared: Shared, block: Block, points: Floats) -> Floats:
+    """Return the mean squared distance from draws of the true law to the nearest point of each row, shape (rows,)."""
+    assert shared.truth.oracle is not None
+    oracle = shared.truth.oracle(block.start, block.stop) / shared.scale
+    return np.asarray(nearest(oracle, points)[1].mean(1))
 
 
 def _of_points(
@@ -323,6 +334,7 @@ def _of_points(
     if shared.modes is not None:
         found["hits"] = _hits(points, shared, block)
     if shared.truth.oracle is not None:
+        found[f"ideal:{points.shape[1]}"] = _from_oracle(shared, block, points)
         oracle = shared.truth.oracle(block.start, block.stop) / shared.scale
         value = of_points(points, weights, oracle, shared.directions)
         # Points are the law itself: what is off by chance are the draws of the truth, by less than their halves are.
@@ -421,6 +433,7 @@ def _collected(candidate: Candidate, shared: Shared, whole: dict[str, Floats], u
         used=exchanged(whole["own"], whole["crossed"].T, shared.swaps) if n > 1 else None,
         best_of={int(points): values for points, values in named("best").items()},
         distortion={int(points): (chosen[points], values) for points, values in named("distortion").items()},
+        ideal={int(points): values for points, values in named("ideal").items()},
         closed={int(points): values for points, values in named("closed").items()},
         cells=whole["cells"].astype(np.int64) if "cells" in whole else None,
         weights=whole.get("weights"),

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from audits.conditional.counts import Counts, Rows
-from audits.conditional.estimates import SMALL, loss_row, weight_error
-from audits.conditional.mean_rows import mean_row, ratio_row, surely_below
+from audits.conditional.estimates import SMALL, loss_row, ratios_to_references, weight_error
+from audits.conditional.mean_rows import mean_row, surely_below
 from audits.conditional.rank_tests import LOOSE, Tested
 from audits.core.intervals import Interval
 from probes.conditional.laws import Floats
@@ -171,15 +171,10 @@ NEAR = 1.1
 
 def _near_optimum(rows: Rows, counts: Counts, level: float) -> str:
     words = []
-    for points, (which, squares) in rows.distortion.items():
-        share = 1 - (1 - level) / len(rows.distortion)
-        if points in counts.references:
-            theirs, fit, held_out = counts.references[points]
-            both, ours, refs = np.intersect1d(which, theirs, return_indices=True)
-            if len(both) < SMALL:
-                continue
-            high = ratio_row(squares[ours], fit[refs], counts.units[both], share)
-            low = ratio_row(squares[ours], held_out[refs], counts.units[both], share)
+    for points in rows.distortion:
+        found = ratios_to_references(rows, counts, points, 1 - (1 - level) / len(rows.distortion))
+        if found:
+            high, low = found["lower"], found["upper"]
             if isinstance(low, Interval) and low.above(NEAR):
                 words.append("refuted")
             # Against a reference that knows the group alone a law may win and still be far from its own optimum.
