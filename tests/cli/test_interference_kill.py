@@ -99,13 +99,12 @@ def is_worker(process: int) -> bool:
 
 @pytest.fixture(scope="module")
 def whole(
-    environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    finish_run: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, tuple[dict[str, Any], dict[str, bytes]]]:
-    """Return the texts, and report and results of a run that is left alone."""
+    """Return the texts, and report and results of a run in this process, which is left alone."""
     folder = tmp_path_factory.mktemp("whole")
     corpus = write_corpus(folder / "corpus")
-    words = words_of(corpus, folder / "out", folder / "results", 1)
-    Run(words, folder / "results", environment, folder / "log").finish()
+    finish_run(*words_of(corpus, folder / "out", folder / "results", 1), out=folder / "out")
     found = models(folder / "results")
     assert len(found) == MODELS_IN_ALL
     assert sum(row["name"] == "interference" for row in content(folder / "out")["estimates"]) == 6
@@ -207,6 +206,3 @@ def test_a_run_whose_workers_are_killed_twice_ends_in_the_same_report(
     run.finish()
     unchanged(before, results)
     assert (content(out), models(results)) == whole[1]
-    before = states(results)
-    start().finish()
-    assert states(results) == before and content(out) == whole[1][0]
