@@ -66,6 +66,7 @@ LONGEST = (
     "test_statistics",
     "test_timing",
     "test_determinism",
+    "test_real_spectra_training",
     "test_real_encodings",
     "test_counting",
     "test_growth",
