@@ -120,11 +120,11 @@ def _add_scores(draft: Draft, counts: Counts, rows: Rows) -> None:
 def _rooted(found: Interval | Undefined) -> Interval | Undefined:
     if isinstance(found, Undefined):
         return found
-    if found.low is not None and found.high is not None:
-        # A ratio reaches as far down as up on the scale of logarithms, and not to 0.
-        low = max(found.low, found.value**2 / found.high if found.high > 0 else 0.0)
-        found = replace(found, low=math.sqrt(low), high=math.sqrt(found.high))
-    return replace(found, value=math.sqrt(found.value))
+    # A lower end of 0 is what heavy tails leave: one on the scale of logarithms holds the truth less often.
+    value, low, high = (
+        None if end is None else math.sqrt(max(end, 0.0)) for end in (found.value, found.low, found.high)
+    )
+    return replace(found, value=value or 0.0, low=low, high=high)
 
 
 def _add_tests(draft: Draft, counts: Counts, rows: Rows) -> None:
