@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from audits.conditional import ALL, CLIMATOLOGY, METRICS, OUTCOMES, OWN_MEAN
+from audits.conditional.central_intervals import NEAR_LEVEL, ranks_outside
 from audits.conditional.counts import Counts, Rows
 from audits.conditional.mean_rows import ALIKE, mean_row, ratio_row
 from audits.conditional.rank_tests import Tested, tests_of
-from audits.conditional.row_laws import NEAR_LEVEL, ranks_outside
 from audits.core.context import Draft
 from audits.core.intervals import Interval, Undefined, exact
 from audits.core.records import Coordinate

@@ -9,9 +9,8 @@ import numpy as np
 
 from audits.conditional import ALL, CLIMATOLOGY, METRICS, OUTCOMES, OWN_MEAN, Options
 from audits.conditional.counts import FEW_INPUTS, Groups
-from audits.conditional.rank_tests import COVERAGE
+from audits.conditional.rank_tests import COVERAGE, FOLDED
 from audits.conditional.row_groups import grouped
-from audits.conditional.row_laws import FOLDED
 from audits.core.context import Context, Plan
 from audits.core.records import Coordinate, Source, Warning
 from audits.statistics import generator

@@ -14,9 +14,12 @@ import numpy as np
 from audits.conditional.counts import Counts, Rows
 from audits.statistics import adjust
 from probes.conditional.laws import Bools, Floats
+from probes.conditional.ranks import Projection
 
 COVERAGE = "interval"
 """Name of the projection of a test of coverage."""
+FOLDED = (Projection("y0", False), Projection("folded", True))
+"""Ranks among quantiles, and how far from the middle they lie."""
 POWER = 0.8416
 """Quantile of the normal law at 80 %, the power that a deviation is told for."""
 LOOSE = 0.3

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from audits.conditional.central_intervals import central_of, central_pair, quantiles_of, ranks_outside, width_of
 from audits.conditional.counts import Rows
 from audits.conditional.draws import untested
+from audits.conditional.rank_tests import FOLDED
 from probes.conditional.laws import Candidate, Floats, Ints, Truth
 from probes.conditional.quantisers import fitted_points, nearest, normal_quantiser
-from probes.conditional.ranks import Projection, Projections, pits
+from probes.conditional.ranks import Projections, pits
 from probes.conditional.scores import (
     distances,
     fair_crps,
@@ -31,8 +33,6 @@ FEWEST_DRAWS, NORMAL_DRAWS = 3, 100
 """Draws for each point that is fitted to them, and draws that stand for a normal law where no formula is known."""
 LOOKED_AT = 2000
 """Rows of different inputs, at most, that are looked at to see whether samples are draws."""
-FOLDED = (Projection("y0", False), Projection("folded", True))
-"""Ranks of quantiles, and how far from the middle they lie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +101,10 @@ class Shared:
 def _score_of(score: str, at: tuple[float, ...], draws: Floats) -> Callable[[Floats], Floats]:
     if score == "quantile":
         levels = np.array(at)
-        quantiles = _quantiles(draws, levels)
+        quantiles = quantiles_of(draws, levels)
         return lambda y: pinball(y, quantiles, levels)
     if score == "interval":
-        ends = _central(draws, at[0])
+        ends = central_of(draws, at[0])
         return lambda y: interval_score(y, *ends, at[0])
     return lambda y: np.asarray(np.linalg.norm(draws - y[:, None], axis=2).mean(1))
 
@@ -202,9 +202,9 @@ def _of_draws(
             found["score:energy"] = fair_energy(to_truth, between)
             found["score:variogram"] = variogram(y, samples, shared.pairs)
         elif shared.score_levels is not None:
-            found["score:quantile"] = pinball(y, _quantiles(samples, shared.score_levels), shared.score_levels)
+            found["score:quantile"] = pinball(y, quantiles_of(samples, shared.score_levels), shared.score_levels)
         if d == 1 and shared.score_level is not None:
-            found["score:interval"] = interval_score(y, *_central(samples, shared.score_level), shared.score_level)
+            found["score:interval"] = interval_score(y, *central_of(samples, shared.score_level), shared.score_level)
     if not full:
         return found
     found["pits"] = pits(shared.projected, y, samples, to_truth, between, rng)
@@ -213,7 +213,7 @@ def _of_draws(
     for level in shared.levels:
         below = ranks_outside(draws, level, d)
         if below is not None:
-            found[f"width:{level}"] = _width(samples, below)
+            found[f"width:{level}"] = width_of(samples, below)
     for points in shared.points:
         if points <= draws:
             found[f"best:{points}"] = to_truth[:, :points].min(1) ** 2
@@ -226,34 +226,6 @@ def _of_draws(
                 conditional(samples, oracle, order, shared.directions, rng), axis=1
             )
     return found
-
-
-def ranks_outside(draws: int, level: float, d: int) -> int | None:
-    """Return how many ranks lie outside of the interval of a level; None where so few draws do not reach it.
-
-    One column has a central interval, with as many ranks below as above: (K + 1 - 2 r) / (K + 1) of true outcomes lie
-    inside. More columns have a ball about the mean of the draws: r / (K + 1) lie inside, and K + 1 - r ranks outside.
-
-    >>> ranks_outside(19, 0.9, 1), ranks_outside(19, 0.9, 2), ranks_outside(19, 0.99, 1)
-    (1, 2, None)
-    """
-    sides = 2 if d == 1 else 1
-    outside = max(1, round((draws + 1) * (1 - level) / sides))
-    held = 1 - sides * outside / (draws + 1)
-    return outside if held > 0 and abs(held - level) <= NEAR_LEVEL else None
-
-
-NEAR_LEVEL = 0.03
-"""How far the level that draws reach may be from the level that is asked for."""
-
-
-def _width(samples: Floats, outside: int) -> Floats:
-    draws, d = samples.shape[1:]
-    if d == 1:
-        ordered = np.sort(samples[:, :, 0], axis=1)
-        return np.asarray(ordered[:, draws - outside] - ordered[:, outside - 1])
-    away = np.linalg.norm(samples - samples.mean(1, keepdims=True), axis=2)
-    return np.asarray(2 * np.sort(away, axis=1)[:, draws - outside])
 
 
 def _hits(samples: Floats, shared: Shared, block: Block) -> Floats:
@@ -363,17 +335,6 @@ def _of_quantiles(
     return found
 
 
-def central_pair(levels: Floats, level: float) -> tuple[int, int] | None:
-    """Return the places of the quantiles between which a share `level` lies, or None.
-
-    >>> central_pair(np.array([0.05, 0.5, 0.95]), 0.9), central_pair(np.array([0.05, 0.5, 0.95]), 0.8)
-    ((0, 2), None)
-    """
-    found = [int(np.abs(levels - end).argmin()) for end in ((1 - level) / 2, (1 + level) / 2)]
-    near = np.abs(levels[found] - [(1 - level) / 2, (1 + level) / 2]) < 1e-6
-    return (found[0], found[1]) if near.all() else None
-
-
 def _of_intervals(y: Floats, others: list[Floats], lower: Floats, upper: Floats, level: float) -> dict[str, Floats]:
     own = interval_score(y, lower, upper, level)
     crossed = np.stack([interval_score(one, lower, upper, level) for one in others], axis=1)
@@ -392,15 +353,6 @@ def _scored_at(candidate: Candidate, shared: Shared) -> dict[str, tuple[float, .
 
 def _digest(row: Floats) -> int:
     return int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=7).digest(), "little")
-
-
-def _quantiles(samples: Floats, levels: Floats) -> Floats:
-    return np.asarray(np.quantile(samples[:, :, 0], levels, axis=1).T)
-
-
-def _central(samples: Floats, level: float) -> tuple[Floats, Floats]:
-    low, high = np.quantile(samples[:, :, 0], [(1 - level) / 2, (1 + level) / 2], axis=1)
-    return low, high
 
 
 def _collected(candidate: Candidate, shared: Shared, whole: dict[str, Floats], untold: str) -> Rows:
