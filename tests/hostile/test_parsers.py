@@ -29,6 +29,7 @@ from audits.report import report_file
 from audits.speaker_groups.predictions import read_predictions
 from miles_cli.audit_command import read_config
 from probes.classifiers.images import load_images
+from probes.conditional.law_files import read_candidate, read_truth
 from probes.core.errors import InputError, MilesError
 from probes.files.levels import read_value_map
 from probes.generators.point_sets import read_points
@@ -97,6 +98,7 @@ def _arrays(folder: Path) -> dict[str, bytes]:
         "fields.npz": _npz(place, x=ones[:, 0], y=ones[:, 0]),
         "tokens.npz": _npz(place, features=np.ones((4, 3), np.float32), dialect=np.array(list("nsns")), **tokens),
         "texts.npy": (folder / "made.npy").read_bytes(),
+        "laws.npz": _npz(place, y=np.arange(4.0), x=ones[:, 0, 0], samples=ones[:, 0, 0]),
     }
 
 
@@ -111,6 +113,11 @@ def _tokenizer() -> bytes:
 def _manifest(path: Path) -> object:
     columns = ColumnMap()
     return read_manifest(path, columns=columns, by=("gender",), values=None, bins={}, needs=frozenset({"text"}))
+
+
+def _laws(path: Path) -> object:
+    of = read_truth(path, target=() if path.suffix == ".npz" else ("y",))
+    return read_candidate("model", path, of).block(0, len(of.y))
 
 
 def _similarity(path: Path) -> object:
@@ -169,6 +176,9 @@ READERS: dict[str, tuple[str | bytes, Callable[[Path], object]]] = {
     "images.npz": (b"", lambda path: load_images(path)),
     "fields.npz": (b"", lambda path: load_fields(path, dimensions=2, fields=(1, 3), outputs=1).check_finite()),
     "tokens.npz": (b"", lambda path: read_tokens(path, by=("dialect",))),
+    "laws.npz": (b"", _laws),
+    "draws.csv": ("y,x,sample_0,sample_1\n1,2,3,4\n2,3,1,2\n", _laws),
+    "quantiles.csv": ("y,q0.1,q0.9\n1,0,3\n2,1,2\n", _laws),
     "texts.npy": (b"", read_texts),
 }  # fmt: skip
 _WORDS = (
