@@ -60,7 +60,7 @@ def loss_row(used: Floats, counts: Counts, level: float) -> Interval | Undefined
     # A law that has nothing from its input is to hold 0 nearly always: a fifth of the usual error.
     sure = 1 - (1 - level) / 5
     found = mean_row(used, counts.units, sure)
-    return found if isinstance(found, Undefined) else replace(found, level=sure)
+    return found if isinstance(found, Undefined) else replace(found, method=f"{found.method}, as one of five")
 
 
 def tests(draft: Draft, counts: Counts, rows: Rows) -> tuple[Tested, ...]:
