@@ -13,7 +13,15 @@ REPEATED = 1
 """Of the different states in which an audit can be stopped, about so many are gone on from."""
 SHARE, SHARE_OF_FEW = 0.05, 0.15
 """Of all file events of a run, and where there are only some thirty; `every_event.py` takes all."""
-FEW = {"audit-conditional", "audit-faithfulness", "audit-gradients", "audit-groups", "audit-phonemes", "audit-scaling", "audit-tracking"}
+FEW = {
+    "audit-conditional",
+    "audit-faithfulness",
+    "audit-gradients",
+    "audit-groups",
+    "audit-phonemes",
+    "audit-scaling",
+    "audit-tracking",
+}
 
 
 def repeated(killed: list[dict[str, Any]]) -> list[Path]:

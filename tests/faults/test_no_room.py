@@ -16,7 +16,14 @@ KILOBYTES = (4, 12, 400)
 GO_ON = ("interference", "lipschitz", "spectra")
 """Audits that are run to their end once the cache has room; all write to it in one of the ways that these do."""
 
-CACHELESS = {"audit-conditional", "audit-faithfulness", "audit-gradients", "audit-groups", "audit-scaling", "audit-tracking"}
+CACHELESS = {
+    "audit-conditional",
+    "audit-faithfulness",
+    "audit-gradients",
+    "audit-groups",
+    "audit-scaling",
+    "audit-tracking",
+}
 """Runs of the small world that keep nothing."""
 
 
