@@ -8,7 +8,7 @@ from probes.conditional.laws import Floats
 COARSE = 10
 """Standard deviation of the draws of a row below which whole outcomes beside draws that are not whole are a matter."""
 REGULAR = 0.6
-"""Ratio of neighbouring gaps from which values are points or quantiles; that of draws is .386."""
+"""Mean ratio above which values are no independent draws; quantiles of a normal law have .79 (5) to .92 (50)."""
 
 
 def untested(y: Floats, samples: Floats) -> str:

@@ -210,11 +210,12 @@ def _warnings(inputs: Inputs) -> list[Warning]:
     if not inputs.groups.names:
         text = "There are no groups: pooled tests pass a law that ignores its input. Give x in --data, or --by."
         found.append(Warning(id="no-groups", message=text))
-    distinct = int(inputs.truth.clusters.max()) + 1
+    clusters = inputs.truth.clusters
+    distinct = int(clusters.max()) + 1
     if distinct < min(FEW_INPUTS, len(inputs.truth.y)):
         text = f"There are {distinct} distinct inputs: rows are the units, and intervals hold for these inputs alone."
         found.append(Warning(id="few-inputs", message=text))
-    if inputs.truth.oracle is None and not np.bincount(inputs.truth.clusters).max() > 1:
+    if inputs.truth.oracle is None and not np.bincount(clusters).max() > 1:
         text = "There are no draws of the true law (oracle): with one outcome an input no distance given x exists."
         found.append(Warning(id="no-oracle", message=text))
     found += [

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from audits.conditional.draws import REGULAR
 from probes.conditional.draws_check import (
     INDEPENDENT,
-    REGULAR,
     Piled,
     piled,
     regular_spacing,
