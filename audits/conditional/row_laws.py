@@ -87,6 +87,10 @@ class Shared:
         near = np.linalg.norm(self.modes - (self.y * self.scale)[:, None], axis=2) <= self.radius
         return np.asarray(near, dtype=np.float64)
 
+    def oracle_of(self, block: "Block") -> Floats | None:
+        """Return draws of the true law of a block's rows in the scale of distances, where there are such."""
+        return None if self.truth.oracle is None else self.truth.oracle(block.start, block.stop) / self.scale
+
     def exchange(self, score: str, at: tuple[float, ...], blocks: Iterator["Block"]) -> Floats:
         """Return the contributions of `exchanged` for laws of draws by a kind of score, at its level or levels."""
         own, crossed = [], []
@@ -165,9 +169,10 @@ def _of_block(
         return _of_intervals(y, others, arrays["lower"], arrays["upper"], float(candidate.level or 0.0))
     if candidate.kind == "points":
         return _of_points(y, others, arrays["points"], arrays["weights"], shared, block, rng)
-    found = _of_draws(y, others, arrays["samples"], shared, block, rng, full=full)
+    oracle = shared.oracle_of(block) if full else None
+    found = _of_draws(y, others, arrays["samples"], shared, block, oracle, rng, full=full)
     if full:
-        found |= _of_fitted(candidate, y, arrays, shared, block, fit)
+        found |= _of_fitted(candidate, y, arrays, shared, block, oracle, fit)
     if candidate.kind == "normal":
         found["score:crps"] = normal_crps(y, arrays["mean"], arrays["std"])
         if (arrays["std"] > 0).all():
@@ -185,6 +190,7 @@ def _of_draws(
     samples: Floats,
     shared: Shared,
     block: Block,
+    oracle: Floats | None,
     rng: np.random.Generator,
     *,
     full: bool,
@@ -219,8 +225,7 @@ def _of_draws(
             found[f"best:{points}"] = to_truth[:, :points].min(1) ** 2
     if shared.modes is not None:
         found["hits"] = _hits(samples, shared, block)
-    if shared.truth.oracle is not None:
-        oracle = shared.truth.oracle(block.start, block.stop) / shared.scale
+    if oracle is not None:
         for order in (1, 2):
             found[f"conditional:{order}"] = np.stack(
                 conditional(samples, oracle, order, shared.directions, rng), axis=1
@@ -228,15 +233,17 @@ def _of_draws(
     return found
 
 
-def _hits(samples: Floats, shared: Shared, block: Block) -> Floats:
-    """Return the share of draws at each mode, and whether there is one: shape (rows, 2, modes)."""
+def _hits(samples: Floats, shared: Shared, block: Block, weights: Floats | None = None) -> Floats:
+    """Return the share of draws (weight of points) at each mode, and whether one is there: shape (rows, 2, modes)."""
     assert shared.modes is not None
     modes = shared.modes[block.start : block.stop]
     near = [
         np.linalg.norm(samples * shared.scale - modes[:, at, None], axis=2) <= shared.radius
         for at in range(modes.shape[1])
     ]
-    return np.stack([np.stack([one.mean(1), one.any(1).astype(np.float64)], axis=1) for one in near], axis=2)
+    shares = [one.mean(1) if weights is None else (weights * one).sum(1) for one in near]
+    pairs = zip(shares, near, strict=True)
+    return np.stack([np.stack([share, one.any(1).astype(np.float64)], axis=1) for share, one in pairs], axis=2)
 
 
 def _of_fitted(
@@ -245,20 +252,18 @@ def _of_fitted(
     arrays: Mapping[str, Floats],
     shared: Shared,
     block: Block,
+    oracle: Floats | None,
     rng: np.random.Generator,
 ) -> dict[str, Floats]:
     """Return squared distances from y to points of the law: optimal ones of a normal law, else fitted to its draws."""
     found = {}
     if candidate.kind == "normal" and y.shape[1] == 1:
         for points in shared.points:
-            best = normal_quantiser(points).points
-            found[f"distortion:{points}"] = nearest(
-                y, arrays["mean"][:, None] + arrays["std"][:, None] * best[:, None]
-            )[1]
-            if shared.truth.oracle is not None:
-                found[f"ideal:{points}"] = _from_oracle(
-                    shared, block, arrays["mean"][:, None] + arrays["std"][:, None] * best[:, None]
-                )
+            best = normal_quantiser(points).points[:, None]
+            placed = arrays["mean"][:, None] + arrays["std"][:, None] * best
+            found[f"distortion:{points}"] = nearest(y, placed)[1]
+            if oracle is not None:
+                found[f"ideal:{points}"] = nearest(oracle, placed)[1].mean(1)
         return found
     samples = arrays["samples"]
     here = shared.chosen[(shared.chosen >= block.start) & (shared.chosen < block.stop)] - block.start
@@ -267,13 +272,6 @@ def _of_fitted(
             fitted = fitted_points(samples[here], points, rng)[0]
             found[f"distortion:{points}"] = nearest(y[here], fitted)[1]
     return found
-
-
-def _from_oracle(shared: Shared, block: Block, points: Floats) -> Floats:
-    """Return the mean squared distance from draws of the true law to the nearest point of each row, shape (rows,)."""
-    assert shared.truth.oracle is not None
-    oracle = shared.truth.oracle(block.start, block.stop) / shared.scale
-    return np.asarray(nearest(oracle, points)[1].mean(1))
 
 
 def _of_points(
@@ -304,10 +302,10 @@ def _of_points(
         "drawn": points[np.arange(len(y)), taken],
     }
     if shared.modes is not None:
-        found["hits"] = _hits(points, shared, block)
-    if shared.truth.oracle is not None:
-        found[f"ideal:{points.shape[1]}"] = _from_oracle(shared, block, points)
-        oracle = shared.truth.oracle(block.start, block.stop) / shared.scale
+        found["hits"] = _hits(points, shared, block, weights)
+    oracle = shared.oracle_of(block)
+    if oracle is not None:
+        found[f"ideal:{points.shape[1]}"] = nearest(oracle, points)[1].mean(1)
         value = of_points(points, weights, oracle, shared.directions)
         # Points are the law itself: what is off by chance are the draws of the truth, by less than their halves are.
         first, second = oracle[:, ::2], oracle[:, 1::2]

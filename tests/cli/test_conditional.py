@@ -269,3 +269,16 @@ def test_constant_outcomes_and_gates(folder: Path, call_miles: Any) -> None:
     assert call_miles("audit-conditional", *ROWS, "a=other.npz", *gate).code == 1
     gate = ["--out", "other", "--fail-if", "self_gap[candidate=a,group=all].high < -1"]
     assert call_miles("audit-conditional", *ROWS, "a=good.npz", *gate).code == 0
+
+
+def test_points_have_as_much_of_a_mode_as_they_weigh(folder: Path, call_miles: Any) -> None:
+    rng = np.random.default_rng(0)
+    saved("two", y=np.where(rng.random(N) < 0.9, 1.0, -1.0) + 0.1 * rng.normal(size=N), centres=np.array([-1.0, 1.0]))
+    words = ["--data", "two.npz", "--candidate", saved("p", points=np.tile([-1.0, 1.0], (N, 1)), weights=[0.1, 0.9])]
+    report = run(call_miles, *words, "--modes", "centres", "--mode-radius", "0.5")
+    found = {
+        row.where["mode"]: row.value
+        for row in report.estimates
+        if row.name == "mode_weight" and row.where["candidate"] == "p"
+    }
+    assert found == {0: pytest.approx(0.1), 1: pytest.approx(0.9)}
