@@ -18,6 +18,8 @@ _LEAST = 0.02
 """Seconds of computing between two looks at the time, where other threads compute too."""
 _AGAIN = 0.2
 """Seconds of computing after which the end of a block is asked for once more, where something kept it from ending."""
+_CHANGING = frozenset({"__enter__", "__exit__", "enter_context", "_push_cm_exit", "_push_exit_callback"})
+"""Functions that enter or leave a context."""
 _LOCK = threading.RLock()
 """A limit of memory is the process's, so one thread at a time has one."""
 
@@ -90,12 +92,15 @@ def _time(seconds: float) -> Iterator[None]:
         yield
         return
     running, raised, end = True, False, time.thread_time() + seconds
+    caller = _caller(sys._getframe())
 
     def expire(number: int, frame: FrameType | None) -> None:
         nonlocal raised
         # The clock counts every thread of the process, and others than this one may be at work.
         if (left := end - time.thread_time()) > 0:
             signal.setitimer(signal.ITIMER_PROF, max(left, _LEAST), _AGAIN)
+        elif running and _between_contexts(frame, caller):
+            signal.setitimer(signal.ITIMER_PROF, _LEAST, _AGAIN)
         elif running:
             raised = True
             raise _Expired
@@ -126,3 +131,22 @@ def _time(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, signal.SIG_DFL if before is None else before)
         sys.unraisablehook = report
+
+
+def _caller(frame: FrameType) -> FrameType:
+    """Return the frame whose `with` statement entered this context manager, through any others around it."""
+    while frame.f_back is not None and frame.f_back.f_code.co_name in _CHANGING:
+        outer = frame.f_back
+        while outer.f_back is not None and outer.f_code.co_name in _CHANGING:
+            outer = outer.f_back
+        frame = outer
+    return frame
+
+
+def _between_contexts(frame: FrameType | None, caller: FrameType) -> bool:
+    """Whether the block enters or leaves a context now: one interrupted there would stay open for good."""
+    while frame is not None and frame is not caller:
+        if frame.f_code.co_name in _CHANGING:
+            return True
+        frame = frame.f_back
+    return False

@@ -1,6 +1,7 @@
 """Settings of the process: those of every run of tests, and those that whole files ask for by `usefixtures`."""
 
 import gc
+import sys
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -29,3 +30,17 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, object, object]:
+    """Fail the test that leaves torch on another device or type of numbers than it found, not those that come after."""
+    found = yield
+    if (torch := sys.modules.get("torch")) is not None and hasattr(torch, "get_default_device"):
+        state = str(torch.get_default_device()), torch.get_default_dtype(), torch._C._len_torch_function_stack()
+        if state != ("cpu", torch.float32, 0):
+            torch.set_default_dtype(torch.float32)
+            while torch._C._len_torch_function_stack():
+                torch._C._pop_torch_function_stack()
+            pytest.fail(f"this test leaves torch with {state}")
+    return found

@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -285,8 +285,8 @@ def test_this_process_goes_on_where_a_block_meets_a_limit() -> None:
     assert not any(signal.getitimer(signal.ITIMER_PROF)) and jobs.allocate(2**29) == 2**29
 
 
-def compute(*_: object) -> None:
-    end = time.thread_time() + 10
+def compute(*_: object, seconds: float = 10) -> None:
+    end = time.thread_time() + seconds
     while time.thread_time() < end:
         pass
 
@@ -349,6 +349,29 @@ def test_other_errors_that_python_loses_in_a_block_are_told(monkeypatch: pytest.
         Broken()
     assert [lost.exc_type for lost in told] == [ValueError]
     assert sys.unraisablehook == told.append
+
+
+def test_a_context_that_is_being_entered_or_left_when_the_time_ends_does_not_stay_open() -> None:
+    """Between its entering and the note of it an ExitStack would forget it: a device of torch stayed so for good."""
+    held: list[int] = []
+
+    class Slow:
+        def __enter__(self) -> None:
+            held.append(len(held))
+            compute(seconds=0.01)
+
+        def __exit__(self, *error: object) -> None:
+            compute(seconds=0.01)
+            held.pop()
+
+    for seconds in (0.05, 0.052, 0.055, 0.058):
+        limit = Limits(memory=2**28, seconds=seconds)
+        with pytest.raises(LimitError, match="seconds"), within(limit):
+            while True:
+                with ExitStack() as stack:
+                    stack.enter_context(Slow())
+                    compute(seconds=0.002)
+        assert not held
 
 
 def test_a_block_that_lost_the_end_of_its_time_is_refused_at_its_end() -> None:
