@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from small_world import ONE_EACH
 
+from audits.core import registry
 from miles_cli import IncompleteError, InputError, Report, read, run
 
 ROOT = Path(__file__).parents[2]
@@ -227,3 +230,16 @@ def test_the_notebook_of_the_documentation_runs(tmp_path: Path) -> None:
     assert "outcome='fail'" in gate.outputs[0].data["text/plain"]
     assert "indian" in sums.outputs[0].data["text/plain"]
     assert (tmp_path / "runs" / "first" / "report.html").exists()
+
+
+@pytest.mark.parametrize("audit", ONE_EACH)
+def test_every_audit_finds_its_run_again_by_the_settings_of_its_report(
+    audit: str, prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(prepared / "work")
+    folder = Path(ONE_EACH[audit][-1])
+    known = {item.name for item in fields(registry.find(audit).options)} | {"seed", "level", "device", "dtype"}
+    settings = {key: value for key, value in read(folder).settings.items() if key in known}
+    before = (folder / "report.json").read_bytes()
+    assert run(audit, **settings, out=folder) == read(folder)
+    assert (folder / "report.json").read_bytes() == before
