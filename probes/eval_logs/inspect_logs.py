@@ -3,6 +3,7 @@
 Of a `.eval` the header and the summaries of samples are read, not the transcripts, so that its size does not matter.
 """
 
+import hashlib
 import json
 import math
 from collections import Counter
@@ -12,7 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from probes.core.errors import InputError
-from probes.eval_logs.scores import Column, Entry, TaskLog, cluster_of, digest, mean, name_of, number_of, reduced
+from probes.eval_logs.scores import (
+    LONGEST_NAME,
+    Column,
+    Entry,
+    TaskLog,
+    cluster_of,
+    digest,
+    mean,
+    name_of,
+    number_of,
+    object_of,
+    reduced,
+    setting_of,
+    text_of,
+    told,
+)
 from probes.eval_logs.zip_parts import Parts
 from probes.files.json_values import parse_json
 from probes.files.opening import read_head
@@ -59,6 +75,7 @@ class _Read:
 
     header: Mapping[str, Any]
     samples: Sequence[Any]
+    sha256: str
 
 
 def read_if_log(path: Path, cluster: str = "") -> TaskLog | None:
@@ -70,8 +87,9 @@ def read_if_log(path: Path, cluster: str = "") -> TaskLog | None:
         As of `read_log`.
     """
     if path.suffix == ".json":
-        value = parse_json(read_text(path, hint=_HINT, largest=LARGEST), str(path), lone=True)
-        return _task_log(path, _of_value(path, value), cluster) if is_log(value) else None
+        text = read_text(path, hint=_HINT, largest=LARGEST)
+        value = parse_json(text, str(path), lone=True)
+        return _task_log(path, _of_value(path, value, text), cluster) if is_log(value) else None
     return read_log(path, cluster)
 
 
@@ -81,16 +99,17 @@ def is_log(value: object) -> bool:
 
 
 def _of_json(path: Path) -> _Read:
-    return _of_value(path, parse_json(read_text(path, hint=_HINT, largest=LARGEST), str(path), lone=True))
+    text = read_text(path, hint=_HINT, largest=LARGEST)
+    return _of_value(path, parse_json(text, str(path), lone=True), text)
 
 
-def _of_value(path: Path, value: object) -> _Read:
+def _of_value(path: Path, value: object, text: str) -> _Read:
     if not isinstance(value, dict) or not is_log(value):
         raise InputError("This is no log of inspect_ai: it has no object `eval`.", where=str(path), hint=_HINT)
     samples = value.get("samples") or []
     if not isinstance(samples, list):
         raise InputError("The samples are no list.", where=f"{path}, samples", hint=_CONVERT)
-    return _Read(value, samples)
+    return _Read(value, samples, hashlib.sha256(text.encode()).hexdigest())
 
 
 def _of_zip(path: Path) -> _Read:
@@ -102,7 +121,8 @@ def _of_zip(path: Path) -> _Read:
     if head != "header.json":
         # The run is under way, or was killed before it could write the header.
         header = {**header, "status": "started"}
-    return _Read(header, list(_summaries(parts, path)))
+    samples = list(_summaries(parts, path))
+    return _Read(header, samples, parts.digest.hexdigest())
 
 
 def _summaries(parts: Parts, path: Path) -> Iterator[Any]:
@@ -127,23 +147,27 @@ def _task_log(path: Path, read: _Read, cluster: str) -> TaskLog:
         if not isinstance(sample, dict):
             raise InputError("A sample is no object.", where=f"{path}, sample {place + 1}", hint=_HINT)
         made += _entry(sample, field, names, f"{path}, sample {place + 1}", notes)
-    task, status = name_of(about.get("task"), "a task", where), str(read.header.get("status"))[:20]
+    task, status = name_of(about.get("task"), "a task", where), text_of(read.header.get("status"), 20)
     if not made:
         message = f"The log holds no scored sample (status {status})."
         raise InputError(message, where=where, hint="Run the task again, or `inspect score` the log.")
     samples = reduced(made, where)
     return TaskLog(
         path=where,
-        sha256=digest(read.header, read.samples),
+        sha256=read.sha256,
         model=name_of(about.get("model"), "a model", where),
         task=task,
-        created=str(about.get("created") or "")[:40],
-        harness=(HARNESS, str(_object(about, "packages").get(HARNESS, ""))[:40]),
+        created=text_of(about.get("created")),
+        harness=(HARNESS, text_of(object_of(about, "packages").get(HARNESS))),
         complete=status == "success",
         samples=samples,
         clusters=field,
         settings=_settings(about),
-        notes=(*_missing(about, status, task, made), *_told(task, notes), *_other_means(read.header, task, samples)),
+        notes=(
+            *_missing(about, status, task, made),
+            *told(task, notes, "answers to"),
+            *_other_means(read.header, task, samples),
+        ),
     )
 
 
@@ -153,8 +177,8 @@ def _metric_names(scorers: object) -> dict[str, str]:
     for scorer in scorers if isinstance(scorers, list) else ():
         metrics = scorer.get("metrics") if isinstance(scorer, dict) else None
         for metric in metrics if isinstance(metrics, list) else ():
-            if isinstance(metric, dict) and str(metric.get("name")).rpartition("/")[2] == "accuracy":
-                found[str(scorer.get("name"))] = "accuracy"
+            if isinstance(metric, dict) and text_of(metric.get("name")).rpartition("/")[2] == "accuracy":
+                found[text_of(scorer.get("name"), LONGEST_NAME)] = "accuracy"
     return found
 
 
@@ -179,11 +203,11 @@ def _entry(
     if not isinstance(name, str | int) or not isinstance(epoch, int) or isinstance(epoch, bool):
         raise InputError("A sample has no id, or its epoch is no whole number.", where=where, hint=_HINT)
     if sample.get("error"):
-        notes["ended in an error"] += 1
+        notes["that ended in an error"] += 1
         return []
     scores = _scores(sample.get("scores"), names, where, notes)
     if not scores:
-        notes["have no score"] += 1
+        notes["without a score"] += 1
         return []
     cluster = cluster_of(sample.get("metadata"), field, ascii(name), where, "metadata") if field else ""
     return [Entry(json.dumps(name), epoch, digest(_asked(sample.get("input"))), cluster, scores)]
@@ -199,7 +223,7 @@ def _scores(found: object, names: Mapping[str, str], where: str, notes: Counter[
             if number is not None:
                 scores[Column(scorer, name_of(metric, "a metric", where))] = number
             elif one is not None and not (isinstance(one, float) and math.isnan(one)):
-                notes[f"have a score of {scorer} that is no number, which is left out"] += 1
+                notes[f"with a score of {scorer} that is no number, which is left out"] += 1
     return scores
 
 
@@ -224,7 +248,7 @@ def _asked(asked: object) -> object:
     if isinstance(asked, str):
         return asked[:SHOWN]
     messages = asked if isinstance(asked, list) else []
-    return [[one.get("role"), _content(one.get("content"))] for one in messages if isinstance(one, dict)]
+    return [[text_of(one.get("role")), _content(one.get("content"))] for one in messages if isinstance(one, dict)]
 
 
 def _content(content: object) -> object:
@@ -232,19 +256,13 @@ def _content(content: object) -> object:
         return content[:SHOWN]
     parts = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
     return [
-        str(one.get("text"))[:SHOWN] if one.get("type") == "text" else f"({str(one.get('type')).capitalize()})"
+        text_of(one.get("text"), SHOWN) if one.get("type") == "text" else f"({text_of(one.get('type')).capitalize()})"
         for one in parts
     ]
 
 
-def _object(holder: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return an object of JSON; an empty one where there is something else."""
-    found = holder.get(name)
-    return found if isinstance(found, dict) else {}
-
-
 def _settings(about: Mapping[str, Any]) -> dict[str, object]:
-    config = _object(about, "config")
+    config = object_of(about, "config")
     found = {
         "version": about.get("task_version"),
         "arguments": about.get("task_args") or None,
@@ -252,13 +270,13 @@ def _settings(about: Mapping[str, Any]) -> dict[str, object]:
         "generation": about.get("model_generate_config") or None,
         **{name.replace("_", " "): config.get(name) for name in ("epochs", "epochs_reducer", "limit")},
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: setting_of(value) for name, value in found.items() if value is not None}
 
 
 def _missing(about: Mapping[str, Any], status: str, task: str, made: Sequence[Entry]) -> Iterator[str]:
     """Yield a sentence where the log did not come to its end, or fewer answers are scored than there should be."""
-    dataset = _object(about, "dataset")
-    ids, epochs = dataset.get("sample_ids"), _object(about, "config").get("epochs") or 1
+    dataset = object_of(about, "dataset")
+    ids, epochs = dataset.get("sample_ids"), object_of(about, "config").get("epochs") or 1
     count = len(ids) if isinstance(ids, list) else dataset.get("samples")
     whole = count * epochs if isinstance(count, int) and isinstance(epochs, int) and not isinstance(count, bool) else 0
     lacking = f": {whole - len(made):,} of {whole:,} answers are missing" if whole > len(made) else ""
@@ -268,24 +286,19 @@ def _missing(about: Mapping[str, Any], status: str, task: str, made: Sequence[En
         yield f"{lacking[2:]} in the log of {task}."
 
 
-def _told(task: str, notes: Counter[str]) -> Iterator[str]:
-    for what, count in sorted(notes.items()):
-        yield f"{count:,} answers to {task} {what}."
-
-
 def _other_means(header: Mapping[str, Any], task: str, samples: Sequence[Any]) -> Iterator[str]:
     """Yield a sentence for each number of the log that is another than the mean of the samples' means over epochs."""
-    scores = _object(header, "results").get("scores")
+    scores = object_of(header, "results").get("scores")
     for score in scores if isinstance(scores, list) else ():
         metrics = score.get("metrics") if isinstance(score, dict) else None
         for name in ("accuracy", "mean"):
-            metric = metrics.get(name) if isinstance(metrics, dict) else None
+            metric = metrics.get(name) if isinstance(metrics, dict) and isinstance(score, dict) else None
             theirs = number_of(metric.get("value")) if isinstance(metric, dict) else None
-            scorer, own = str(score.get("scorer")), str(score.get("name"))
+            scorer, own = (text_of(score.get(key), LONGEST_NAME) for key in ("scorer", "name"))
             places = [Column(scorer, own)] if own != scorer else [Column(scorer, one) for one in ("accuracy", "mean")]
             ours = next((found for one in places if (found := mean(samples, one)) is not None), None)
             if theirs is not None and ours is not None and abs(ours - theirs) > CLOSE * max(1.0, abs(theirs)):
-                how = f" (reduced by {score['reducer']})" if isinstance(score.get("reducer"), str) else ""
+                how = f" (reduced by {reducer})" if (reducer := text_of(score.get("reducer"))) else ""
                 yield (
                     f"the log of {task} says {name} {theirs:.4g} of {own}{how}; "
                     f"the mean over samples and their epochs, which is compared, is {ours:.4g}."

@@ -1,7 +1,6 @@
 """Logs of lm-evaluation-harness: the samples of a task, as JSON a line, and the results beside them."""
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from probes.core.errors import InputError
-from probes.eval_logs.scores import Column, Sample, TaskLog, cluster_of, digest, mean, name_of, number_of
+from probes.eval_logs.scores import (
+    Column,
+    Sample,
+    TaskLog,
+    cluster_of,
+    digest,
+    mean,
+    name_of,
+    number_of,
+    object_of,
+    setting_of,
+    text_of,
+    told,
+)
 from probes.files.json_values import parse_json
 from probes.files.text import check_size, numbered_lines, read_text
 
@@ -40,8 +52,7 @@ class Results:
 
     def of(self, name: str, task: str) -> dict[str, Any]:
         """Return what it says of a task under a name; an empty object where that is nothing."""
-        found = _object(self.values, name).get(task)
-        return found if isinstance(found, dict) else {}
+        return object_of(object_of(self.values, name), task)
 
 
 def is_samples(path: Path) -> bool:
@@ -115,7 +126,6 @@ def read_log(path: Path, cluster: str = "", results: Results | None = None) -> T
     samples = tuple(_samples(path, cluster, notes, whole))
     if not samples:
         raise InputError("The file holds no scored sample.", where=str(path), hint=_HINT)
-    told = [f"{count:,} samples of {task} {what}." for what, count in sorted(notes.items())]
     samples, left_out = _means_only(samples, task, results)
     values = results.values if results else {}
     return TaskLog(
@@ -124,13 +134,13 @@ def read_log(path: Path, cluster: str = "", results: Results | None = None) -> T
         model=_model(path, values),
         task=task,
         created=date,
-        harness=(HARNESS, str(values.get("lm_eval_version") or "")[:40]),
+        harness=(HARNESS, text_of(values.get("lm_eval_version"))),
         complete=True,
         samples=samples,
         clusters=cluster,
         higher_is_better=_directions(samples, task, results),
         settings=_settings(values, task),
-        notes=(*told, *_missing(samples, task, results), *left_out),
+        notes=(*told(task, notes, "samples of"), *_missing(samples, task, results), *left_out),
     )
 
 
@@ -156,7 +166,7 @@ def _samples(path: Path, cluster: str, notes: Counter[str], whole: Any) -> Itera
             message = f"The document {place} stands twice (filter {ascii(kept)[:40]})."
             raise InputError(message, where=where, hint="Two runs wrote one file: run the task again.")
         seen.add((place, str(kept)))
-        asked = _asked(row)
+        asked = _asked(row, where)
         own = cluster_of(row.get("doc"), cluster, f"doc_id {place}", where, "doc") if cluster else asked
         if known.setdefault(place, (asked, own)) != (asked, own):
             message = f"The document {place} is another one than above."
@@ -170,15 +180,18 @@ def _samples(path: Path, cluster: str, notes: Counter[str], whole: Any) -> Itera
         if scores[place]:
             yield Sample(digest(asked, turns[asked]), own, scores[place])
         else:
-            notes["have no score"] += 1
+            notes["without a score"] += 1
 
 
-def _asked(row: Mapping[str, Any]) -> str:
+def _asked(row: Mapping[str, Any], where: str) -> str:
     """Return the hash of the document; early versions wrote none, and it is taken of the document itself."""
     found = row.get("doc_hash")
     if isinstance(found, str) and found:
         return digest(found)
-    return digest(hashlib.sha256(json.dumps(row["doc"], indent=2).encode()).hexdigest()) if "doc" in row else ""
+    try:
+        return digest(row.get("doc"))
+    except RecursionError:
+        raise InputError("The document is nested too deep.", where=where, hint=_HINT) from None
 
 
 def _scores(row: Mapping[str, Any], kept: str, where: str, notes: Counter[str]) -> dict[Column, float]:
@@ -194,7 +207,7 @@ def _scores(row: Mapping[str, Any], kept: str, where: str, notes: Counter[str]) 
         if value is not None:
             found[column] = value
         else:
-            notes[f"have no single number as {name}, which is left out"] += 1
+            notes[f"without a single number as {name}, which is left out"] += 1
     return found
 
 
@@ -235,7 +248,7 @@ def _missing(samples: Sequence[Sample], task: str, results: Results | None) -> I
 
 def _model(path: Path, values: Mapping[str, Any]) -> str:
     """Return the name of the model: what the results call it, or the folder that is named after it."""
-    config = _object(values, "config")
+    config = object_of(values, "config")
     given = config.get("model_args")
     pretrained = given.get("pretrained") if isinstance(given, dict) else None
     named = next((one for one in (values.get("model_name"), pretrained) if isinstance(one, str) and one.strip()), None)
@@ -243,21 +256,16 @@ def _model(path: Path, values: Mapping[str, Any]) -> str:
 
 
 def _settings(values: Mapping[str, Any], task: str) -> dict[str, object]:
-    config = _object(values, "config")
+    config = object_of(values, "config")
     # The name of the model is told as such.
-    given = {name: value for name, value in _object(config, "model_args").items() if name != "pretrained"}
+    given = {name: value for name, value in object_of(config, "model_args").items() if name != "pretrained"}
     found = {
-        "version": _object(values, "versions").get(task),
-        "n-shot": _object(values, "n-shot").get(task),
+        "version": object_of(values, "versions").get(task),
+        "n-shot": object_of(values, "n-shot").get(task),
         "model arguments": given or None,
         "generation": config.get("gen_kwargs") or None,
         "limit": config.get("limit"),
         "system instruction": values.get("system_instruction") or None,
         "chat template": values.get("chat_template_sha") or None,
     }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _object(holder: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = holder.get(name)
-    return found if isinstance(found, dict) else {}
+    return {name: setting_of(value) for name, value in found.items() if value is not None}

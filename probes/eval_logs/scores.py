@@ -4,8 +4,9 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from probes.core.errors import InputError
 
@@ -13,8 +14,8 @@ LONGEST_NAME = 200
 """Letters of the name of a model, task, scorer or metric."""
 MOST_COLUMNS = 500
 """Metrics that a task may have."""
-MOST_NAMED = 3
-"""Samples that a refusal or a note names."""
+LARGEST_SCORE = 1e100
+"""Size of a score, so that squares of sums stay in range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,39 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def text_of(value: object, most: int = 60) -> str:
+    """Return the beginning of a text; an empty one of anything else."""
+    return value[:most] if isinstance(value, str) else ""
+
+
+def object_of(holder: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return an object of JSON by name; an empty one where there is something else."""
+    found = holder.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def setting_of(value: object) -> object:
+    """Return a setting as it is shown: a text or number, or the JSON of anything else.
+
+    >>> setting_of(2), setting_of({"n": 12, "hard": False}), setting_of([0.5])
+    (2, 'n=12, hard=false', '[0.5]')
+    """
+    if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    try:
+        if isinstance(value, dict):
+            return ", ".join(f"{name}={json.dumps(one)}" for name, one in value.items())
+        return json.dumps(value)
+    except RecursionError:
+        return "nested"
+
+
+def told(task: str, notes: Mapping[str, int], what: str) -> Iterator[str]:
+    """Yield a sentence for each reason why something of a task was left out."""
+    for why, count in sorted(notes.items()):
+        yield f"{what} {task} {why}: {count:,}."
+
+
 def reduced(entries: Sequence[Entry], where: str) -> tuple[Sample, ...]:
     """Return the samples with the means of their epochs, in the order of the entries.
 
@@ -171,12 +205,12 @@ def name_of(value: object, what: str, where: str) -> str:
 
 
 def number_of(value: object) -> float | None:
-    """Return a finite number of JSON, true and false as 1 and 0; None of anything else.
+    """Return a number of JSON up to the largest score, true and false as 1 and 0; None of anything else.
 
     >>> number_of(2), number_of(True), number_of("2"), number_of(float("nan"))
     (2.0, 1.0, None, None)
     """
-    if isinstance(value, bool | int | float) and math.isfinite(value):
+    if isinstance(value, bool | int | float) and abs(value) <= LARGEST_SCORE:
         return float(value)
     return None
 

@@ -1,6 +1,6 @@
 """Single entries of a zip of JSON, unpacked within a limit; Zstandard too, which Python's own reader does not know."""
 
-import io
+import hashlib
 import struct
 import zipfile
 import zlib
@@ -25,10 +25,18 @@ class Parts:
     ----------
     most
         Bytes to which all entries that are read may unpack together.
+
+    Attributes
+    ----------
+    names
+        The entries by name.
+    digest
+        SHA-256 of what was read.
     """
 
     def __init__(self, path: Path, infos: list[zipfile.ZipInfo], most: int) -> None:
         self.path, self.names, self._left, self._most = path, {info.filename: info for info in infos}, most, most
+        self.digest = hashlib.sha256()
 
     def json(self, name: str) -> object:
         """Return the JSON of an entry.
@@ -67,6 +75,7 @@ class Parts:
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
             raise _damaged(where)
         self._left -= len(data)
+        self.digest.update(data)
         return data
 
     def _opened(self, info: zipfile.ZipInfo, where: str) -> IO[bytes] | Any:
@@ -89,7 +98,7 @@ class Parts:
             # The fixed part ends with the lengths of the name and the extra field.
             name, extra = struct.unpack("<26xHH", file.read(_HEADER))
             file.seek(info.header_offset + _HEADER + name + extra)
-            return io.BytesIO(file.read(info.compress_size)).getvalue()
+            return file.read(info.compress_size)
 
     def _too_large(self, where: str) -> InputError:
         message = f"The scores unpack to more than {self._most:,} bytes."

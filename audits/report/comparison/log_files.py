@@ -36,6 +36,8 @@ def read_logs(harness: str, paths: Sequence[Path], *, cluster: str = "", shown: 
         Where a file is no such log, a folder holds none, or one model took a task twice in it.
     """
     found = [taken for path in paths for taken in _taken(harness, path, cluster, shown)]
+    if harness == "inspect" and not cluster:
+        found = _alike_clustered(found)
     better = directions((log for taken in found for log in taken.logs), of_range=harness == "inspect")
     models = Counter(taken.logs[0].model for taken in found)
     runs = []
@@ -45,6 +47,29 @@ def read_logs(harness: str, paths: Sequence[Path], *, cluster: str = "", shown: 
         name = model if models[model] == 1 else taken.name
         runs.append(run_of(replace(taken, name=name), harness, better))
     return runs
+
+
+def _alike_clustered(found: Sequence[Logs]) -> list[Logs]:
+    """Return the logs with the clusters that any log of the same task names: they belong to the samples, not to a log.
+
+    Raises
+    ------
+    InputError
+        Where logs of a task name two fields, or one lacks the field that another names.
+    """
+    fields: dict[str, str] = {}
+    for log in (log for taken in found for log in taken.logs if log.clusters):
+        if fields.setdefault(log.task, log.clusters) != log.clusters:
+            message = f"Logs of {log.task} have standard errors clustered by {fields[log.task]} and by {log.clusters}."
+            raise InputError(message, where=log.path, hint="Say which with --cluster FIELD.")
+    again = (
+        tuple(
+            log if log.clusters == fields.get(log.task, "") else inspect_logs.read_log(Path(log.path), fields[log.task])
+            for log in taken.logs
+        )
+        for taken in found
+    )
+    return [replace(taken, logs=logs) for taken, logs in zip(found, again, strict=True)]
 
 
 def _taken(harness: str, path: Path, cluster: str, shown: Shown) -> list[Logs]:

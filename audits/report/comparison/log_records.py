@@ -1,7 +1,7 @@
 """Logs of another harness as a run that can be compared: a report of mean scores, and the records that give them."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,7 +84,7 @@ class Logs:
 
 def run_of(taken: Logs, harness: str, better: Direction) -> Run:
     """Return the logs as a run: its report has an estimate for each task and metric, its records a row a sample."""
-    notes = (*taken.notes, *(note for log in taken.logs for note in log.notes))
+    notes = (*taken.notes, *(note for log in taken.logs for note in (*log.notes, *_clustered(log))))
     table = _table(taken.logs, taken.name)
     return Run(
         name=taken.name,
@@ -93,6 +93,12 @@ def run_of(taken: Logs, harness: str, better: Direction) -> Run:
         records=(table, LogPairing()),
         notes=notes,
     )
+
+
+def _clustered(log: TaskLog) -> Iterator[str]:
+    if log.clusters:
+        count = len({sample.cluster for sample in log.samples})
+        yield f"{len(log.samples):,} samples of {log.task} are in {count:,} clusters by {log.clusters}."
 
 
 def _where(task: str, column: Column) -> dict[str, Coordinate]:

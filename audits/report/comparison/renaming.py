@@ -21,6 +21,8 @@ FURTHER = (
     "label",
     "layer",
     "tap",
+    "scorer",
+    "filter",
 )
 """Coordinates whose values come from the data or the model, and may have other names in other data."""
 OPTION = "--match"
