@@ -6,6 +6,7 @@ Of a `.eval` the header and the summaries of samples are read, not the transcrip
 import hashlib
 import json
 import math
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -113,16 +114,21 @@ def _of_value(path: Path, value: object, text: str) -> _Read:
 
 
 def _of_zip(path: Path) -> _Read:
-    parts = Parts(path, entries(path, most=MOST_ENTRIES, unicode=True), LARGEST)
-    head = next((name for name in ("header.json", "_journal/start.json") if name in parts.names), None)
-    header = parts.json(head) if head else None
+    infos = entries(path, most=MOST_ENTRIES, unicode=True)
+    with zipfile.ZipFile(path) as archive:
+        parts = Parts(path, archive, infos, LARGEST)
+        header = _header(parts, path)
+        samples = list(_summaries(parts, path))
+    return _Read(header, samples, parts.digest.hexdigest())
+
+
+def _header(parts: Parts, path: Path) -> dict[str, Any]:
+    name = next((name for name in ("header.json", "_journal/start.json") if name in parts.names), None)
+    header = parts.json(name) if name else None
     if not isinstance(header, dict) or not is_log(header):
         raise InputError("This is no log of inspect_ai: the zip has no header.json.", where=str(path), hint=_HINT)
-    if head != "header.json":
-        # The run is under way, or was killed before it could write the header.
-        header = {**header, "status": "started"}
-    samples = list(_summaries(parts, path))
-    return _Read(header, samples, parts.digest.hexdigest())
+    # Without a header the run is under way, or was killed before it could write one.
+    return header if name == "header.json" else {**header, "status": "started"}
 
 
 def _summaries(parts: Parts, path: Path) -> Iterator[Any]:

@@ -154,7 +154,7 @@ def _samples(path: Path, cluster: str, notes: Counter[str], whole: Any) -> Itera
         if not text.strip():
             continue
         where = f"{path}:{number}"
-        row = parse_json(text, where, lone=True)
+        row = _parsed(text, where)
         place = row.get("doc_id") if isinstance(row, dict) else None
         if not isinstance(row, dict) or not isinstance(place, int) or isinstance(place, bool):
             raise InputError("The line is no sample: it has no whole number `doc_id`.", where=where, hint=_HINT)
@@ -181,6 +181,14 @@ def _samples(path: Path, cluster: str, notes: Counter[str], whole: Any) -> Itera
             yield Sample(digest(asked, turns[asked]), own, scores[place])
         else:
             notes["without a score"] += 1
+
+
+def _parsed(text: str, where: str) -> object:
+    try:
+        return parse_json(text, where, lone=True)
+    except InputError as error:
+        error.hint = _HINT
+        raise
 
 
 def _asked(row: Mapping[str, Any], where: str) -> str:

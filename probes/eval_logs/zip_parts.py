@@ -4,6 +4,7 @@ import hashlib
 import struct
 import zipfile
 import zlib
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +26,8 @@ class Parts:
     ----------
     most
         Bytes to which all entries that are read may unpack together.
+    archive
+        The same zip, opened.
 
     Attributes
     ----------
@@ -34,8 +37,9 @@ class Parts:
         SHA-256 of what was read.
     """
 
-    def __init__(self, path: Path, infos: list[zipfile.ZipInfo], most: int) -> None:
-        self.path, self.names, self._left, self._most = path, {info.filename: info for info in infos}, most, most
+    def __init__(self, path: Path, archive: zipfile.ZipFile, infos: Sequence[zipfile.ZipInfo], most: int) -> None:
+        self.path, self._archive = path, archive
+        self.names, self._left, self._most = {info.filename: info for info in infos}, most, most
         self.digest = hashlib.sha256()
 
     def json(self, name: str) -> object:
@@ -63,15 +67,13 @@ class Parts:
             raise InputError("The entry is encrypted.", where=where, hint="Give the log as the harness wrote it.")
         try:
             with self._opened(info, where) as file:
-                # Not what the list of entries says, but what comes out counts.
-                data = file.read(self._left + 1)
+                # One byte more, since an entry may hold more than its size says.
+                data = file.read(info.file_size + 1)
         except OSError as error:
             # pyarrow's errors of damaged bytes are errors of the system without a number.
             raise unreadable(self.path, error) if error.errno else _damaged(where) from error
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, struct.error) as error:
             raise _damaged(where) from error
-        if len(data) > self._left:
-            raise self._too_large(where)
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
             raise _damaged(where)
         self._left -= len(data)
@@ -80,8 +82,7 @@ class Parts:
 
     def _opened(self, info: zipfile.ZipInfo, where: str) -> IO[bytes] | Any:
         if info.compress_type != ZSTANDARD:
-            # It stays open as long as the entry is read.
-            return zipfile.ZipFile(self.path).open(info)
+            return self._archive.open(info)
         if find_spec("pyarrow") is None:
             raise InputError(
                 "The log is packed by Zstandard, which pyarrow unpacks, and pyarrow is not installed.",

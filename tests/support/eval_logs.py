@@ -42,7 +42,8 @@ def inspect_json(samples: Sequence[Mapping[str, Any]], model: str = "m/a", **mor
     about = {
         "task": "sums", "model": model, "created": "2026-11-28T00:00:00+00:00", "scorers": scorers,
         "dataset": {"samples": len({one["id"] for one in samples})},
-        "config": {"epochs": len({one["epoch"] for one in samples}) or 1}, "packages": {"inspect_ai": "0.3.285"}, **more,
+        "config": {"epochs": len({one["epoch"] for one in samples}) or 1},
+        "packages": {"inspect_ai": "0.3.285"}, **more,
     }  # fmt: skip
     return {"version": 2, "status": "success", "eval": about, "samples": list(samples)}
 

@@ -72,8 +72,8 @@ def test_a_log_that_ended_in_an_error_tells_what_is_missing() -> None:
 
 @pytest.mark.parametrize(
     ("value", "score"),
-    [("C", 1), ("I", 0), ("P", 0.5), ("N", 0), ("yes", 1), ("FALSE", 0), ("0.25", 0.25), (True, 1), (3, 3), (-0.5, -0.5),
-     ("c", None), ("good", None), ("nan", None), ("1e999", None), ([1], None), (10**40, 1e40), (1e200, None)],
+    [("C", 1), ("I", 0), ("P", 0.5), ("N", 0), ("yes", 1), ("FALSE", 0), ("0.25", 0.25), (True, 1), (3, 3),
+     (-0.5, -0.5), ("c", None), ("good", None), ("nan", None), ("1e999", None), ([1], None), (10**40, 1e40), (1e200, None)],
 )  # fmt: skip
 def test_values_count_as_inspect_counts_them(value: object, score: float | None) -> None:
     assert inspect_logs.value_of(value) == score
@@ -154,7 +154,7 @@ def test_a_packed_log_may_not_unpack_to_more_than_is_read(tmp_path: Path, monkey
     monkeypatch.setattr(inspect_logs, "LARGEST", 2**14)
     log = inspect_json([sample(1, "C", metadata={"pad": " " * 2**15})])
     assert "unpack to more than 16,384 bytes" in refusal(inspect_eval(tmp_path / "a.eval", log)).message
-    # Zstandard too, where the list of entries says less than what comes out.
+    # Zstandard too.
     data = bytearray((INSPECT / "old.eval").read_bytes())
     monkeypatch.setattr(inspect_logs, "LARGEST", 4000)
     (tmp_path / "b.eval").write_bytes(data)

@@ -69,8 +69,13 @@ def test_samples_are_matched_by_document_and_not_by_number(tmp_path: Path) -> No
 
 
 def test_lines_of_early_versions_have_neither_list_of_metrics_nor_hash(tmp_path: Path) -> None:
+    later = ("metrics", "doc_hash")
     early = [
-        {key: value for key, value in lm_eval_line(at, acc=1.0, f1=[0, 1]).items() if key not in ("metrics", "doc_hash")}
+        {
+            key: value
+            for key, value in lm_eval_line(at, acc=1.0, f1=[0, 1]).items()
+            if key not in ("metrics", "doc_hash")
+        }
         for at in range(2)
     ]
     found = read_log(lm_eval_samples(tmp_path / "a", early))
