@@ -73,7 +73,8 @@ def test_a_log_that_ended_in_an_error_tells_what_is_missing() -> None:
 @pytest.mark.parametrize(
     ("value", "score"),
     [("C", 1), ("I", 0), ("P", 0.5), ("N", 0), ("yes", 1), ("FALSE", 0), ("0.25", 0.25), (True, 1), (3, 3),
-     (-0.5, -0.5), ("c", None), ("good", None), ("nan", None), ("1e999", None), ([1], None), (10**40, 1e40), (1e200, None)],
+     (-0.5, -0.5), ("c", None), ("good", None), ("nan", None), ("1e999", None), ([1], None),
+     (10**40, 1e40), (1e200, None)],
 )  # fmt: skip
 def test_values_count_as_inspect_counts_them(value: object, score: float | None) -> None:
     assert inspect_logs.value_of(value) == score
@@ -159,6 +160,13 @@ def test_a_packed_log_may_not_unpack_to_more_than_is_read(tmp_path: Path, monkey
     monkeypatch.setattr(inspect_logs, "LARGEST", 4000)
     (tmp_path / "b.eval").write_bytes(data)
     assert "unpack to more than 4,000 bytes" in refusal(tmp_path / "b.eval").message
+
+
+def test_an_entry_that_holds_more_than_its_size_says_is_refused(tmp_path: Path) -> None:
+    data = (INSPECT / "old.eval").read_bytes()
+    at = data.rindex(b"summaries.json") - 46 + 24
+    (tmp_path / "a.eval").write_bytes(data[:at] + (100).to_bytes(4, "little") + data[at + 4 :])
+    assert "damaged" in refusal(tmp_path / "a.eval").message
 
 
 def test_a_damaged_zstandard_entry_is_refused(tmp_path: Path) -> None:

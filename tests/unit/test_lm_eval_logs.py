@@ -69,15 +69,8 @@ def test_samples_are_matched_by_document_and_not_by_number(tmp_path: Path) -> No
 
 
 def test_lines_of_early_versions_have_neither_list_of_metrics_nor_hash(tmp_path: Path) -> None:
-    later = ("metrics", "doc_hash")
-    early = [
-        {
-            key: value
-            for key, value in lm_eval_line(at, acc=1.0, f1=[0, 1]).items()
-            if key not in ("metrics", "doc_hash")
-        }
-        for at in range(2)
-    ]
+    lines = [lm_eval_line(at, acc=1.0, f1=[0, 1]) for at in range(2)]
+    early = [{key: value for key, value in one.items() if key not in ("metrics", "doc_hash")} for one in lines]
     found = read_log(lm_eval_samples(tmp_path / "a", early))
     assert found.columns == (ACC,) and len({one.key for one in found.samples}) == 2
     assert found.notes == ("samples of sums without a single number as f1, which is left out: 2.",)
