@@ -298,7 +298,7 @@ def _other_means(header: Mapping[str, Any], task: str, samples: Sequence[Any]) -
     for score in scores if isinstance(scores, list) else ():
         metrics = score.get("metrics") if isinstance(score, dict) else None
         for name in ("accuracy", "mean"):
-            metric = metrics.get(name) if isinstance(metrics, dict) and isinstance(score, dict) else None
+            metric = metrics.get(name) if isinstance(metrics, dict) else None
             theirs = number_of(metric.get("value")) if isinstance(metric, dict) else None
             scorer, own = (text_of(score.get(key), LONGEST_NAME) for key in ("scorer", "name"))
             places = [Column(scorer, own)] if own != scorer else [Column(scorer, one) for one in ("accuracy", "mean")]

@@ -155,7 +155,11 @@ def test_a_packed_log_may_not_unpack_to_more_than_is_read(tmp_path: Path, monkey
     monkeypatch.setattr(inspect_logs, "LARGEST", 2**14)
     log = inspect_json([sample(1, "C", metadata={"pad": " " * 2**15})])
     assert "unpack to more than 16,384 bytes" in refusal(inspect_eval(tmp_path / "a.eval", log)).message
-    # Zstandard too.
+    # All entries together, and Zstandard too.
+    two = inspect_json([sample(at, "C", metadata={"pad": " " * 9000}) for at in range(2)])
+    assert (
+        "unpack to more than 16,384 bytes" in refusal(inspect_eval(tmp_path / "c.eval", two, summaries=False)).message
+    )
     data = bytearray((INSPECT / "old.eval").read_bytes())
     monkeypatch.setattr(inspect_logs, "LARGEST", 4000)
     (tmp_path / "b.eval").write_bytes(data)

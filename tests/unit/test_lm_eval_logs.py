@@ -7,7 +7,7 @@ import pytest
 from eval_logs import LM_EVAL, lm_eval_line, lm_eval_samples
 
 from probes.core.errors import InputError
-from probes.eval_logs.lm_eval_logs import read_log, results_of, samples_of, task_and_date
+from probes.eval_logs.lm_eval_logs import is_samples, read_log, results_of, samples_of, task_and_date
 from probes.eval_logs.scores import Column, mean
 
 ACC, NORM = Column("", "acc"), Column("", "acc_norm")
@@ -34,6 +34,21 @@ def test_genuine_samples_give_the_means_of_the_results() -> None:
     assert mean(found.samples, ACC) == results.values["results"]["tiny_choice"]["acc,none"]
     assert found.higher_is_better == {ACC: True, NORM: True} and found.notes == ()
     assert samples_of(results.path) == sorted((LM_EVAL / "new").glob("samples_*"))
+
+
+def test_settings_hold_what_is_not_the_name_of_the_model(tmp_path: Path) -> None:
+    path = lm_eval_samples(tmp_path / "a", [lm_eval_line(1, acc=1.0)])
+    config = {"model_args": {"pretrained": "x/y", "dtype": "float16"}, "limit": 9}
+    results = {"results": {"sums": {}}, "config": config, "n-shot": {"sums": 5}, "versions": {"sums": 2}}
+    path.with_name(f"results_{task_and_date(path)[1]}.json").write_text(json.dumps(results), encoding="utf-8")
+    found = read_log(path, results=results_of(path))
+    assert found.model == "x/y"
+    assert found.settings == {"version": 2, "n-shot": 5, "model arguments": 'dtype="float16"', "limit": 9}
+
+
+def test_samples_are_known_by_their_names() -> None:
+    named = {"samples_a_2026.jsonl": True, "samples_a.json": False, "a.jsonl": False, "results_a.json": False}
+    assert {name: is_samples(Path(name)) for name in named} == named
 
 
 def test_a_document_that_comes_twice_is_two_samples_of_one_cluster() -> None:
