@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ LONGEST_NAME = 200
 """Letters of the name of a model, task, scorer or metric."""
 MOST_COLUMNS = 500
 """Metrics that a task may have."""
+_SECRET = re.compile("key|token$|secret|password|credential", re.IGNORECASE)
 LARGEST_SCORE = 1e100
 """Size of a score, so that squares of sums stay in range."""
 
@@ -119,16 +121,16 @@ def object_of(holder: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def setting_of(value: object) -> object:
-    """Return a setting as it is shown: a text or number, or the JSON of anything else.
+    """Return a setting as it is shown: a text or number, or the JSON of anything else, without what may be a secret.
 
-    >>> setting_of(2), setting_of({"n": 12, "hard": False}), setting_of([0.5])
+    >>> setting_of(2), setting_of({"n": 12, "hard": False, "api_key": "x"}), setting_of([0.5])
     (2, 'n=12, hard=false', '[0.5]')
     """
     if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     try:
         if isinstance(value, dict):
-            return ", ".join(f"{name}={json.dumps(one)}" for name, one in value.items())
+            return ", ".join(f"{name}={json.dumps(one)}" for name, one in value.items() if not _SECRET.search(name))
         return json.dumps(value)
     except RecursionError:
         return "nested"
