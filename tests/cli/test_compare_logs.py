@@ -101,7 +101,7 @@ def test_of_two_logs_of_a_task_the_one_that_ended_well_counts(call_miles: Call, 
 def test_logs_of_lm_eval_are_compared_by_folder_by_results_and_by_file(call_miles: Call) -> None:
     whole = compared(call_miles, "--from", "lm-eval", LM_EVAL / "old", LM_EVAL / "new")
     (run,) = whole["runs"]
-    assert run["records"] == {"both": 39, "before": 0, "after": 0} and len(run["changes"]) == 5
+    assert run["records"] == {"both": 13, "before": 0, "after": 0} and len(run["changes"]) == 5
     row = next(one for one in run["changes"] if one["where"] == {"task": "tiny_choice", "metric": "acc"})
     assert row["worse"] and row["before"] == 1.0
     assert any("perplexity of tiny_loss is left out" in note for note in run["notes"])
@@ -149,6 +149,33 @@ def test_a_renamed_scorer_is_matched(call_miles: Call, tmp_path: Path) -> None:
     logs = tmp_path / "a.json", tmp_path / "b.json"
     (row,) = compared(call_miles, "--from", "inspect", *logs, "--match", "match=exact")["runs"][0]["changes"]
     assert row["paired"] == {"matched": 30, "of": 30}
+
+
+def test_two_tasks_on_the_same_documents_are_matched_and_paired(call_miles: Call, tmp_path: Path) -> None:
+    for task, every in (("plain", 3), ("steps", 2)):
+        lm_eval_samples(tmp_path / task, [lm_eval_line(at, acc=float(at % every > 0)) for at in range(60)], task)
+    found = compared(call_miles, "--from", "lm-eval", tmp_path / "plain", tmp_path / "steps", "--match", "plain=steps")
+    (row,) = found["runs"][0]["changes"]
+    assert row["paired"] == {"matched": 60, "of": 60}
+    assert (row["before"], row["after"]) == (pytest.approx(2 / 3), 0.5)
+
+
+def test_a_sample_of_two_tasks_counts_in_both(call_miles: Call, tmp_path: Path) -> None:
+    for model, every in (("a", 3), ("b", 2)):
+        for task, more in (("one", 0), ("two", 1)):
+            lines = [lm_eval_line(at, acc=float((at + more) % (every + more) > 0)) for at in range(60 - 20 * more)]
+            lm_eval_samples(tmp_path / model, lines, task)
+    (run,) = compared(call_miles, "--from", "lm-eval", tmp_path / "a", tmp_path / "b")["runs"]
+    assert run["records"] == {"both": 60, "before": 0, "after": 0}
+    assert {row["where"]["task"]: row["paired"]["of"] for row in run["changes"]} == {"one": 60, "two": 40}
+
+
+def test_a_run_of_too_many_metrics_and_samples_is_refused(call_miles: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    from audits.report.comparison import log_records
+
+    monkeypatch.setattr(log_records, "MOST_CELLS", 16)
+    told = call_miles("compare", "--from", "inspect", INSPECT / "old.eval", INSPECT / "new.eval")
+    one_panel(told, "3 metrics of 16 samples are more than 16 cells", "Compare fewer tasks at a time")
 
 
 REFUSED: dict[str, tuple[list[object], tuple[str, ...]]] = {

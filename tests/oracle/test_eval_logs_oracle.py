@@ -116,7 +116,7 @@ def test_accuracy_and_standard_error_are_those_of_inspect(name: str) -> None:
     assert row.value == theirs["accuracy"] and row.n == (9 if name == "clustered" else 16)
     assert run.records is not None
     table = run.records[0]
-    scores = table.numbers['score ["match", "accuracy", ""]']
+    scores = table.numbers['score ["sums", "match", "accuracy", ""]']
     _, codes = np.unique(table.text["unit"].astype(str), return_inverse=True)
     if name == "clustered":
         # The clusters are of two samples or one; theirs has C / (C - 1) in the place of CR2's 1 / (1 - share).

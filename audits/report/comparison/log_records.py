@@ -24,6 +24,7 @@ from audits.report.comparison.parts import Parts, Ratio, Rows
 from audits.report.comparison.tables import Floats, Table
 from audits.statistics.clustered_rates import rate_intervals
 from audits.statistics.mean_intervals import mean_interval
+from probes.core.errors import InputError
 from probes.eval_logs.scores import Column, Sample, TaskLog, digest, mean
 
 LEVEL = 0.95
@@ -33,6 +34,8 @@ LOSS = Measure("loss", KEYS, "mean of a metric that is better the lower", unit="
 VALUE = Measure("value", KEYS, "mean of a metric without a direction", unit="samples", apart=KEYS)
 MEASURES = {True: SCORE, False: LOSS, None: VALUE}
 """By whether more is better; None where nobody says."""
+MOST_CELLS = 50_000_000
+"""Metrics times samples of a run."""
 RUN_WIDE = frozenset({"model arguments", "generation", "limit", "system instruction", "chat template"})
 """Settings that are as a rule the same for all tasks of a run, and are then told once."""
 
@@ -41,10 +44,10 @@ Direction = Mapping[tuple[str, Column], bool | None]
 
 
 class LogPairing:
-    """How the records of two logs belong together: by task and sample, and sampled by cluster."""
+    """How the records of two logs belong together: by sample, also across tasks, and sampled by cluster."""
 
     def keys(self, rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:
-        """Return the hash of task, id and content of each sample."""
+        """Return the hash of id and content of each sample."""
         return list(rows.text["key"]), ()
 
     def units(self, rows: Rows) -> Sequence[str]:
@@ -52,10 +55,9 @@ class LogPairing:
         return list(rows.text["unit"])
 
     def parts(self, rows: Rows, name: str, where: Mapping[str, Coordinate]) -> Parts | None:
-        """Return the scores of the samples of the task."""
+        """Return the scores of the samples of the task; those that it lacks have none."""
         scores = rows.numbers[_column_name(where)]
-        of_task = np.array([task == where["task"] for task in rows.text["task"]], dtype=np.bool_)
-        return Ratio(np.where(of_task, scores, np.nan), np.ones(len(scores)))
+        return Ratio(scores, np.ones(len(scores)))
 
 
 def directions(logs: Iterable[TaskLog], *, of_range: bool) -> dict[tuple[str, Column], bool | None]:
@@ -108,21 +110,34 @@ def _where(task: str, column: Column) -> dict[str, Coordinate]:
 
 def _column_name(where: Mapping[str, Coordinate]) -> str:
     """Return the name of the column of a metric, from the coordinates of its estimate."""
-    return "score " + json.dumps([where.get(key, "") for key in KEYS[1:]])
+    return "score " + json.dumps([where.get(key, "") for key in KEYS])
 
 
 def _table(logs: Sequence[TaskLog], name: str) -> Table:
-    """Return a row for each sample of each task, as text: each float as the shortest text that is read as it again."""
-    samples = [(log.task, sample) for log in logs for sample in log.samples]
-    columns: dict[str, Sequence[str]] = {
-        "key": [digest(task, sample.key) for task, sample in samples],
-        "unit": [digest(task, sample.cluster or sample.key) for task, sample in samples],
-        "task": [task for task, _ in samples],
-    }
-    for column in dict.fromkeys(column for log in logs for column in log.columns):
-        scores = (sample.scores.get(column) for _, sample in samples)
-        columns[_column_name(_where("", column))] = ["" if score is None else repr(score) for score in scores]
-    return Table(columns, len(samples), name)
+    """Return a row for each sample, with the scores of all tasks that it is in, so that a task may be renamed.
+
+    A float is the shortest text that is read as it again.
+
+    Raises
+    ------
+    InputError
+        Where there are too many metrics and samples.
+    """
+    units: dict[str, str] = {}
+    columns: dict[str, dict[str, str]] = {}
+    for log in logs:
+        for sample in log.samples:
+            unit = digest(sample.cluster or sample.key)
+            # What is of another cluster in another task is another record.
+            key = sample.key if units.get(sample.key, unit) == unit else digest(sample.key, log.task)
+            units[key] = unit
+            for column, score in sample.scores.items():
+                columns.setdefault(_column_name(_where(log.task, column)), {})[key] = repr(score)
+    if len(columns) * len(units) > MOST_CELLS:
+        message = f"{len(columns):,} metrics of {len(units):,} samples are more than {MOST_CELLS:,} cells."
+        raise InputError(message, where=name, hint="Compare fewer tasks at a time.")
+    cells = {column: [scores.get(key, "") for key in units] for column, scores in columns.items()}
+    return Table({"key": list(units), "unit": list(units.values()), **cells}, len(units), name)
 
 
 def _report(logs: Sequence[TaskLog], harness: str, better: Direction) -> Report:
