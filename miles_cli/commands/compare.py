@@ -38,16 +38,22 @@ def command(
     ] = None,
     match: Annotated[
         list[str] | None,
-        typer.Option("--match", help="OLD=NEW: a system, candidate, model or group with another name in later runs."),
+        typer.Option(
+            "--match", help="OLD=NEW: a system, candidate, model, task or group with another name in later runs."
+        ),
     ] = None,
     harness: Annotated[
         Harness | None,
-        typer.Option("--from", help="RUNS are logs of another harness: files, or folders with those of a model."),
+        typer.Option(
+            "--from",
+            metavar="inspect|lm-eval",
+            help="RUNS are logs of another harness: files, or folders with those of a model.",
+        ),
     ] = None,
     cluster: Annotated[
-        str,
+        str | None,
         typer.Option("--cluster", metavar="FIELD", help="With --from: field of samples whose values are the clusters."),
-    ] = "",
+    ] = None,
     all_rows: Annotated[bool, typer.Option("--all", help="Show every estimate, not only those that changed.")] = False,
     fail_on_regression: Annotated[
         bool,
@@ -81,16 +87,16 @@ def command(
         raise typer.Exit(1)
 
 
-def _read(runs: list[Path], harness: Harness | None, cluster: str) -> list[Run]:
+def _read(runs: list[Path], harness: Harness | None, cluster: str | None) -> list[Run]:
     if harness is None:
-        if cluster:
+        if cluster is not None:
             hint = "Runs of miles know their clusters: leave it out, or give --from."
             raise InputError("--cluster is for logs of other harnesses.", where="--cluster", hint=hint)
         _check_runs(runs, "Give at least two run folders.")
         return [replace(read_run(run), name=named(run)) for run in runs]
     from audits.report.comparison.log_files import read_logs
 
-    found = read_logs(harness.value, runs, cluster=cluster, shown=named)
+    found = read_logs(harness.value, runs, cluster=cluster or "", shown=named)
     found = [replace(run, name=line(run.name)) for run in found]
     _check_runs(found, "Give the logs of at least two models.")
     return found
