@@ -28,11 +28,15 @@ PADDED_STEP = 1600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A clip to be encoded: content hash, number of samples at 16 kHz, and a function that reads it."""
+    """A clip to be encoded: content hash, number of samples at 16 kHz, and a function that reads it.
+
+    `states` is what its states depend on besides its content and the encoder's key; empty where that is all.
+    """
 
     sha256: str
     samples: int
     read: Callable[[], Tensor]
+    states: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +174,7 @@ class Embeddings:
         return entry["frames"], entry["counts"].tolist()
 
     def _key_of(self, batch: Batch) -> list[object]:
-        return [self.key, [self._items[index].sha256 for index in batch.items]]
+        return [self.key, [self._items[index].states or self._items[index].sha256 for index in batch.items]]
 
     def _present(self, batch: Batch, frames: bool) -> bool:
         key = self._key_of(batch)

@@ -27,13 +27,14 @@ class Sound:
     silent: bool
 
 
-def measure_sound(clip: Clip, folder: ModelFolder) -> Sound | str:
+def measure_sound(clip: Clip, folder: ModelFolder | None) -> Sound | str:
     """Read and check a clip; return its sound, or the reason why the encoder cannot take it.
 
     Parameters
     ----------
     folder
-        An encoder that `check_config` accepts: what is wrong with it is not the fault of a clip.
+        An encoder that `check_config` accepts: what is wrong with it is not the fault of a clip. None where nothing
+        is encoded.
 
     Raises
     ------
@@ -43,9 +44,9 @@ def measure_sound(clip: Clip, folder: ModelFolder) -> Sound | str:
     loaded = load_clip(clip)
     wave = loaded.waveform
     samples = len(wave.samples)
-    if folder.family == "whisper" and samples > WHISPER_SECONDS * RATE:
+    if folder is not None and folder.family == "whisper" and samples > WHISPER_SECONDS * RATE:
         return TOO_LONG
-    if samples < SHORTEST or frame_count(folder, samples) < 1:
+    if samples < SHORTEST or (folder is not None and frame_count(folder, samples) < 1):
         return TOO_SHORT
     return Sound(
         sha256=loaded.sha256,
