@@ -69,7 +69,10 @@ def check(options: Options, context: Context) -> Plan:
         vocabulary=vocabulary,
     )
     # What was heard; who spoke, and what, follows from the manifest, the value map and the settings.
-    audio = [[item.clip.name, item.sha256, item.clip.start, item.clip.end] for item in recordings]
+    audio = [
+        [item.clip.name, item.sha256, item.clip.start, item.clip.end, *filter(None, [item.decoder])]
+        for item in recordings
+    ]
     content = sha256_json(audio + [[clip.name, why] for clip, why in skipped])
     return Plan(
         inputs=inputs,
@@ -245,6 +248,7 @@ def _recording(
         rate=sound.rate,
         channels=sound.channels,
         silent=sound.silent,
+        decoder=sound.decoder,
         key=key_of(clip, options) if own else "",
         digest=digest,
     )

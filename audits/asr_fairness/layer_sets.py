@@ -116,7 +116,7 @@ def _absent() -> NoReturn:
 
 def items_of(recordings: tuple[Recording, ...]) -> list[Item]:
     """Return the recordings as items of the embeddings' cache."""
-    return [clip_item(item.clip, item.sha256, item.samples) for item in recordings]
+    return [clip_item(item.clip, item.sha256, item.samples, item.decoder) for item in recordings]
 
 
 def workers_of(options: Options) -> Workers:

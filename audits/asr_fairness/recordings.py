@@ -15,7 +15,8 @@ from probes.speech.vocabularies import Vocabulary
 class Recording:
     """A clip that can be used: its content hash, samples at 16 kHz, normalised text and file format.
 
-    `silent` tells that all of its samples are equal. `key` and `digest` are of its vectors, where MODEL is vectors.
+    `silent` tells that all of its samples are equal. `decoder` is what decoded it, where not
+    libsndfile. `key` and `digest` are of its vectors, where MODEL is vectors.
     """
 
     clip: Clip
@@ -25,6 +26,7 @@ class Recording:
     rate: int
     channels: int
     silent: bool = False
+    decoder: str = ""
     key: str = ""
     digest: str = ""
 

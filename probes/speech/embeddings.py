@@ -70,22 +70,26 @@ def plan_batches(items: Sequence[Item], batching: str, *, largest: int = 8) -> l
     return [*batches, Batch(tuple(current))] if current else batches
 
 
-def clip_item(clip: Clip, sha256: str, samples: int) -> Item:
+def clip_item(clip: Clip, sha256: str, samples: int, decoder: str = "") -> Item:
     """Return the item of a clip, which is read again whenever it is encoded.
 
     Parameters
     ----------
     sha256, samples
         Of the clip's whole file, and of the clip at 16 kHz, as they were when the inputs were checked.
+    decoder
+        What decoded it, where that is not libsndfile: another version may find other samples in the same file.
     """
 
     def read() -> Tensor:
         loaded = load_clip(clip)
-        if loaded.sha256 != sha256:
-            raise InputError("The recording changed while the audit ran.", where=clip.where, hint="Run it again.")
+        if (loaded.sha256, loaded.waveform.decoder) != (sha256, decoder):
+            what = "recording" if loaded.sha256 != sha256 else "version of ffmpeg"
+            raise InputError(f"The {what} changed while the audit ran.", where=clip.where, hint="Run it again.")
         return torch.from_numpy(loaded.waveform.samples)
 
     content = sha256 if clip.start is None else sha256_json([sha256, clip.start, clip.end])
+    content = sha256_json([content, decoder]) if decoder else content
     return Item(sha256=content, samples=samples, read=read)
 
 

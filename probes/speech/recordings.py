@@ -17,7 +17,7 @@ TOO_LONG = "longer than the 30 s that whisper takes"
 class Sound:
     """A clip that an encoder can take: hash of its file, samples at 16 kHz, rate and channels of the file.
 
-    `silent`: all of its samples are equal.
+    `silent`: all of its samples are equal. `decoder`: what decoded it, with its version, where not libsndfile.
     """
 
     sha256: str
@@ -25,6 +25,7 @@ class Sound:
     rate: int
     channels: int
     silent: bool
+    decoder: str = ""
 
 
 def measure_sound(clip: Clip, folder: ModelFolder | None) -> Sound | str:
@@ -54,4 +55,5 @@ def measure_sound(clip: Clip, folder: ModelFolder | None) -> Sound | str:
         rate=wave.original_rate,
         channels=wave.channels,
         silent=bool((wave.samples == wave.samples[0]).all()),
+        decoder=wave.decoder,
     )
