@@ -45,7 +45,7 @@ def _warn_about_recordings(draft: Draft, inputs: Inputs) -> None:
         draft.warn("resampled", f"{resampled} clips had another sample rate and were resampled to {RATE} Hz.")
     if mixed:
         draft.warn("mixed-down", f"{mixed} clips had several channels, which were averaged.")
-    for message in decoded_elsewhere([item.decoder for item in inputs.recordings]):
+    for message in decoded_elsewhere(item.decoder for item in inputs.recordings):
         draft.warn("decoded-by-ffmpeg", message)
     contents = [(item.sha256, item.clip.start, item.clip.end) for item in inputs.recordings]
     repeated = len(contents) - len(set(contents))

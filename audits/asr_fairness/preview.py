@@ -17,7 +17,7 @@ from audits.asr_fairness.data_warnings import enrolled_speakers, few_clips_for_f
 from audits.asr_fairness.recordings import Inputs, controls_of
 from audits.core.groups import MIN_WORDS, GroupSet, reported_groups
 from audits.core.records import Coordinate
-from audits.group_rates.cautions import beyond_samples
+from audits.group_rates.cautions import beyond_samples, decoded_elsewhere
 from audits.group_rates.comparing import KINDS
 from audits.statistics import enough_permutations
 from probes.speech.frames import KERNELS, RATE, STRIDES, WHISPER_FRAMES, frame_count
@@ -70,6 +70,7 @@ def comparable(groups: GroupSet, inputs: Inputs, options: Options, metric: str) 
 def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...]:
     """Return notes on what a run on these inputs will not be able to show."""
     found = [*_nothing_to_compare(inputs, options), silent_clips(inputs.recordings)]
+    found += decoded_elsewhere(item.decoder for item in inputs.recordings)
     if "sid" in options.tasks:
         found.append(few_clips_for_folds(inputs.recordings, options))
     # Every comparison is tested in two places, in one where there is no head.

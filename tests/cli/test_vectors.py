@@ -1,6 +1,7 @@
 """audit-fairness on vectors of layers: the numbers of the run on the model, and what is refused."""
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -67,6 +68,18 @@ def pooled(vectors: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def stand_in(folder: Path) -> Path:
+    """Return a folder with a program in place of ffmpeg: what it decodes is what follows the first 64 bytes."""
+    program = folder / "bin" / "ffmpeg"
+    program.parent.mkdir()
+    program.write_text(
+        '#!/bin/sh\ncase "$*" in *-version*) echo "ffmpeg version 9.9 Copyright"; exit 0;; esac\n'
+        'for word in "$@"; do case "$word" in file:*) path="${word#file:}";; esac; done\ntail -c +65 "$path"\n'
+    )
+    program.chmod(0o755)
+    return program.parent
+
+
 def report_of(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     return found
@@ -94,11 +107,18 @@ def test_vectors_of_a_model_give_the_bytes_of_the_run_on_the_model(
     assert rows == [row for row in model["estimates"] if row["where"]["task"] == "sid"]
 
 
-def test_keys_of_a_column_and_the_control_without_a_twin(
-    call_miles: Callable[..., Any], world: Any, pooled: Path, tmp_path: Path
+def test_keys_of_a_column_the_control_without_a_twin_and_recordings_that_ffmpeg_decodes(
+    call_miles: Callable[..., Any], world: Any, pooled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PATH", str(stand_in(tmp_path)), prepend=os.pathsep)
     rows = world.rows()
-    manifest = world.write(tmp_path / "clips.csv", [{**row, "utt": f"u{at}"} for at, row in enumerate(rows)])
+    for row in rows[:3]:
+        target = tmp_path / Path(row["path"]).with_suffix(".m4a").name
+        target.write_bytes(b"\0\0\0\x40ftypM4A ".ljust(64, b"\0") + (world.folder / row["path"]).read_bytes())
+    named = [{**row, "utt": f"u{at}"} for at, row in enumerate(rows)]
+    for row in named[:3]:
+        row["path"] = str(tmp_path / Path(row["path"]).with_suffix(".m4a").name)
+    manifest = world.write(tmp_path / "clips.csv", named)
     held = np.load(pooled)
     renamed = {f"u{at}": held[row["path"]].astype(np.float16) for at, row in enumerate(rows)}
     save_file(renamed, tmp_path / "named.safetensors")
@@ -110,6 +130,8 @@ def test_keys_of_a_column_and_the_control_without_a_twin(
     assert controls == {"shuffled-labels"}
     assert {row["where"]["layer"] for row in report["estimates"] if row["name"] == "error_rate"} == {-1, 0, 3}
     assert any(one["id"] == "vectors" and "random-init" in one["message"] for one in report["warnings"])
+    told = [one["message"] for one in report["warnings"] if one["id"] == "decoded-by-ffmpeg"]
+    assert len(told) == 1 and told[0].startswith("3 clips were decoded by ffmpeg 9.9: another version")
 
 
 Change = Callable[[dict[str, Any]], object]
