@@ -11,8 +11,12 @@ import torch
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_tensors
 
+from probes.core.cache import Cache
 from probes.core.errors import InputError
+from probes.core.progress import Silent
+from probes.speech.embeddings import Embeddings, Item
 from probes.speech.layer_vectors import are_vectors, open_vectors
+from probes.speech.stored_states import StoredStates, stored_item
 
 HOP = {"hop": "320"}
 VALUES = np.random.default_rng(0).normal(size=(3, 5, 4)).astype(np.float32)
@@ -154,3 +158,20 @@ def test_frames_fit_the_length_of_the_clip(tmp_path: Path, frames: int, fits: bo
     with pytest.raises(InputError, match=f"{frames} frames, 320 samples apart") as caught:
         found.check_length("x", 16000, "m.csv:2")
     assert caught.value.where == "m.csv:2"
+
+
+def test_two_clips_of_the_same_sound_have_vectors_of_their_own(tmp_path: Path) -> None:
+    save_file({"a": VALUES, "b": 2 * VALUES}, tmp_path / "a.safetensors", metadata=HOP)
+    found = open_vectors(str(tmp_path / "a.safetensors"))
+    sound = Item(sha256="0" * 64, samples=1600, read=lambda: torch.zeros(1600))
+    items = [stored_item(sound, found, key, found.digest(key)) for key in "ab"]
+    embeddings = Embeddings(items, StoredStates, key=StoredStates.key, batching="single", cache=Cache(tmp_path / "c"))
+    embeddings.compute(Silent(), "", frames=True)
+    # Read again from the cache, and not from the file.
+    (tmp_path / "a.safetensors").unlink()
+    pooled = embeddings.pooled(range(3))
+    assert torch.equal(pooled[:, 0], torch.from_numpy(VALUES).mean(1)) and torch.equal(pooled[:, 1], 2 * pooled[:, 0])
+    frames = [embeddings.frames(batch)[0] for batch in embeddings.batches]
+    assert torch.equal(frames[0], torch.from_numpy(VALUES).half()) and embeddings.frames(embeddings.batches[1])[1] == [
+        5
+    ]
