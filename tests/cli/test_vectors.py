@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from refusals import one_panel
 from safetensors.numpy import load_file, save_file
+from stand_in_ffmpeg import as_m4a, stand_in
 
 ROOT = Path(__file__).resolve().parents[2]
 DIFFERING = {"created", "provenance", "subject", "data", "settings", "warnings"}
@@ -68,18 +69,6 @@ def pooled(vectors: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def stand_in(folder: Path) -> Path:
-    """Return a folder with a program in place of ffmpeg: what it decodes is what follows the first 64 bytes."""
-    program = folder / "bin" / "ffmpeg"
-    program.parent.mkdir()
-    program.write_text(
-        '#!/bin/sh\ncase "$*" in *-version*) echo "ffmpeg version 9.9 Copyright"; exit 0;; esac\n'
-        'for word in "$@"; do case "$word" in file:*) path="${word#file:}";; esac; done\ntail -c +65 "$path"\n'
-    )
-    program.chmod(0o755)
-    return program.parent
-
-
 def report_of(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     return found
@@ -110,14 +99,12 @@ def test_vectors_of_a_model_give_the_bytes_of_the_run_on_the_model(
 def test_keys_of_a_column_the_control_without_a_twin_and_recordings_that_ffmpeg_decodes(
     call_miles: Callable[..., Any], world: Any, pooled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", str(stand_in(tmp_path)), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", str(stand_in(tmp_path / "bin").parent), prepend=os.pathsep)
     rows = world.rows()
-    for row in rows[:3]:
-        target = tmp_path / Path(row["path"]).with_suffix(".m4a").name
-        target.write_bytes(b"\0\0\0\x40ftypM4A ".ljust(64, b"\0") + (world.folder / row["path"]).read_bytes())
     named = [{**row, "utt": f"u{at}"} for at, row in enumerate(rows)]
     for row in named[:3]:
-        row["path"] = str(tmp_path / Path(row["path"]).with_suffix(".m4a").name)
+        name = Path(row["path"]).with_suffix(".m4a").name
+        row["path"] = str(as_m4a(world.folder / row["path"], tmp_path / name))
     manifest = world.write(tmp_path / "clips.csv", named)
     held = np.load(pooled)
     renamed = {f"u{at}": held[row["path"]].astype(np.float16) for at, row in enumerate(rows)}

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from stand_in_ffmpeg import DECODING, as_m4a, stand_in
 
+from probes.contained.programs import installed
 from probes.core.errors import InputError
 from probes.files import ffmpeg
 from probes.files.ffmpeg import form_of
@@ -19,15 +21,8 @@ from probes.speech.embeddings import clip_item
 from probes.speech.manifests import Clip
 
 RATE = 16_000
-REAL = pytest.mark.skipif(ffmpeg.installed("ffmpeg") is None, reason="ffmpeg is not installed")
+REAL = pytest.mark.skipif(installed("ffmpeg") is None, reason="ffmpeg is not installed")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="walls around files and the network are Linux's")
-HEAD = b"\0\0\0\x40ftypM4A ".ljust(64, b"\0")
-FAKE = """#!/bin/sh
-case "$*" in *-version*) echo "ffmpeg version {version} Copyright"; exit 0;; esac
-for word in "$@"; do case "$word" in file:*) path="${{word#file:}}";; esac; done
-{code}
-"""
-"""In place of ffmpeg: what it decodes is what follows the first 64 bytes."""
 
 
 def tone(seconds: float = 0.5, rate: int = RATE, channels: int = 1) -> Any:
@@ -45,17 +40,14 @@ Stand = Callable[..., Path]
 @pytest.fixture
 def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stand:
     """Return a function that puts a stand-in of ffmpeg into PATH."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
+    times: list[int] = []
 
-    def put(code: str = 'tail -c +65 "$path"', version: str = "9.9") -> Path:
-        program = folder / "ffmpeg"
-        program.write_text(FAKE.format(code=code, version=version))
-        program.chmod(0o755)
+    def put(code: str = DECODING, version: str = "9.9") -> Path:
+        program = stand_in(tmp_path / "bin", code, version)
         # Two that are written within a tick of the clock would be one.
-        os.utime(program, ns=(0, put.__dict__.setdefault("times", 0)))
-        put.__dict__["times"] += 1_000_000_000
-        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
+        times.append(len(times) * 1_000_000_000)
+        os.utime(program, ns=(0, times[-1]))
+        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}/usr/bin{os.pathsep}/bin")
         return program
 
     return put
@@ -66,8 +58,7 @@ def recording(tmp_path: Path) -> Path:
     """Return what begins as M4A does, before a WAV of two channels at 44.1 kHz."""
     wav, path = tmp_path / "whole.wav", tmp_path / "-i a.m4a"
     soundfile.write(wav, tone(rate=44_100, channels=2), 44_100, subtype="FLOAT")
-    path.write_bytes(HEAD + wav.read_bytes())
-    return path
+    return as_m4a(wav, path)
 
 
 def test_what_ffmpeg_decodes_is_read_as_any_other_recording(stand: Stand, recording: Path, tmp_path: Path) -> None:
