@@ -95,7 +95,6 @@ def check(options: Options, context: Context) -> Plan:
             *manifest.preview(),
             *(note.message for note in manifest.notes),
             *left_out,
-            *(own.notes() if own else ()),
             *preview_of(inputs, options, context.level),
         ),
         coordinates=coordinates_of(inputs, options),

@@ -1,9 +1,11 @@
 """Vectors in place of a model: which clip has which, and what is wrong where a clip has none."""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from audits.asr_fairness import Options
 from audits.core.records import Source, Warning
+from audits.core.wording import many
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.files.names import suggest
@@ -62,9 +64,7 @@ class ClipVectors:
         if key not in vectors.entries:
             self._reasons[id(clip)] = NO_VECTORS
             what = "path" if self._options.id_col is None else self._options.id_col
-            raise InputError(
-                f"There are no vectors under its {what} {key!r}.", where=clip.where, hint=vectors.suggest(key)
-            )
+            raise InputError(f"There are no vectors under its {what} {key!r}.", where=clip.where, hint=self._like(key))
         if not vectors.frames(key):
             return ""
         self._reasons[id(clip)] = BAD_VECTORS
@@ -73,14 +73,26 @@ class ClipVectors:
         del self._reasons[id(clip)]
         return found
 
+    def _like(self, key: str) -> str:
+        """Return a hint on keys that are like one that is missing: of the same name in another folder, or any."""
+        near = self._named.get(key.rpartition("/")[2], [])
+        return suggest(key, near[:3] or self._first)
+
+    @cached_property
+    def _first(self) -> list[str]:
+        return sorted(self.vectors.entries)[:3]
+
+    @cached_property
+    def _named(self) -> dict[str, list[str]]:
+        """Keys by the name of the file; made once, since a corpus may lack the vectors of very many clips."""
+        found: dict[str, list[str]] = {}
+        for key in self.vectors.entries:
+            found.setdefault(key.rpartition("/")[2], []).append(key)
+        return found
+
     def reason(self, clip: Clip) -> str:
         """Return in a few words why a clip was refused for its vectors; empty where it was not."""
         return self._reasons.get(id(clip), "")
-
-    def notes(self) -> tuple[str, ...]:
-        """Return what `--dry-run` says of keys that are of no clip."""
-        count = len(self.extra)
-        return (f"{count:,} keys of {self.vectors.path} are of no clip, and are left out.",) if count else ()
 
 
 def _distinct(manifest: Manifest, options: Options) -> set[str]:
@@ -150,5 +162,6 @@ def warnings_of(options: Options, extra: int) -> tuple[Warning, ...]:
         )
     ]
     if extra:
-        found.append(Warning(id="vectors-of-no-clip", message=f"{extra:,} vectors are of no clip of the manifest."))
+        which = many(extra, "key of the vectors is", "keys of the vectors are")
+        found.append(Warning(id="vectors-of-no-clip", message=f"{which} of no clip of the manifest, and left out."))
     return tuple(found)

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from probes.core.errors import InputError
 from probes.files.arrays import Archive, open_archive
-from probes.files.names import suggest
 from probes.files.npy import Header, Plain
 from probes.files.opening import check_unchanged, read_head, reading, stamp
 from probes.files.safe_paths import check_link
@@ -139,12 +138,6 @@ class LayerVectors:
         found.update(values.data.cast("B") if values.size else b"")
         return found.hexdigest()
 
-    def suggest(self, key: str) -> str:
-        """Return a hint on keys that are like one that is missing."""
-        keys = sorted(self.entries)
-        near = [name for name in keys if name.rpartition("/")[2] == key.rpartition("/")[2]]
-        return suggest(key, (near or keys)[:3])
-
     def _archive(self, path: Path) -> Archive:
         """Return an open NPZ; the eight that were read last stay open, each in a process of its own."""
         check_unchanged(path, self.stamps[path])
@@ -175,7 +168,7 @@ def are_vectors(reference: str) -> bool:
 
 
 def open_vectors(reference: str) -> LayerVectors:
-    """Read the headers of a file, or of all files in a folder and its folders, of vectors.
+    """Read the headers of a file, or of all files of a folder, of vectors.
 
     Raises
     ------
@@ -207,7 +200,7 @@ def open_vectors(reference: str) -> LayerVectors:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    return (file for file in folder.rglob("*") if file.suffix in SUFFIXES)
+    return (file for file in folder.iterdir() if file.suffix in SUFFIXES)
 
 
 def _listed(folder: Path) -> list[Path]:
