@@ -14,6 +14,7 @@ import pytest
 from eval_logs import INSPECT, inspect_json, lm_eval_line, sample
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save
 
 from audits.asr_fairness import Options as Fairness
 from audits.certification import Options as Certification
@@ -41,6 +42,7 @@ from probes.language_models.language_corpora import read_attributes, read_langua
 from probes.language_models.text_tokenizers import read_tokenizer
 from probes.operators.fields import load_fields
 from probes.speech.alignment_files import read_ctm, read_intervals, read_phn, read_tables
+from probes.speech.layer_vectors import open_vectors
 from probes.speech.manifests import ColumnMap, read_manifest
 from probes.speech.phone_names import phone_names
 from probes.speech.textgrids import read_textgrid
@@ -103,6 +105,8 @@ def _arrays(folder: Path) -> dict[str, bytes]:
         "tokens.npz": _npz(place, features=np.ones((4, 3), np.float32), dialect=np.array(list("nsns")), **tokens),
         "texts.npy": (folder / "made.npy").read_bytes(),
         "inspect.eval": (INSPECT / "old.eval").read_bytes(),
+        "layers.npz": _npz(place, **{"a.wav": ones[0]}, hop=np.array(320)),
+        "layers.safetensors": save({"a.wav": ones[0]}, metadata={"hop": "320"}),
         "laws.npz": _npz(place, y=np.arange(4.0), x=ones[:, 0, 0], samples=ones[:, 0, 0]),
     }
 
@@ -123,6 +127,11 @@ def _manifest(path: Path) -> object:
 def _laws(path: Path) -> object:
     of = read_truth(path, target=() if path.suffix == ".npz" else ("y",))
     return read_candidate("model", path, of).block(0, len(of.y))
+
+
+def _layers(path: Path) -> object:
+    found = open_vectors(str(path))
+    return [found.digest(key) for key in found.entries]
 
 
 def _similarity(path: Path) -> object:
@@ -182,6 +191,8 @@ READERS: dict[str, tuple[str | bytes, Callable[[Path], object]]] = {
     "fields.npz": (b"", lambda path: load_fields(path, dimensions=2, fields=(1, 3), outputs=1).check_finite()),
     "tokens.npz": (b"", lambda path: read_tokens(path, by=("dialect",))),
     "laws.npz": (b"", _laws),
+    "layers.npz": (b"", _layers),
+    "layers.safetensors": (b"", _layers),
     "draws.csv": ("y,x,sample_0,sample_1\n1,2,3,4\n2,3,1,2\n", _laws),
     "quantiles.csv": ("y,q0.1,q0.9\n1,0,3\n2,1,2\n", _laws),
     "texts.npy": (b"", read_texts),
