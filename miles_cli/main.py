@@ -49,6 +49,11 @@ VERBS = (
         "Export a report to another tool: MLflow, a model card, JUnit or in-toto.",
         "miles_cli.commands.export:command",
     ),
+    Verb(
+        "canaries",
+        "Random canaries with fair coin flips, and a sealed list for membership.",
+        "miles_cli.commands.canaries:command",
+    ),
     Verb("schema", "Print the JSON Schema of report.json.", "miles_cli.commands.schema:command"),
     Verb("cache", "Show the size of the cache, or clear it.", "miles_cli.commands.cache:command"),
 )

@@ -33,13 +33,22 @@ class Options(Workers):
         metavar="FILE|DIR",
     )
     members: Path | None = _points(
-        "Points that the model was trained on: a folder of images, NPY, NPZ or CSV.", metavar="PATH"
+        "Points that the model was trained on: a folder of images, NPY, NPZ or CSV; texts of a language model.",
+        metavar="PATH",
     )
     nonmembers: Path | None = _points(
         "Points of the same distribution that it never saw, in the same forms.", metavar="PATH"
     )
     reference: Path | None = _points(
         "Further points of the distribution that the attacker holds, disjoint from both.", metavar="PATH"
+    )
+    canaries: Path | None = _points(
+        "Canaries that a language model may have been trained on: the sealed list of `miles canaries`, in place of "
+        "--members and --nonmembers.",
+        metavar="FILE",
+        only_with=("model",),
+        not_with=("members", "nonmembers"),
+        later=True,
     )
     higher_is: str | None = _points(
         "Whether high scores mean members or non-members; needed unless the column is named loss.",
@@ -56,7 +65,16 @@ class Options(Workers):
     decimal: str | None = decimal_mark("Points", only_with=("scores",))
     tier: str = _points("What the attacker who made the scores had.", "full", choices=TIERS, metavar="|".join(TIERS))
     samples: Path | None = _model("What the model generated, in the forms of --members.", metavar="PATH")
-    model: str | None = _model("The released model: a diffusers folder, or weights with --arch.", metavar="PATH")
+    model: str | None = _model(
+        "The released model: a diffusers folder, weights with --arch, or a causal language model's folder.",
+        metavar="PATH",
+    )
+    reference_model: str | None = _model(
+        "Another language model that was not trained on the members, for the attack reference.",
+        metavar="FOLDER",
+        only_with=("model",),
+        later=True,
+    )
     suite: Path | None = _model(
         "Several models to be compared, with their samples and claims: a TOML file.", metavar="FILE"
     )

@@ -11,6 +11,7 @@ from audits.membership.reading import Inputs
 from audits.membership.releases import Release
 from audits.membership.scoring import Scored, Variants, settle_on
 from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE, workers_of
+from audits.membership.text_attacking import attack_texts
 from audits.statistics.roc import Floats, area
 from probes.generators.attacks.copies import find_copies
 from probes.generators.attacks.denoiser import Request, check_requests, default_requests, score_denoiser
@@ -34,6 +35,9 @@ UNLIKE = 1.645
 def attack_all(found: Scored, inputs: Inputs, options: Options, context: Context) -> None:
     """Run all attacks that the access allows, or those requested."""
     for release in inputs.releases:
+        if release.language is not None:
+            attack_texts(found, release.language, inputs.pool, options, context)
+            continue
         for variants in _variants(found, release, inputs, options, context):
             found.attacks.append(settle_on(variants, inputs.pool, release.where))
 

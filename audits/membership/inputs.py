@@ -5,7 +5,7 @@ from audits.core.records import Subject
 from audits.membership import Options
 from audits.membership.preflight import coordinates_of, cost_of, names_of, possible, warnings_of
 from audits.membership.reading import Inputs, read
-from audits.membership.settings import ATTACKS, check_options
+from audits.membership.settings import ATTACKS, DENOISER, LANGUAGE, check_options
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 
@@ -48,6 +48,13 @@ def _check_attacks(inputs: Inputs, options: Options) -> None:
         if inputs.given is not None:
             hint = f"It has: {', '.join(there)}."
             raise InputError(f"The file gives no attack {name!r}.", where=f"--attack {name}", hint=hint)
+        if name in LANGUAGE and (name not in DENOISER or inputs.pool.texts is not None):
+            hint = "Give --reference-model FOLDER." if inputs.pool.texts is not None else "Give it with texts."
+            what = "needs a model to compare with." if inputs.pool.texts is not None else "is for language models."
+            raise InputError(f"{name} {what}", where=f"--attack {name}", hint=hint)
+        if inputs.pool.texts is not None:
+            hint = f"A language model allows: {', '.join(there)}."
+            raise InputError(f"{name} is not for language models.", where=f"--attack {name}", hint=hint)
         tier = next(tier for tier, names in ATTACKS.items() if name in names)
         raise InputError(
             f"{name} needs more than was given.", where=f"--attack {name}", hint=f"It needs {_NEEDS[tier]}."
@@ -66,7 +73,10 @@ def _check_attacks(inputs: Inputs, options: Options) -> None:
 def _subject(inputs: Inputs, options: Options) -> Subject | None:
     """Return the model, or all models of a suite as one subject."""
     models = [
-        part for one in inputs.releases for part in (one.denoiser, one.generator, one.discriminator) if part is not None
+        part
+        for one in inputs.releases
+        for part in (one.denoiser, one.generator, one.discriminator, one.language)
+        if part is not None
     ]
     if not models:
         return None

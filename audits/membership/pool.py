@@ -26,7 +26,7 @@ class Pool:
     Parameters
     ----------
     points
-        None where scores came in and no points.
+        None where scores came in and no points, or where texts did.
     member, chooses
         Shape (n,): who was trained on, and the half on which thresholds and hyper-parameters are chosen.
     names
@@ -35,6 +35,8 @@ class Pool:
         Points before any was left out, and why some were.
     losses
         The file of scores is of one model, so that scores of which nothing was said were losses.
+    texts
+        Of a language model; None of others.
     """
 
     points: "PointSet | None"
@@ -44,6 +46,7 @@ class Pool:
     given: int
     skipped: Mapping[str, int]
     losses: bool = False
+    texts: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.member)
@@ -66,23 +69,8 @@ def pool_of_points(members: "PointSet", others: "PointSet", seed: int, *, coins:
     from probes.generators.point_sets import joined
 
     check_alike(members, "--members", others, "--nonmembers")
-    inside, outside = members.digests(), others.digests()
-    both = set(inside) & set(outside)
-    skipped = Counter[str]()
-    kept: list[NDArray[np.int64]] = []
-    for digests, kind in ((inside, "member"), (outside, "non-member")):
-        seen: set[str] = set()
-        rows: list[int] = []
-        for index, digest in enumerate(digests):
-            # Left out of both sides: of such a point no answer would be right.
-            if digest in both:
-                skipped["both member and non-member"] += 1
-            elif digest in seen:
-                skipped[f"repeated {kind}"] += 1
-            else:
-                rows.append(index)
-            seen.add(digest)
-        kept.append(np.array(rows, dtype=np.int64))
+    rows, skipped = distinct(members.digests(), others.digests())
+    kept = [np.array(one, dtype=np.int64) for one in rows]
     for indices, flag, source in ((kept[0], "--members", members), (kept[1], "--nonmembers", others)):
         if len(indices) < LEAST:
             raise InputError(
@@ -99,6 +87,67 @@ def pool_of_points(members: "PointSet", others: "PointSet", seed: int, *, coins:
         chooses=halves(member, seed, coins=coins),
         given=len(members) + len(others),
         skipped=dict(skipped),
+    )
+
+
+def distinct(inside: Sequence[str], outside: Sequence[str]) -> tuple[list[list[int]], Counter[str]]:
+    """Return the places on each side of what stands there once and on one side only, and the counts of the others.
+
+    >>> distinct(["a", "b", "b"], ["a", "c"])
+    ([[1], [1]], Counter({'both member and non-member': 2, 'repeated member': 1}))
+    """
+    both = set(inside) & set(outside)
+    skipped = Counter[str]()
+    kept: list[list[int]] = []
+    for digests, kind in ((inside, "member"), (outside, "non-member")):
+        seen: set[str] = set()
+        rows: list[int] = []
+        for index, digest in enumerate(digests):
+            # Left out of both sides: of such a point no answer would be right.
+            if digest in both:
+                skipped["both member and non-member"] += 1
+            elif digest in seen:
+                skipped[f"repeated {kind}"] += 1
+            else:
+                rows.append(index)
+            seen.add(digest)
+        kept.append(rows)
+    return kept, skipped
+
+
+def pool_of_texts(
+    texts: Sequence[Sequence[str]],
+    names: Sequence[Sequence[str]],
+    seed: int,
+    *,
+    given: int,
+    skipped: Mapping[str, int],
+    where: Sequence[str],
+    coins: bool = False,
+) -> Pool:
+    """Join the texts of members and of non-members, each of which stands once and on one side only.
+
+    Raises
+    ------
+    InputError
+        Where too few are left.
+    """
+    for side, source in zip(texts, where, strict=True):
+        if len(side) < LEAST:
+            raise InputError(
+                f"Only {len(side)} texts are left: each once, none that is on both sides, and none without tokens.",
+                where=source,
+                hint=f"An audit takes {LEAST} or more on each side.",
+            )
+    member = np.arange(sum(map(len, texts))) < len(texts[0])
+    return Pool(
+        points=None,
+        member=member,
+        names=tuple(name for side in names for name in side),
+        chooses=halves(member, seed, coins=coins),
+        given=given,
+        skipped={reason: count for reason, count in skipped.items() if count},
+        texts=tuple(text for side in texts for text in side),
     )
 
 

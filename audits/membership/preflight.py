@@ -13,7 +13,7 @@ from audits.membership import TIERS, Options
 from audits.membership.claims import accounted, stated
 from audits.membership.membership_scores import ScoreSet, ShadowScores
 from audits.membership.reading import Inputs
-from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
+from audits.membership.settings import ATTACKS, DENOISER, LANGUAGE, LIRA, NEED_REFERENCE
 
 if TYPE_CHECKING:
     from audits.membership.releases import Release
@@ -69,6 +69,9 @@ def possible(inputs: Inputs, options: Options) -> list[str]:
     if inputs.given is not None:
         with_likelihoods = inputs.given.reference is not None and inputs.given.scale == "probability"
         return ["threshold", "lira-online", "lira-offline", *(["rmia"] if with_likelihoods else [])]
+    languages = [one.language for one in inputs.releases if one.language is not None]
+    if languages:
+        return [name for name in LANGUAGE if name != "reference" or languages[0].reference is not None]
     tiers = {tier for one in inputs.releases for tier in one.tiers}
     names = [name for tier, own in ATTACKS.items() if tier in tiers for name in own]
     lacking = NEED_REFERENCE if inputs.reference is None else ()
@@ -88,7 +91,7 @@ def warnings_of(inputs: Inputs, options: Options) -> tuple[Warning, ...]:
         text = "With delta 0 no Gaussian trade-off curve has a finite epsilon: no such bound."
         found.append(Warning(id="no-gdp", message=text))
     for one in inputs.releases:
-        found += _of_release(one, inputs)
+        found += _of_release(one, inputs, options)
     found += _of_claims(inputs, options)
     if options.coin_flip is not None:
         found += _of_coins(inputs, sides)
@@ -160,8 +163,12 @@ NO_BLIND = (
 )
 
 
-def _of_release(one: "Release", inputs: Inputs) -> Iterator[Warning]:
+def _of_release(one: "Release", inputs: Inputs, options: Options) -> Iterator[Warning]:
     where: Mapping[str, Coordinate] = dict(one.where)
+    if one.language is not None:
+        from audits.membership.text_preflight import text_warnings
+
+        yield from text_warnings(inputs.pool, one.language, options)
     for part in (one.denoiser, one.generator, one.discriminator):
         for note in () if part is None else part.notes:
             yield Warning(id="model", message=note, where=where)
@@ -222,6 +229,11 @@ def cost_of(inputs: Inputs, options: Options, level: float) -> tuple[tuple[str, 
     seconds = 0.0
     for one in inputs.releases:
         rows.append((one.name or "access", listed(one.tiers)))
+        for reader in () if one.language is None else (one.language.own, one.language.reference):
+            if reader is not None:
+                tokens = sum(len(text.ids) for text in reader.passages)
+                rows.append((f"forwards of {reader.folder.reference}", f"{len(pool):,} texts, {tokens:,} tokens"))
+                seconds += tokens * reader.parameters * _A_PASS
         if one.samples is not None and "shadow-discriminator" in names_of(inputs, options):
             from probes.generators.attacks.discriminators import weighed
 

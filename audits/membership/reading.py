@@ -78,6 +78,11 @@ def read(options: Options, context: Context) -> tuple[Inputs, tuple[Source, ...]
     """
     if options.scores is not None:
         return _from_scores(options, context)
+    # With torch behind it, which scores do not need.
+    from audits.membership.language_models import is_text_run
+
+    if is_text_run(options):
+        return _from_texts(options, context)
     return _from_points(options, context)
 
 
@@ -197,6 +202,27 @@ def _from_points(options: Options, context: Context) -> tuple[Inputs, tuple[Sour
         notes=tuple(dict.fromkeys(notes)),
     )
     return inputs, tuple(sources)
+
+
+def _from_texts(options: Options, context: Context) -> tuple[Inputs, tuple[Source, ...]]:
+    from audits.membership.language_models import read_language
+    from audits.membership.releases import Release
+
+    pool, language, sources = read_language(options, context)
+    if options.coin_flip is not None:
+        check_coins(pool.member)
+    inputs = Inputs(
+        fprs=rates_of(options),
+        timesteps=(),
+        given=None,
+        pool=pool,
+        blind=pool,
+        reference=None,
+        releases=(Release(name="", language=language, claim=claim_of_options(options)),),
+        claim=None,
+        notes=(),
+    )
+    return inputs, sources
 
 
 def _points(path: Path, role: str) -> "PointSet":

@@ -11,6 +11,7 @@ from typing import Any
 
 from audits.membership import Options
 from audits.membership.claims import Claim, check_delta, check_epsilon, claim_of, claim_of_file, claim_of_options
+from audits.membership.language_models import LanguageModel
 from audits.membership.pool import check_alike
 from probes.core.errors import InputError
 from probes.files.safe_paths import RootedPaths
@@ -49,13 +50,14 @@ class Release:
     denoiser: Denoiser | None = None
     generator: LoadedGenerator | None = None
     discriminator: LoadedDiscriminator | None = None
+    language: LanguageModel | None = None
     claim: Claim | None = None
 
     @property
     def tiers(self) -> tuple[str, ...]:
         """Return the tiers of access that it allows."""
-        parts = (self.samples, self.generator, self.denoiser, self.discriminator)
-        names = ("samples", "generator", "denoiser", "full")
+        parts = (self.samples, self.generator, self.denoiser, self.discriminator, self.language)
+        names = ("samples", "generator", "denoiser", "full", "generator")
         return tuple(name for name, part in zip(names, parts, strict=True) if part is not None)
 
     @property

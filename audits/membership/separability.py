@@ -8,6 +8,8 @@ one direction each fold is new given those before it, so that the interval holds
 """
 
 import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,9 @@ from sklearn.linear_model import LogisticRegression
 from probes.core.errors import InputError
 from probes.core.progress import Progress, Silent
 from probes.generators.attacks.samples import Points, Singles, check_widths, taken, width
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 Floats = NDArray[np.float64]
 
@@ -73,12 +78,58 @@ def blind_scores(
     member = np.repeat([True, False], [len(side) for side in sides])
     folds = _folds(_same(rows), member, rng)
     rows = np.concatenate([rows, _summaries(rows)], axis=1)
-    short = _shortened(rows, rng)
+    return _cross_fitted(_shortened(rows, rng), rows, member, folds, rng, strength=0.01, progress=progress)
+
+
+def blind_text_scores(
+    texts: Sequence[str],
+    member: NDArray[np.bool_],
+    *,
+    rng: np.random.Generator,
+    most: int = MOST,
+    progress: Progress | None = None,
+) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
+    """Score texts by classifiers trained on earlier folds: by words and pairs of words, and by lengths and letters.
+
+    Returns
+    -------
+    scores, member
+        As of `blind_scores`.
+
+    Raises
+    ------
+    InputError
+        Where there are too few different texts.
+    """
+    # With scikit-learn's text features behind it, which points do not need.
+    from audits.membership.text_separability import text_features
+
+    share = min(1.0, most / len(texts))
+    sides = [np.flatnonzero(member == kind) for kind in (True, False)]
+    chosen = np.concatenate([np.sort(rng.permutation(one)[: max(FOLDS, int(share * len(one)))]) for one in sides])
+    texts, member = [texts[at] for at in chosen], member[chosen]
+    seen: dict[str, int] = {}
+    folds = _folds(np.array([seen.setdefault(text, len(seen)) for text in texts]), member, rng)
+    linear, trees = text_features(texts)
+    return _cross_fitted(linear, trees, member, folds, rng, strength=1.0, progress=progress)
+
+
+def _cross_fitted(
+    short: "Singles | csr_matrix",
+    rows: Singles,
+    member: NDArray[np.bool_],
+    folds: NDArray[np.int64],
+    rng: np.random.Generator,
+    *,
+    strength: float,
+    progress: Progress | None,
+) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
+    """Return the ranks within their fold of all points but those of the first, by classifiers of the folds before."""
     scores: dict[str, Floats] = {"linear": np.empty(len(rows)), "trees": np.empty(len(rows))}
     with (progress or Silent()).phase("Telling apart without the model", FOLDS - 1, "folds") as advance:
         for fold in range(1, FOLDS):
             test, train = np.flatnonzero(folds == fold), np.flatnonzero(folds < fold)
-            linear = LogisticRegression(C=0.01, class_weight="balanced", max_iter=1000)
+            linear = LogisticRegression(C=strength, class_weight="balanced", max_iter=1000)
             trees = ExtraTreesClassifier(
                 TREES, min_samples_leaf=3, class_weight="balanced", random_state=int(rng.integers(2**31))
             )

@@ -11,6 +11,8 @@ SAMPLES = ("nearest", "calibrated", "monte-carlo", "domias", "shadow-discriminat
 GENERATOR = ("latent-search",)
 DENOISER = ("loss", "sima", "pia", "pian", "secmi", "pfami", "gradnorm")
 FULL = ("discriminator",)
+LANGUAGE = ("loss", "zlib", "min-k", "min-k++", "reference")
+"""Attacks on a language model, which is a generator that tells the probability of a text."""
 LIRA = ("lira-online", "lira-offline", "lira-offline-two-sided")
 ATTACKS = {"samples": SAMPLES, "generator": GENERATOR, "denoiser": (*DENOISER, *LIRA), "full": FULL}
 """Attacks by what they need to hold; those of score files have the names of their columns."""
@@ -90,12 +92,12 @@ def _check_inputs(options: Options) -> None:
             where="--scores, --samples, --model or --suite",
             hint="Give scores of an attack; or members and non-members with what a model generated, or with the model.",
         )
-    if options.scores is None:
+    if options.scores is None and options.canaries is None:
         for flag, path in (("--members", options.members), ("--nonmembers", options.nonmembers)):
             if path is None:
                 hint = "Without scores, the points themselves are needed."
                 raise InputError(f"{flag} is missing.", where=flag, hint=hint)
-    elif (options.members is None) != (options.nonmembers is None):
+    elif (options.members is None) != (options.nonmembers is None) and options.canaries is None:
         raise InputError(
             "Members and non-members come together.", where="--members, --nonmembers", hint="Give both, or neither."
         )
@@ -151,7 +153,7 @@ def _check_ranges(options: Options) -> None:
 def _check_attacks(options: Options) -> None:
     if options.scores is not None:
         return
-    known = [name for names in ATTACKS.values() for name in names]
+    known = list(dict.fromkeys([*(name for names in ATTACKS.values() for name in names), *LANGUAGE]))
     for name in options.attack:
         if name not in known:
             raise InputError(f"There is no attack {name!r}.", where="--attack", hint=f"There are: {', '.join(known)}.")

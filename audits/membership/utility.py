@@ -8,6 +8,7 @@ from audits.core.intervals import Interval, Undefined
 from audits.membership import Options
 from audits.membership.reading import Inputs
 from audits.membership.releases import Release
+from audits.membership.text_attacking import loss_on_nonmembers
 from audits.statistics import generator, wilson
 from audits.statistics.mean_intervals import mean_interval
 from probes.generators.attacks.denoiser import Request, score_denoiser
@@ -31,6 +32,9 @@ def utilities(inputs: Inputs, options: Options, context: Context) -> Utilities:
     """Return the utility of each release, by model and measure."""
     found: Utilities = {}
     for release in inputs.releases:
+        if release.language is not None and not release.language.canaries:
+            loss = loss_on_nonmembers(release.language, inputs.pool, options, context)
+            found[release.name, "held_out_loss"] = loss
         if release.denoiser is not None:
             found[release.name, "held_out_loss"] = _loss(release, inputs, options, context)
         if release.samples is not None:

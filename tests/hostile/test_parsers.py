@@ -26,6 +26,7 @@ from audits.interference.language_tables import read_downstream, read_similarity
 from audits.interference.loss_tables import read_losses
 from audits.membership import Options as Membership
 from audits.membership.membership_scores import read_scores
+from audits.membership.sealed_lists import read_sealed_list
 from audits.phoneme_errors.tokens import read_tokens
 from audits.report import report_file
 from audits.speaker_groups.predictions import read_predictions
@@ -145,6 +146,7 @@ def _suite(path: Path) -> object:
 
 
 READERS: dict[str, tuple[str | bytes, Callable[[Path], object]]] = {
+    "canaries.csv": ("id,text,included,nonce\nc1,zisele sotano,1,ab\nc2,betuti tuvovu,0,cd\n", read_sealed_list),
     "manifest.csv": (_MANIFEST, _manifest),
     "manifest.tsv": (_MANIFEST.replace(",", "\t"), _manifest),
     "manifest.jsonl": (_ROWS, _manifest),

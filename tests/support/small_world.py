@@ -391,6 +391,26 @@ def _memberships(folder: Path) -> None:
     (folder / "scores.csv").write_text("id,member,score,loss_t50\n" + "".join(lines), encoding="utf-8")
 
 
+def _planted_texts(folder: Path) -> None:
+    """Write a language model that learnt canaries by heart, their list, another model, and texts of both sides."""
+    import random
+
+    from memorised_texts import background, train_lm
+
+    from audits.membership.canary_making import LIST, files_of, make_canaries
+    from audits.membership.canary_tokens import tokens_of
+
+    texts = background(300)
+    train_lm(folder / "other-lm", texts[60:120], known=texts, steps=10, width=32)
+    tokens = tokens_of(folder / "other-lm")
+    canaries = make_canaries(120, kind="tokens", length=8, tokens=tokens, rng=random.Random(0))
+    included = [one.text for one in canaries if one.included]
+    train_lm(folder / "lm", texts[:60] + included, known=texts, steps=100)
+    (folder / "sealed.csv").write_text(files_of(canaries)[LIST], encoding="utf-8")
+    for name, part in {"seen": texts[:60], "unseen": texts[120:180]}.items():
+        (folder / f"{name}.txt").write_text("\n".join(part) + "\n", encoding="utf-8")
+
+
 def _languages(folder: Path) -> None:
     """Write three small languages, and losses of six: those of one script help each other, and ar hurts most."""
     import numpy as np
@@ -505,7 +525,7 @@ def make_inputs(work: Path) -> None:
     _encoder(work / "encoder")
     for write in (
         *(_clips, _classifier, _operator, _transcripts, _counts, _tokens, _alignments, _texts_of_models),
-        *(_memberships, _languages, _variables, _outputs, _gradients, _cells, _laws),
+        *(_memberships, _planted_texts, _languages, _variables, _outputs, _gradients, _cells, _laws),
     ):
         write(work)
 

@@ -1,0 +1,203 @@
+"""Likelihoods of whole texts under a causal language model: one forward pass a text, a few numbers kept of each.
+
+A text is tokenised as the folder's tokenizer does it by itself. Its first token has no likelihood, since nothing stands
+before it: the start token where the tokenizer writes one, or else the first token of the text. Of a text that is longer
+than the model can see, the beginning is read. Batches are kept by content: a killed run goes on where it was.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import torch
+from torch import Tensor
+
+from probes.core.cache import Cache
+from probes.core.hashing import sha256_json
+from probes.core.progress import Progress
+from probes.models.checkpoints import ModelFolder
+from probes.texts.causal_folders import not_finite, one_batch, run_key
+from probes.texts.option_scores import logits_behind
+from probes.texts.text_generation import CausalLM, Speller
+
+ENTRIES = "text-likelihoods"
+LEAST_SHARE = 20
+"""Percent of a text's tokens, the least likely ones, of which `least` and `standard` are means."""
+MOST_TOKENS = 2048
+"""Tokens of a text that are read, where the model could see more."""
+_VERSION = 1
+_MOST_LOGITS = 2**28
+"""Logits of a batch at most, a gigabyte of single precision."""
+_SLICE = 2**24
+"""Logits that are normalised at a time."""
+_NARROW = 1e-6
+"""Standard deviation from which a token is measured, in nats: of a model that is certain it is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text as a model reads it.
+
+    Parameters
+    ----------
+    ids
+        Token ids, two or more.
+    text
+        What of the text these spell.
+    left
+        Tokens behind them that are not read.
+    """
+
+    ids: tuple[int, ...]
+    text: str
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihood:
+    """Numbers of one text, in nats.
+
+    Parameters
+    ----------
+    tokens
+        Tokens that have a likelihood.
+    total
+        Sum of their log-likelihoods.
+    least
+        Mean log-likelihood of the least likely fifth of them (Shi et al. 2024).
+    standard
+        Mean of the lowest fifth of (log p - mean) / standard deviation, both under the model's law of the next token
+        (Zhang et al. 2025).
+    """
+
+    tokens: int
+    total: float
+    least: float
+    standard: float
+
+    @property
+    def mean(self) -> float:
+        """Mean log-likelihood of a token."""
+        return self.total / self.tokens
+
+
+def read_passages(speller: Speller, texts: Sequence[str]) -> list[Passage | None]:
+    """Return texts as a model reads them; None where there are fewer than two tokens. Needs no weights.
+
+    Raises
+    ------
+    InputError
+        Where the tokenizer does not fit the model, or cannot tell where the text is to be cut.
+    """
+    most = min(speller.context or MOST_TOKENS, MOST_TOKENS)
+    return [_passage(speller, text, most) for text in texts]
+
+
+def _passage(speller: Speller, text: str, most: int) -> Passage | None:
+    ids = speller.whole(text)
+    if len(ids) < 2:
+        return None
+    if len(ids) <= most:
+        return Passage(tuple(ids), text)
+    ids, spans = speller.offsets(text)
+    end = max(span[1] for span in spans[:most])
+    return Passage(tuple(ids[:most]), text[:end], len(ids) - most)
+
+
+def likelihoods_of(
+    folder: ModelFolder,
+    passages: Sequence[Passage],
+    *,
+    batch: int,
+    device: str,
+    dtype: str,
+    cache: Cache,
+    progress: Progress,
+    label: str = "Reading texts",
+) -> list[Likelihood]:
+    """Return the likelihoods of texts under the model of a folder.
+
+    Parameters
+    ----------
+    batch
+        Texts at a time, fewer where a large vocabulary would fill the memory.
+
+    Raises
+    ------
+    IncompleteError
+        Where the device runs out of memory or the cache cannot be written.
+    InputError
+        Where the folder is no causal language model, or gives no finite numbers.
+    """
+    rows = sorted({one.ids for one in passages}, key=lambda ids: (len(ids), ids))
+    model = _once(partial(CausalLM, folder, device=device, dtype=dtype))
+    common = [_VERSION, LEAST_SHARE, *run_key(folder, device, dtype)]
+    vocabulary = Speller(folder).vocabulary
+    found: dict[tuple[int, ...], Likelihood] = {}
+    with progress.phase(label, len(rows), "texts") as advance:
+        for part in _batches(rows, batch, vocabulary):
+            entry = cache.memo(ENTRIES, [common, sha256_json(part)], partial(_compute, model, part))
+            for ids, numbers in zip(part, entry["numbers"].tolist(), strict=True):
+                found[ids] = Likelihood(len(ids) - 1, *numbers)
+            advance(len(part))
+    return [found[one.ids] for one in passages]
+
+
+def _once(make: Callable[[], CausalLM]) -> Callable[[], CausalLM]:
+    # Loaded for the first batch that is not known; none is where all are.
+    return cache(make)
+
+
+def _batches(rows: Sequence[tuple[int, ...]], most: int, vocabulary: int) -> list[list[tuple[int, ...]]]:
+    """Return rows, which come by length, in parts that are computed together."""
+    found: list[list[tuple[int, ...]]] = []
+    for ids in rows:
+        held = (len(found[-1]) + 1) * len(ids) * vocabulary if found else 0
+        if not found or len(found[-1]) == most or held > _MOST_LOGITS:
+            found.append([])
+        found[-1].append(ids)
+    return found
+
+
+def _compute(model: Callable[[], CausalLM], rows: Sequence[tuple[int, ...]]) -> dict[str, Tensor]:
+    return {"numbers": torch.tensor(_read(model(), rows), dtype=torch.float64)}
+
+
+def _read(model: CausalLM, rows: Sequence[tuple[int, ...]]) -> list[tuple[float, float, float]]:
+    """Return `total`, `least` and `standard` of texts in one batch."""
+    tokens, mask = model.padded(rows)
+    longest = tokens.shape[1] - 1
+    with one_batch(len(rows)):
+        logits = logits_behind(model, tokens[:, :-1], mask[:, :-1], longest)
+        parts = zip(logits, tokens, map(len, rows), strict=True)
+        found = [_of_tokens(row[1 - size :], ids[1 - size :]) for row, ids, size in parts]
+    if not all(bool(one.isfinite().all()) for one in found):
+        raise not_finite(model.speller.folder)
+    return [_summed(likely, standard) for likely, standard in found]
+
+
+def _of_tokens(logits: Tensor, ids: Tensor) -> Tensor:
+    """Return log-likelihoods and standardised ones of tokens, (2, tokens), from few logits at a time."""
+    number = torch.promote_types(logits.dtype, torch.float32)
+    size = max(1, _SLICE // logits.shape[1])
+    parts = [
+        _standardised(part.to(number).log_softmax(-1), wanted)
+        for part, wanted in zip(logits.split(size), ids.split(size), strict=True)
+    ]
+    return torch.cat(parts, 1).double().cpu()
+
+
+def _standardised(law: Tensor, ids: Tensor) -> Tensor:
+    chance = law.exp()
+    # A token that cannot come has a logarithm of minus infinity, and counts for nothing.
+    finite = torch.where(chance > 0, law, 0.0)
+    mean = (chance * finite).sum(1)
+    spread = (chance * (finite - mean[:, None]) ** 2).sum(1).sqrt().clamp_min(_NARROW)
+    own = law.gather(1, ids[:, None])[:, 0]
+    return torch.stack([own, (own - mean) / spread])
+
+
+def _summed(likely: Tensor, standard: Tensor) -> tuple[float, float, float]:
+    count = max(1, len(likely) * LEAST_SHARE // 100)
+    least, lowest = (float(one.sort().values[:count].mean()) for one in (likely, standard))
+    return float(likely.sum()), least, lowest
