@@ -1,0 +1,113 @@
+"""Word edits of a pair of texts where words that one side joins and the other parts are no error.
+
+"ice cream" against "icecream" is none, in either direction: words that stand side by side on one side and give one word
+of the other when written together count as right. So does the Open ASR Leaderboard count, by `kaldialign.edit_distance`
+with `merge_compounds`; of alignments with equally few edits the one that it takes is taken here.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+Edit = tuple[int, int]
+"""Positions of the words that were said and written; `NOTHING` for the side of an insertion or deletion without one."""
+NOTHING = -1
+_Step = tuple[int, int]
+"""How many words of the reference and of the hypothesis a step of the alignment takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompoundAlignment:
+    """The edits of a pair, and the runs of words that were matched as compounds: (start, end) of both sides."""
+
+    edits: tuple[Edit, ...]
+    merged: tuple[tuple[int, int, int, int], ...]
+
+
+def align_compounds(reference: Sequence[str], hypothesis: Sequence[str]) -> CompoundAlignment:
+    """Return the alignment of fewest edits, where joining words costs nothing.
+
+    Examples
+    --------
+    >>> align_compounds("the ice cream van".split(), "an icecream van".split())
+    CompoundAlignment(edits=((0, 0),), merged=((1, 3, 1, 2),))
+    """
+    joins = _joins(reference, hypothesis)
+    steps = _best_steps(reference, hypothesis, joins)
+    edits: list[Edit] = []
+    merged = []
+    said, written = len(reference), len(hypothesis)
+    while said or written:
+        back, over = steps[said][written]
+        before, at = said - back, written - over
+        if back + over > 2:
+            merged.append((before, said, at, written))
+        elif back + over == 1 or reference[before] != hypothesis[at]:
+            edits.append((before if back else NOTHING, at if over else NOTHING))
+        said, written = before, at
+    return CompoundAlignment(tuple(reversed(edits)), tuple(reversed(merged)))
+
+
+def with_compounds(reference: Sequence[str], hypothesis: Sequence[str]) -> str:
+    """Return the hypothesis with its compounds written as in the reference.
+
+    Examples
+    --------
+    >>> with_compounds("the ice cream van".split(), "an icecream van".split())
+    'an ice cream van'
+    """
+    words, start = [], 0
+    for first, last, at, end in align_compounds(reference, hypothesis).merged:
+        words += [*hypothesis[start:at], *reference[first:last]]
+        start = end
+    return " ".join([*words, *hypothesis[start:]])
+
+
+def _joins(reference: Sequence[str], hypothesis: Sequence[str]) -> dict[tuple[int, int], list[_Step]]:
+    """Return the compounds by where they end on both sides."""
+    found: dict[tuple[int, int], list[_Step]] = {}
+    for (said, written), back in _runs(reference, hypothesis):
+        found.setdefault((said, written), []).append((back, 1))
+    for (written, said), over in _runs(hypothesis, reference):
+        found.setdefault((said, written), []).append((1, over))
+    return found
+
+
+def _runs(parted: Sequence[str], joined: Sequence[str]) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield the runs of two and more words that together are a word of the other side, shorter ones first."""
+    places: dict[str, list[int]] = {}
+    for at, word in enumerate(joined, start=1):
+        places.setdefault(word, []).append(at)
+    longest = max(map(len, joined), default=0)
+    for end in range(2, len(parted) + 1):
+        text = parted[end - 1]
+        for start in range(end - 2, -1, -1):
+            text = parted[start] + text
+            if len(text) > longest:
+                break
+            for at in places.get(text, ()):
+                yield (end, at), end - start
+
+
+def _best_steps(
+    reference: Sequence[str], hypothesis: Sequence[str], joins: dict[tuple[int, int], list[_Step]]
+) -> list[list[_Step]]:
+    """Return the last step of the best alignment of each pair of beginnings, shape (said + 1, written + 1)."""
+    width = len(hypothesis) + 1
+    costs = [list(range(width))]
+    steps: list[list[_Step]] = [[(0, 1)] * width]
+    for said, word in enumerate(reference, start=1):
+        row, last, above = [said], [(1, 0)], costs[said - 1]
+        for written in range(1, width):
+            cost, step = above[written - 1] + (word != hypothesis[written - 1]), (1, 1)
+            deleted, inserted = above[written] + 1, row[written - 1] + 1
+            if cost >= deleted or cost >= inserted:
+                cost, step = (deleted, (1, 0)) if deleted < inserted else (inserted, (0, 1))
+            for join in joins.get((said, written), ()):
+                joined = (row if not join[0] else costs[said - join[0]])[written - join[1]]
+                if joined < cost:
+                    cost, step = joined, join
+            row.append(cost)
+            last.append(step)
+        costs.append(row)
+        steps.append(last)
+    return steps
