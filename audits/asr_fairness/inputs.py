@@ -13,6 +13,7 @@ from audits.core.groups import group_sets
 from audits.core.options import check_distinct
 from audits.core.records import Source, Subject
 from audits.core.value_maps import value_map_sources
+from audits.group_rates.normalising import rules_sources
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.files.levels import parse_bins
@@ -23,9 +24,9 @@ from probes.speech.bad_clips import BadClips
 from probes.speech.corpora import read_corpus
 from probes.speech.frames import check_config
 from probes.speech.manifests import Clip, ColumnMap, Manifest, read_manifest
+from probes.speech.normalisers import Normaliser, read_normaliser
 from probes.speech.recordings import measure_sound
 from probes.speech.vocabularies import read_vocabulary
-from probes.speech.word_errors import normalise
 
 NO_TEXT = "empty transcript"
 NO_SPEAKER = "no speaker"
@@ -42,6 +43,7 @@ def check(options: Options, context: Context) -> Plan:
     """
     check_distinct((("--by", options.by), ("--tasks", options.tasks)))
     workers_of(options)
+    normaliser = read_normaliser(options.normalise)
     folder = find_model(options.model)
     check_family(folder)
     # Each clip would be refused for it.
@@ -49,7 +51,7 @@ def check(options: Options, context: Context) -> Plan:
     layers = _layers(options, folder)
     vocabulary = read_vocabulary(folder) if "asr" in options.tasks else ""
     manifest = _read(options)
-    recordings, skipped, left_out = _recordings(manifest, folder, options, context)
+    recordings, skipped, left_out = _recordings(manifest, folder, options, context, normaliser)
     _check_groups(recordings, options)
     _check_speakers(recordings, options)
     sets = group_sets([item.clip.attributes for item in recordings], options.by, max_order=options.max_order)
@@ -61,6 +63,7 @@ def check(options: Options, context: Context) -> Plan:
         sets=tuple(sets),
         layers=layers,
         vocabulary=vocabulary,
+        normaliser=normaliser,
     )
     # What was heard; who spoke, and what, follows from the manifest, the value map and the settings.
     audio = [[item.clip.name, item.sha256, item.clip.start, item.clip.end] for item in recordings]
@@ -77,6 +80,7 @@ def check(options: Options, context: Context) -> Plan:
             Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
             Source(role="recordings", path=str(_root(manifest)), sha256=content, items=len(recordings)),
             *value_map_sources(options.values),
+            *rules_sources(normaliser),
         ),
         cost=cost_of(inputs, options),
         preview=(
@@ -139,21 +143,23 @@ def _root(manifest: Manifest) -> Path:
 
 
 def _recordings(
-    manifest: Manifest, folder: ModelFolder, options: Options, context: Context
+    manifest: Manifest, folder: ModelFolder, options: Options, context: Context, normaliser: Normaliser
 ) -> tuple[list[Recording], list[tuple[Clip, str]], tuple[str, ...]]:
     """Return the usable clips, the others with reasons, and notes on these; refuse only after all were checked."""
     kept: list[Recording] = []
     skipped: list[tuple[Clip, str]] = []
     given = len(manifest.clips)
     most = given if options.on_bad_clip == "list" else SHOWN
+    # All at once: rules run in a child.
+    normaliser.all([clip.text or "" for clip in manifest.clips])
     bad = BadClips(options.manifest, given, skip="--on-bad-clip skip", advice=manifest.advice, most=most)
     with context.progress.phase("Checking recordings", len(manifest.clips), "clips") as advance:
         for clip in manifest.clips:
-            found = bad.keep(clip, _recording, clip, folder, options, bad)
+            found = bad.keep(clip, _recording, clip, folder, options, bad, normaliser)
             if isinstance(found, Recording):
                 kept.append(found)
             else:
-                skipped.append((clip, found or _lacking(clip, options) or UNREADABLE))
+                skipped.append((clip, found or _lacking(clip, options, normaliser) or UNREADABLE))
             advance(1)
     if options.on_bad_clip != "skip" or bad.outside:
         bad.refuse()
@@ -166,7 +172,9 @@ def _recordings(
     return kept, skipped, bad.notes(skipped)
 
 
-def _recording(clip: Clip, folder: ModelFolder, options: Options, bad: BadClips) -> Recording | str:
+def _recording(
+    clip: Clip, folder: ModelFolder, options: Options, bad: BadClips, normaliser: Normaliser
+) -> Recording | str:
     """Return a usable clip, or the reason why the encoder cannot take it.
 
     Raises
@@ -174,7 +182,7 @@ def _recording(clip: Clip, folder: ModelFolder, options: Options, bad: BadClips)
     InputError
         Where it has no text or no speaker, or no usable sound.
     """
-    lacking = _lacking(clip, options)
+    lacking = _lacking(clip, options, normaliser)
     if lacking == NO_TEXT:
         raise InputError(
             f"The transcript is empty after --normalise {options.normalise}.",
@@ -195,16 +203,16 @@ def _recording(clip: Clip, folder: ModelFolder, options: Options, bad: BadClips)
         clip=clip,
         sha256=sound.sha256,
         samples=sound.samples,
-        text=normalise(clip.text or "", options.normalise),
+        text=normaliser.one(clip.text or ""),
         rate=sound.rate,
         channels=sound.channels,
         silent=sound.silent,
     )
 
 
-def _lacking(clip: Clip, options: Options) -> str:
+def _lacking(clip: Clip, options: Options, normaliser: Normaliser) -> str:
     """Return the name of a part of a clip that the manifest lacks; empty where none."""
-    if "asr" in options.tasks and not normalise(clip.text or "", options.normalise):
+    if "asr" in options.tasks and not normaliser.one(clip.text or ""):
         return NO_TEXT
     return NO_SPEAKER if clip.speaker is None else ""
 

@@ -1,10 +1,11 @@
 """The recordings of the audit, before an encoder runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from audits.core.groups import GroupSet
 from probes.models.checkpoints import ModelFolder
 from probes.speech.manifests import Clip, Manifest
+from probes.speech.normalisers import Normaliser
 from probes.speech.vocabularies import Vocabulary
 
 
@@ -41,6 +42,8 @@ class Inputs:
         Layers to probe, or None for all.
     vocabulary
         The symbols of the checkpoint's own head, or why it is not judged; empty where there is nothing to judge.
+    normaliser
+        How texts are compared.
     """
 
     folder: ModelFolder
@@ -50,6 +53,7 @@ class Inputs:
     sets: tuple[GroupSet, ...]
     layers: tuple[int, ...] | None
     vocabulary: Vocabulary | str = ""
+    normaliser: Normaliser = field(default_factory=lambda: Normaliser("basic"))
 
     @property
     def depth(self) -> int | None:

@@ -2,7 +2,7 @@
 
 "ice cream" against "icecream" is none, in either direction: words that stand side by side on one side and give one word
 of the other when written together count as right. So does the Open ASR Leaderboard count, by `kaldialign.edit_distance`
-with `merge_compounds`; of alignments with equally few edits the one that it takes is taken here.
+with `merge_compounds`: the errors are as many as there. Which of them are substitutions may differ where no compound is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 Edit = tuple[int, int]
 """Positions of the words that were said and written; `NOTHING` for the side of an insertion or deletion without one."""
 NOTHING = -1
+MOST_LETTERS = 200
+"""Longer words are no compounds."""
 _Step = tuple[int, int]
 """How many words of the reference and of the hypothesis a step of the alignment takes."""
 
@@ -24,7 +26,7 @@ class CompoundAlignment:
 
 
 def align_compounds(reference: Sequence[str], hypothesis: Sequence[str]) -> CompoundAlignment:
-    """Return the alignment of fewest edits, where joining words costs nothing.
+    """Return the alignment of fewest edits, where joining words costs nothing; empty where no words can be joined.
 
     Examples
     --------
@@ -32,6 +34,8 @@ def align_compounds(reference: Sequence[str], hypothesis: Sequence[str]) -> Comp
     CompoundAlignment(edits=((0, 0),), merged=((1, 3, 1, 2),))
     """
     joins = _joins(reference, hypothesis)
+    if not joins:
+        return CompoundAlignment((), ())
     steps = _best_steps(reference, hypothesis, joins)
     edits: list[Edit] = []
     merged = []
@@ -77,7 +81,7 @@ def _runs(parted: Sequence[str], joined: Sequence[str]) -> Iterator[tuple[tuple[
     places: dict[str, list[int]] = {}
     for at, word in enumerate(joined, start=1):
         places.setdefault(word, []).append(at)
-    longest = max(map(len, joined), default=0)
+    longest = min(max(map(len, joined), default=0), MOST_LETTERS)
     for end in range(2, len(parted) + 1):
         text = parted[end - 1]
         for start in range(end - 2, -1, -1):
@@ -103,7 +107,7 @@ def _best_steps(
             if cost >= deleted or cost >= inserted:
                 cost, step = (deleted, (1, 0)) if deleted < inserted else (inserted, (0, 1))
             for join in joins.get((said, written), ()):
-                joined = (row if not join[0] else costs[said - join[0]])[written - join[1]]
+                joined = costs[said - join[0]][written - join[1]]
                 if joined < cost:
                     cost, step = joined, join
             row.append(cost)

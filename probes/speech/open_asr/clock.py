@@ -38,10 +38,8 @@ def _on_the_hour(match: re.Match[str]) -> str:
 
 def _relative(match: re.Match[str]) -> str:
     amount, relation, hour = match[1], match[2], _value(match[3])
-    if amount == "half":
-        minute = 30
-    else:
-        minute = 15 if amount.endswith("quarter") else _value(amount.rpartition("minute")[0])
+    short = {"half": 30, "quarter": 15}.get(amount.split()[-1])
+    minute = _value(amount.rpartition("minute")[0]) if short is None else short
     if hour > 23 or minute > 59:
         return match[0]
     if relation in ("to", "before") and minute:

@@ -73,11 +73,10 @@ def normalise_open_asr(text: str) -> str:
     text = unicodedata.normalize("NFKD", text).translate(_PLAIN)
     for pattern, word in _JOINED:
         text = pattern.sub(word, text)
-    tables = spellings(), names()
-    words = standardise_numbers(text).split()
-    for table in tables:
-        words = [table.get(word, word) for word in words]
-    text = re.sub(r"[.$¢€£](?![0-9])", " ", " ".join(_acronyms(words)))
+    usual, one_name = spellings(), names()
+    spelt = [usual.get(word, word) for word in standardise_numbers(text).split()]
+    joined = _acronyms([one_name.get(word, word) for word in spelt])
+    text = re.sub(r"[.$¢€£](?![0-9])", " ", " ".join(joined))
     return " ".join(re.sub(r"(?<![0-9])%", " ", text).split())
 
 
@@ -85,7 +84,7 @@ def _without(text: str, opening: str, closing: str, *, least: int) -> str:
     """Drop what stands between brackets, of at least so many letters; time grows with the length alone.
 
     >>> _without("a [b] c [d", "<[", ">]", least=0), _without("() (a(b) c", "(", ")", least=1)
-    (('a  c [d'), '()  c')
+    ('a  c [d', '()  c')
     """
     opens, closes = re.compile(f"[{re.escape(opening)}]"), re.compile(f"[{re.escape(closing)}]")
     kept, start = [], 0

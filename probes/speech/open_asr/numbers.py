@@ -8,25 +8,27 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-ONES = {
-    word: value
-    for value, word in enumerate(
-        (
-            "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-            "seventeen eighteen nineteen"
-        ).split(),
-        start=1,
-    )
-}
-TENS = {
-    word: 10 * tens
-    for tens, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2)
-}
+_TO_NINETEEN = (
+    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
+    "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TO_NINETY = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+ONES = {word: value for value, word in enumerate(_TO_NINETEEN, start=1)}
+TENS = {word: 10 * tens for tens, word in enumerate(_TO_NINETY, start=2)}
 _ZEROS = frozenset({"o", "oh", "zero"})
-_LARGE = ("thousand million billion trillion quadrillion quintillion sextillion septillion octillion nonillion "
-          "decillion").split()  # fmt: skip
+_LARGE = (
+    "thousand", "million", "billion", "trillion", "quadrillion", "quintillion", "sextillion", "septillion",
+    "octillion", "nonillion", "decillion",
+)  # fmt: skip
 _MULTIPLIERS = {"hundred": 100} | {word: 1000**power for power, word in enumerate(_LARGE, start=1)}
-_IRREGULAR = {"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "twelve": "twelfth"}
+_IRREGULAR = {
+    "one": "first",
+    "two": "second",
+    "three": "third",
+    "five": "fifth",
+    "eight": "eighth",
+    "twelve": "twelfth",
+}
 _ENDINGS = {"one": "st", "two": "nd", "three": "rd"}
 _ONES_ENDED = (
     {"zeroth": (0, "th")}

@@ -27,4 +27,4 @@ def names() -> Mapping[str, str]:
 
 def _table(name: str) -> dict[str, str]:
     lines = (files(__package__) / name).read_text(encoding="utf-8").splitlines()
-    return dict(line.split() for line in lines if not line.startswith("#"))  # type: ignore[misc]
+    return dict(line.split() for line in lines if not line.startswith("#"))
