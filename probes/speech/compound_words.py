@@ -2,7 +2,7 @@
 
 "ice cream" against "icecream" is none, in either direction: words that stand side by side on one side and give one word
 of the other when written together count as right. So does the Open ASR Leaderboard count, by `kaldialign.edit_distance`
-with `merge_compounds`: the errors are as many as there. Which of them are substitutions may differ where no compound is.
+with `merge_compounds`: the errors are as many as there, though where no compound is others may be substitutions.
 """
 
 from collections.abc import Iterator, Sequence

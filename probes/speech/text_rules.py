@@ -11,16 +11,25 @@ from functools import cached_property
 from pathlib import Path
 
 from probes.contained.client import Session, call
-from probes.contained.limits import ContainedError, LimitError, Limits
+from probes.contained.limits import MIB, ContainedError, LimitError, Limits
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.files.tables import Table, read_table
 
 MOST_RULES = 10_000
-SECONDS = 10.0
+SECONDS = 5.0
 """Seconds of computing that a rule may take, and a second more for each `LETTERS` of the texts."""
 LETTERS = 2_000_000
+MEMORY = 1024 * MIB
 _HINT = "Its columns are pattern, replacement: a regular expression and what takes its place."
+_MENDS = {
+    "time": (
+        "takes too long",
+        "Write it without a repetition inside a repetition: (a+)+ can take forever where a+ does the same at once.",
+    ),
+    "memory": ("makes the texts too large", "Let it put less text in the place of what it finds."),
+}
+"""What is said of a rule that exceeds a limit, and the mend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,7 @@ class Rules:
         if not texts:
             return []
         rule = self.rules[0]
-        limits = Limits(seconds=SECONDS + sum(map(len, texts)) / LETTERS)
+        limits = Limits(memory=MEMORY, seconds=SECONDS + sum(map(len, texts)) / LETTERS)
         try:
             session = Session(Rewriting, list(texts), limits=limits)
             try:
@@ -90,13 +99,10 @@ class Rules:
             )
 
     def _refusal(self, rule: Rule, error: ContainedError) -> InputError:
-        what = {"time": "takes too long", "memory": "makes the texts too large"}
         kind = error.what if isinstance(error, LimitError) else ""
-        return InputError(
-            f"The rule {rule.pattern[:60]!r} {what.get(kind, 'cannot be applied')}: {error.text}.",
-            where=f"{self.path}:{rule.line}",
-            hint="Write it without a repetition inside a repetition, such as (a+)+, which can take forever.",
-        )
+        what, mend = _MENDS.get(kind, (f"cannot be applied ({error.text})", "Leave it out, or write it more simply."))
+        where = f"{self.path}:{rule.line}"
+        return InputError(f"The rule {rule.pattern[:60]!r} {what}.", where=where, hint=mend)
 
 
 class Rewriting:
