@@ -9,6 +9,8 @@ import pytest
 from audits.core.context import Cache, Context, Draft
 from audits.core.testing import drafted
 from audits.speaker_groups import AUDIT, Options
+from audits.speaker_groups.inputs import check
+from audits.speaker_groups.measure import measure
 
 SPEAKERS, TAKES = 24, 3
 SAID = (
@@ -26,7 +28,8 @@ WRONG = tuple(" ".join(["well", *text.split()[1:]]) for text in SPELT)
 """The same with the first word of each in error."""
 
 
-def audit(folder: Path, heard: Sequence[str], normalise: str) -> Draft:
+def options_of(folder: Path, heard: Sequence[str], normalise: str) -> Options:
+    """Write a corpus in which everybody says the same and is heard so, and return the options of its audit."""
     rows = [
         {
             "path": f"{speaker}/{take}.wav",
@@ -42,7 +45,7 @@ def audit(folder: Path, heard: Sequence[str], normalise: str) -> Draft:
         writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    options = Options(
+    return Options(
         manifest=folder / "clips.csv",
         by=("accent",),
         normalise=normalise,
@@ -51,7 +54,14 @@ def audit(folder: Path, heard: Sequence[str], normalise: str) -> Draft:
         min_speakers=6,
         max_order=1,
     )
-    return drafted(AUDIT, options, Context(cache=Cache(folder / "cache"), seed=0))
+
+
+def context(folder: Path) -> Context:
+    return Context(cache=Cache(folder / "cache"), seed=0)
+
+
+def audit(folder: Path, heard: Sequence[str], normalise: str) -> Draft:
+    return drafted(AUDIT, options_of(folder, heard, normalise), context(folder))
 
 
 def rate(draft: Draft, metric: str) -> float:
@@ -80,3 +90,13 @@ def test_rules_of_a_file_forgive_what_they_say(tmp_path: Path) -> None:
     assert rate(audit(tmp_path, SPELT, str(rules)), "wer") == 0
     rules.write_text("pattern,replacement\n([a-z])our\\b,\\1or\n")
     assert rate(audit(tmp_path, SPELT, str(rules)), "wer") == pytest.approx((3 + 2 + 4) / (8 + 8 + 7))
+
+
+def test_confused_words_are_those_that_are_counted(tmp_path: Path) -> None:
+    found = {}
+    for how in ("basic", "open-asr"):
+        options = options_of(tmp_path, SPELT, how)
+        inputs = check(options, context(tmp_path)).inputs
+        (found[how],) = measure(options, inputs, context(tmp_path)).confusions
+    assert found["open-asr"] == ()
+    assert {(one.said, one.written) for one in found["basic"]} >= {("colour", "color"), ("grey", "gray")}
