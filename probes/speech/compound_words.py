@@ -5,6 +5,7 @@ of the other when written together count as right. So does the Open ASR Leaderbo
 with `merge_compounds`: the errors are as many as there, though where no compound is others may be substitutions.
 """
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ MOST_LETTERS = 200
 """Longer words are no compounds."""
 _Step = tuple[int, int]
 """How many words of the reference and of the hypothesis a step of the alignment takes."""
+_PLAIN: tuple[_Step, ...] = ((1, 1), (1, 0), (0, 1))
+_BOTH, _DELETED, _INSERTED = range(3)
+"""Positions in `_PLAIN`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,8 @@ def align_compounds(reference: Sequence[str], hypothesis: Sequence[str]) -> Comp
     merged = []
     said, written = len(reference), len(hypothesis)
     while said or written:
-        back, over = steps[said][written]
+        step = steps[said][written]
+        back, over = _PLAIN[step] if step < len(_PLAIN) else joins[said, written][step - len(_PLAIN)]
         before, at = said - back, written - over
         if back + over > 2:
             merged.append((before, said, at, written))
@@ -51,16 +56,19 @@ def align_compounds(reference: Sequence[str], hypothesis: Sequence[str]) -> Comp
     return CompoundAlignment(tuple(reversed(edits)), tuple(reversed(merged)))
 
 
-def with_compounds(reference: Sequence[str], hypothesis: Sequence[str]) -> str:
+def with_compounds(
+    reference: Sequence[str], hypothesis: Sequence[str], merged: Sequence[tuple[int, int, int, int]]
+) -> str:
     """Return the hypothesis with its compounds written as in the reference.
 
     Examples
     --------
-    >>> with_compounds("the ice cream van".split(), "an icecream van".split())
+    >>> sides = "the ice cream van".split(), "an icecream van".split()
+    >>> with_compounds(*sides, align_compounds(*sides).merged)
     'an ice cream van'
     """
     words, start = [], 0
-    for first, last, at, end in align_compounds(reference, hypothesis).merged:
+    for first, last, at, end in merged:
         words += [*hypothesis[start:at], *reference[first:last]]
         start = end
     return " ".join([*words, *hypothesis[start:]])
@@ -94,22 +102,26 @@ def _runs(parted: Sequence[str], joined: Sequence[str]) -> Iterator[tuple[tuple[
 
 def _best_steps(
     reference: Sequence[str], hypothesis: Sequence[str], joins: dict[tuple[int, int], list[_Step]]
-) -> list[list[_Step]]:
-    """Return the last step of the best alignment of each pair of beginnings, shape (said + 1, written + 1)."""
+) -> list[bytearray]:
+    """Return the last step of the best alignment of each pair of beginnings, shape (said + 1, written + 1).
+
+    A step is a position in `_PLAIN`, or beyond it in the joins of the pair. Bytes and arrays, since an hour of speech
+    has a hundred million pairs.
+    """
     width = len(hypothesis) + 1
-    costs = [list(range(width))]
-    steps: list[list[_Step]] = [[(0, 1)] * width]
+    costs = [array("i", range(width))]
+    steps = [bytearray([_INSERTED] * width)]
     for said, word in enumerate(reference, start=1):
-        row, last, above = [said], [(1, 0)], costs[said - 1]
+        row, last, above = array("i", [said]), bytearray([_DELETED]), costs[said - 1]
         for written in range(1, width):
-            cost, step = above[written - 1] + (word != hypothesis[written - 1]), (1, 1)
+            cost, step = above[written - 1] + (word != hypothesis[written - 1]), _BOTH
             deleted, inserted = above[written] + 1, row[written - 1] + 1
             if cost >= deleted or cost >= inserted:
-                cost, step = (deleted, (1, 0)) if deleted < inserted else (inserted, (0, 1))
-            for join in joins.get((said, written), ()):
+                cost, step = (deleted, _DELETED) if deleted < inserted else (inserted, _INSERTED)
+            for number, join in enumerate(joins.get((said, written), ()), start=len(_PLAIN)):
                 joined = costs[said - join[0]][written - join[1]]
                 if joined < cost:
-                    cost, step = joined, join
+                    cost, step = joined, number
             row.append(cost)
             last.append(step)
         costs.append(row)

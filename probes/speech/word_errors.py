@@ -197,10 +197,12 @@ def count_edits(
         return [numbers[word] for word in text.split()] if unit == "word" else text.strip()
 
     def row(one: str, two: str) -> tuple[int, int, int, int]:
-        if compounds and one != two and align_compounds(one.split(), two.split()).merged:
-            if unit == "word":
-                return _merged_alignment(one.split(), two.split())
-            two = with_compounds(one.split(), two.split())
+        if compounds and one != two:
+            said, written = one.split(), two.split()
+            aligned = align_compounds(said, written)
+            if aligned.merged and unit == "word":
+                return _merged_row(len(said), aligned.edits)
+            two = with_compounds(said, written, aligned.merged)
         return _alignment(units(one), units(two))
 
     rows = [row(one, two) for one, two in zip(references, hypotheses, strict=True)]
@@ -218,8 +220,7 @@ def _alignment(reference: str | list[int], hypothesis: str | list[int]) -> tuple
     return len(reference), len(hypothesis), len(edits), sum([kind == "replace" for kind, _, _ in edits])
 
 
-def _merged_alignment(reference: list[str], hypothesis: list[str]) -> tuple[int, int, int, int]:
+def _merged_row(length: int, edits: Sequence[tuple[int, int]]) -> tuple[int, int, int, int]:
     """Return what `_alignment` does, of a hypothesis whose compounds are written as in the reference."""
-    edits = align_compounds(reference, hypothesis).edits
     inserted, deleted = sum(said < 0 for said, _ in edits), sum(written < 0 for _, written in edits)
-    return len(reference), len(reference) + inserted - deleted, len(edits), len(edits) - inserted - deleted
+    return length, length + inserted - deleted, len(edits), len(edits) - inserted - deleted

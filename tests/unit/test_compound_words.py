@@ -44,12 +44,19 @@ def test_never_more_errors_than_without_and_edits_are_those_that_are_counted(one
 
 @given(PARTS, PARTS)
 def test_what_is_joined_gives_the_words_of_the_other_side(one: list[str], two: list[str]) -> None:
-    for said, until, written, end in align_compounds(one, two).merged:
+    merged = align_compounds(one, two).merged
+    for said, until, written, end in merged:
         assert "".join(one[said:until]) == "".join(two[written:end]) and (until - said == 1) != (end - written == 1)
-    assert with_compounds(one, two).replace(" ", "") == "".join(two)
+    assert with_compounds(one, two, merged).replace(" ", "") == "".join(two)
 
 
 def test_without_a_compound_nothing_is_aligned() -> None:
     assert align_compounds(["a", "b"], ["b", "a"]) == CompoundAlignment((), ())
     # Words of two hundred letters and more are none.
     assert align_compounds(["a" * 150, "b" * 150], ["a" * 150 + "b" * 150]) == CompoundAlignment((), ())
+
+
+def test_compounds_of_many_words_are_found() -> None:
+    words = ["a"] * 150
+    assert align_compounds(words, ["a" * size for size in (1, 50, 99)]).edits == ()
+    assert len(align_compounds(words, ["a" * 149]).edits) == 1
