@@ -35,11 +35,11 @@ def command_for(spec: AuditSpec, *, examples: str = "") -> TyperCommand:
     """Return the command of an audit."""
 
     def carry_out(**values: Any) -> None:
-        from miles_cli.run import carry_out
+        from miles_cli.audit_run import carry_out
 
-        context: typer.Context = values.pop("context")
-        merged = merge(spec.name, spec.options, context, values)
-        with explained(spec.name, spec.options, context, merged):
+        given = given_of(values.pop("context"), values)
+        merged = merge(spec.name, spec.options, given, values)
+        with explained(spec.name, spec.options, given, merged):
             options = build(spec.options, _part(spec.options, merged))
             common = build(Common, _part(Common, merged))
             status = carry_out(spec, options, common)
@@ -75,18 +75,38 @@ def make_command(name: str, help: str, records: tuple[type, ...], run: Callable[
     return cast(TyperCommand, typer.main.get_command(app))
 
 
-def merge(name: str, options: type, context: typer.Context, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay the command line over the configuration file over the defaults."""
-    given = {key: value for key, value in values.items() if _was_given(context, key)}
+def given_of(context: typer.Context, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that were given on the command line, without the defaults."""
+    return {key: value for key, value in values.items() if _was_given(context, key)}
+
+
+def merge(
+    name: str, options: type, given: Mapping[str, Any], defaults: Mapping[str, Any], *, call: str = ""
+) -> dict[str, Any]:
+    """Lay what was given over the configuration file over the defaults.
+
+    Parameters
+    ----------
+    call
+        What gave the values, for errors, where it was not the command line, which checks types itself.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read, or a value is not of the type of its option.
+    """
     config = given.get("config")
     stored = read_config(Path(config), name, options) if config else {}
-    merged = {**{key: value for key, value in values.items() if key not in given}, **stored, **given}
+    merged = {**defaults, **stored, **given}
     known = {item.name: item for record in (options, Common) for item in fields(record)}
-    return {key: _converted(known[key], value, f"{config}, key {_written(key)}") for key, value in merged.items()}
+    return {
+        key: _converted(known[key], value, call if key in given and call else f"{config}, key {_written(key)}")
+        for key, value in merged.items()
+    }
 
 
 @contextmanager
-def explained(name: str, options: type, context: typer.Context, values: Mapping[str, Any]) -> Iterator[None]:
+def explained(name: str, options: type, given: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[None]:
     """Add to an error about an option the file that sets it, and a remedy where it has none."""
     try:
         yield
@@ -99,7 +119,7 @@ def explained(name: str, options: type, context: typer.Context, values: Mapping[
             repeated = isinstance(value, tuple) and len(set(value)) < len(value)
             error.hint = error.hint or ("Give each value once." if repeated else f"{flag}: {spec.help}")
             config = values.get("config")
-            if config and not _was_given(context, key) and key in read_config(config, name, options):
+            if config and key not in given and key in read_config(config, name, options):
                 error.where = f"{config}, key {_written(key)}"
         raise
 

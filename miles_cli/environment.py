@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 
@@ -54,8 +54,8 @@ def choose_device(wanted: str, *, needed: bool = True) -> str:
     return wanted
 
 
-def provenance(audit: str, context: Context, seconds: Mapping[str, float]) -> Provenance:
-    """Return the provenance of a run: all that it takes to repeat it."""
+def provenance(audit: str, context: Context, seconds: Mapping[str, float], command: Sequence[str]) -> Provenance:
+    """Return the provenance of a run: all that it takes to repeat it, and the words of its command."""
     return Provenance(
         miles=version(),
         python=platform.python_version(),
@@ -65,7 +65,7 @@ def provenance(audit: str, context: Context, seconds: Mapping[str, float]) -> Pr
         dtype=context.dtype,
         threads=_threads(),
         seed=context.seed,
-        command=("miles", *sys.argv[1:]),
+        command=tuple(command),
         seconds=seconds,
     )
 

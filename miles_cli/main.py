@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from audits.core import registry
 from audits.core.errors import InputError, MilesError, shadowed
-from miles_cli import system_errors
+from miles_cli import system_errors, threads
 from miles_cli.printable import printable
 
 INTERRUPTED = 130
@@ -145,8 +145,8 @@ def main() -> None:
         hint = "Run it in WSL, the Windows Subsystem for Linux, or in a container."
         _panel("miles runs on Linux and macOS, and not on Windows itself.", "", hint)
         sys.exit(3)
-    _let_idle_threads_sleep()
-    _fix_order_of_sums()
+    threads.let_idle_sleep()
+    threads.fix_order_of_sums()
     if shadowed():
         sys.exit(f"probes is another package ({shadowed()}); miles needs its own.")
     for stream in (sys.stdout, sys.stderr):
@@ -183,26 +183,6 @@ def main() -> None:
             "Run it again with --verbose for the traceback, and please report it.",
         )
         sys.exit(3)
-
-
-def _let_idle_threads_sleep() -> None:
-    """Make waiting threads sleep; set before torch and numpy are loaded, which read it then.
-
-    By default they spin, for the next sum may come at once. Beside other work they spin for threads that are not
-    running, and keep the cores from them: measured, a training with two busy neighbours took three times as long.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # OpenBLAS has threads and a name of its own: 2^4 ticks, the least that it takes.
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
-
-
-def _fix_order_of_sums() -> None:
-    """Make MKL add up in one order, whatever the size of a batch; set before torch is loaded, as above.
-
-    By default its AVX2 kernels round a row otherwise in a batch of another size, and counts that went on after a stop
-    would differ from those of one go in their last digits. The strict mode cost no time that could be measured.
-    """
-    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 
 def _panel(message: str, where: str, hint: str) -> None:

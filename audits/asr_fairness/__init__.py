@@ -22,7 +22,11 @@ _DATA, _PROBES, _GROUPS = "Data", "Probes", "Groups and statistics"
 class Options(Groups, Corpus, Workers):
     """Options of `miles audit-fairness`."""
 
-    model: str = argument("A local Hugging Face speech-encoder folder, or a hub id.", metavar="MODEL")
+    model: str = argument(
+        "A local Hugging Face speech-encoder folder, or a hub id; or vectors of layers: safetensors or NPZ, or a "
+        "folder of them.",
+        metavar="MODEL",
+    )
     manifest: Path = option(
         "Recordings with speaker, text and attributes: CSV, TSV or JSONL; with --preset the corpus.",
         required=True,
@@ -31,6 +35,12 @@ class Options(Groups, Corpus, Workers):
     tasks: tuple[str, ...] = option("What the probes do.", TASKS, choices=TASKS, metavar="TASK,...")
     layers: tuple[str, ...] = option("Layers to probe: all, or numbers such as 0,3,6.", ("all",), metavar="all|N,...")
     audio_root: Path | None = option("Folder of relative recording paths.", metavar="DIR", panel=_DATA)
+    id_col: str | None = option(
+        "Column of the key of each clip's vectors, where MODEL is vectors; default the recording as the manifest "
+        "writes it.",
+        metavar="COLUMN",
+        panel=_DATA,
+    )
     normalise: str = option(
         "How text is compared: by a normaliser, or by rules of a file (columns pattern, replacement), then as basic.",
         "basic",

@@ -9,7 +9,7 @@ from audits.asr_fairness.counts import HEAD
 from audits.asr_fairness.recordings import Inputs, Recording
 from audits.core.context import Draft
 from audits.core.wording import many
-from audits.group_rates.cautions import beyond_samples, in_several, in_several_words
+from audits.group_rates.cautions import beyond_samples, decoded_elsewhere, in_several, in_several_words
 from probes.speech.frames import RATE
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def _warn_about_recordings(draft: Draft, inputs: Inputs) -> None:
         draft.warn("resampled", f"{resampled} clips had another sample rate and were resampled to {RATE} Hz.")
     if mixed:
         draft.warn("mixed-down", f"{mixed} clips had several channels, which were averaged.")
+    for message in decoded_elsewhere(item.decoder for item in inputs.recordings):
+        draft.warn("decoded-by-ffmpeg", message)
     contents = [(item.sha256, item.clip.start, item.clip.end) for item in inputs.recordings]
     repeated = len(contents) - len(set(contents))
     if repeated:

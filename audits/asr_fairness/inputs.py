@@ -8,6 +8,13 @@ from audits.asr_fairness import Options
 from audits.asr_fairness.layer_sets import workers_of
 from audits.asr_fairness.preview import coordinates_of, cost_of, preview_of
 from audits.asr_fairness.recordings import Inputs, Recording
+from audits.asr_fairness.vectors import (
+    ClipVectors,
+    check_tasks,
+    key_of,
+    vectors_source,
+    warnings_of,
+)
 from audits.core.context import Context, Plan
 from audits.core.groups import group_sets
 from audits.core.options import check_distinct
@@ -23,9 +30,10 @@ from probes.speech.activations import check_family
 from probes.speech.bad_clips import BadClips
 from probes.speech.corpora import read_corpus
 from probes.speech.frames import check_config
+from probes.speech.layer_vectors import LayerVectors, are_vectors, open_vectors
 from probes.speech.manifests import Clip, ColumnMap, Manifest, read_manifest
 from probes.speech.normalisers import Normaliser, read_normaliser
-from probes.speech.recordings import measure_sound
+from probes.speech.recordings import TOO_SHORT, measure_sound
 from probes.speech.vocabularies import read_vocabulary
 
 NO_TEXT = "empty transcript"
@@ -44,14 +52,12 @@ def check(options: Options, context: Context) -> Plan:
     check_distinct((("--by", options.by), ("--tasks", options.tasks)))
     workers_of(options)
     normaliser = read_normaliser(options.normalise)
-    folder = find_model(options.model)
-    check_family(folder)
-    # Each clip would be refused for it.
-    check_config(folder)
+    folder = _encoder(options)
     layers = _layers(options, folder)
-    vocabulary = read_vocabulary(folder) if "asr" in options.tasks else ""
+    vocabulary = read_vocabulary(folder) if "asr" in options.tasks and isinstance(folder, ModelFolder) else ""
     manifest = _read(options)
-    recordings, skipped, left_out = _recordings(manifest, folder, options, context, normaliser)
+    own = ClipVectors(folder, manifest, options) if isinstance(folder, LayerVectors) else None
+    recordings, skipped, left_out = _recordings(manifest, folder, own, options, context, normaliser)
     _check_groups(recordings, options)
     _check_speakers(recordings, options)
     sets = group_sets([item.clip.attributes for item in recordings], options.by, max_order=options.max_order)
@@ -66,7 +72,10 @@ def check(options: Options, context: Context) -> Plan:
         normaliser=normaliser,
     )
     # What was heard; who spoke, and what, follows from the manifest, the value map and the settings.
-    audio = [[item.clip.name, item.sha256, item.clip.start, item.clip.end] for item in recordings]
+    audio = [
+        [item.clip.name, item.sha256, item.clip.start, item.clip.end, *filter(None, [item.decoder])]
+        for item in recordings
+    ]
     content = sha256_json(audio + [[clip.name, why] for clip, why in skipped])
     return Plan(
         inputs=inputs,
@@ -75,12 +84,15 @@ def check(options: Options, context: Context) -> Plan:
             family=folder.family,
             sha256=folder.sha256,
             parameters=count_parameters(folder),
-        ),
+        )
+        if isinstance(folder, ModelFolder)
+        else None,
         data=(
             Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
             Source(role="recordings", path=str(_root(manifest)), sha256=content, items=len(recordings)),
             *value_map_sources(options.values),
             *rules_sources(normaliser),
+            *([vectors_source(own.vectors, ((item.key, item.digest) for item in recordings))] if own else []),
         ),
         cost=cost_of(inputs, options),
         preview=(
@@ -90,14 +102,40 @@ def check(options: Options, context: Context) -> Plan:
             *preview_of(inputs, options, context.level),
         ),
         coordinates=coordinates_of(inputs, options),
+        warnings=warnings_of(options, len(own.extra)) if own else (),
     )
 
 
-def _layers(options: Options, folder: ModelFolder) -> tuple[int, ...] | None:
+def _encoder(options: Options) -> ModelFolder | LayerVectors:
+    """Return the model, or vectors in the place of one."""
+    if are_vectors(options.model):
+        vectors = open_vectors(options.model)
+        check_tasks(vectors, options)
+        return vectors
+    if options.id_col is not None:
+        raise InputError(
+            "--id-col names the keys of vectors, and MODEL is none.",
+            where="--id-col",
+            hint="Leave it out, or give vectors of layers as MODEL.",
+        )
+    folder = find_model(options.model)
+    check_family(folder)
+    # Each clip would be refused for it.
+    check_config(folder)
+    return folder
+
+
+def _depth(folder: ModelFolder | LayerVectors) -> object:
+    """Return the number of the last layer, as far as it is known."""
+    if isinstance(folder, LayerVectors):
+        return folder.layers - 1
+    return folder.config.get("encoder_layers" if folder.family == "whisper" else "num_hidden_layers")
+
+
+def _layers(options: Options, folder: ModelFolder | LayerVectors) -> tuple[int, ...] | None:
     if options.layers == ("all",):
         return None
-    key = "encoder_layers" if folder.family == "whisper" else "num_hidden_layers"
-    count = folder.config.get(key)
+    count = _depth(folder)
     numbers = {int(text) for text in options.layers if text.isascii() and text.isdigit()}
     if len(numbers) < len(options.layers):
         raise InputError(
@@ -143,7 +181,12 @@ def _root(manifest: Manifest) -> Path:
 
 
 def _recordings(
-    manifest: Manifest, folder: ModelFolder, options: Options, context: Context, normaliser: Normaliser
+    manifest: Manifest,
+    folder: ModelFolder | LayerVectors,
+    own: ClipVectors | None,
+    options: Options,
+    context: Context,
+    normaliser: Normaliser,
 ) -> tuple[list[Recording], list[tuple[Clip, str]], tuple[str, ...]]:
     """Return the usable clips, the others with reasons, and notes on these; refuse only after all were checked."""
     kept: list[Recording] = []
@@ -155,11 +198,12 @@ def _recordings(
     bad = BadClips(options.manifest, given, skip="--on-bad-clip skip", advice=manifest.advice, most=most)
     with context.progress.phase("Checking recordings", len(manifest.clips), "clips") as advance:
         for clip in manifest.clips:
-            found = bad.keep(clip, _recording, clip, folder, options, bad, normaliser)
+            found = bad.keep(clip, _recording, clip, folder, own, options, bad, normaliser)
             if isinstance(found, Recording):
                 kept.append(found)
             else:
-                skipped.append((clip, found or _lacking(clip, options, normaliser) or UNREADABLE))
+                why = found or _lacking(clip, options, normaliser) or (own.reason(clip) if own else "") or UNREADABLE
+                skipped.append((clip, why))
             advance(1)
     if options.on_bad_clip != "skip" or bad.outside:
         bad.refuse()
@@ -173,14 +217,19 @@ def _recordings(
 
 
 def _recording(
-    clip: Clip, folder: ModelFolder, options: Options, bad: BadClips, normaliser: Normaliser
+    clip: Clip,
+    folder: ModelFolder | LayerVectors,
+    own: ClipVectors | None,
+    options: Options,
+    bad: BadClips,
+    normaliser: Normaliser,
 ) -> Recording | str:
     """Return a usable clip, or the reason why the encoder cannot take it.
 
     Raises
     ------
     InputError
-        Where it has no text or no speaker, or no usable sound.
+        Where it has no text or no speaker, no usable sound, or no usable vectors.
     """
     lacking = _lacking(clip, options, normaliser)
     if lacking == NO_TEXT:
@@ -196,9 +245,12 @@ def _recording(
             hint="Name its speaker, or leave such clips out with --on-bad-clip skip.",
         )
     bad.check_header(clip)
-    sound = measure_sound(clip, folder)
+    sound = measure_sound(clip, folder if isinstance(folder, ModelFolder) else None)
     if isinstance(sound, str):
         return sound
+    digest = own.digest(clip, sound.samples) if own else ""
+    if own and not digest:
+        return TOO_SHORT
     return Recording(
         clip=clip,
         sha256=sound.sha256,
@@ -207,6 +259,9 @@ def _recording(
         rate=sound.rate,
         channels=sound.channels,
         silent=sound.silent,
+        decoder=sound.decoder,
+        key=key_of(clip, options) if own else "",
+        digest=digest,
     )
 
 

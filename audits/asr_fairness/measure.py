@@ -11,9 +11,9 @@ from audits.asr_fairness import Options
 from audits.asr_fairness.asr import AsrSplit, Hypotheses, count_transcripts, head_transcripts, split_asr, transcribe
 from audits.asr_fairness.cohort import Cohort, cohort_of
 from audits.asr_fairness.comparisons import Comparison, compare
-from audits.asr_fairness.counts import CONTROLS, HEAD, TaskCounts
+from audits.asr_fairness.counts import HEAD, TaskCounts
 from audits.asr_fairness.layer_sets import baseline_layers, encoder_layers
-from audits.asr_fairness.recordings import Inputs
+from audits.asr_fairness.recordings import Inputs, controls_of
 from audits.asr_fairness.sid import SidSplit, measure_sid, split_sid
 from audits.core.context import Context
 from audits.statistics import enough_permutations
@@ -69,7 +69,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     texts = [item.text for item in inputs.recordings]
     found: list[TaskCounts] = []
     transcripts: dict[str, Hypotheses] = {}
-    for control in ("", *CONTROLS) if options.controls else ("",):
+    for control in ("", *controls_of(inputs, options)):
         # Wrong labels on the encoder as it is; right labels on one that learned nothing.
         twin = control == "random-init"
         chosen = [encoder_layers(inputs, options, context, random_seed=context.seed)] if twin else layer_sets

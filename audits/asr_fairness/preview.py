@@ -12,15 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.counts import BASELINE, CONTROLS, CORRECTIONS, METRICS, TASK_WORDS, TEST
+from audits.asr_fairness.counts import BASELINE, CORRECTIONS, METRICS, TASK_WORDS, TEST
 from audits.asr_fairness.data_warnings import enrolled_speakers, few_clips_for_folds, silent_clips
-from audits.asr_fairness.recordings import Inputs
+from audits.asr_fairness.recordings import Inputs, controls_of
 from audits.core.groups import MIN_WORDS, GroupSet, reported_groups
 from audits.core.records import Coordinate
-from audits.group_rates.cautions import beyond_samples
+from audits.group_rates.cautions import beyond_samples, decoded_elsewhere
 from audits.group_rates.comparing import KINDS
 from audits.statistics import enough_permutations
 from probes.speech.frames import KERNELS, RATE, STRIDES, WHISPER_FRAMES, frame_count
+from probes.speech.layer_vectors import LayerVectors
 
 _PASSES = 14
 """Most passes of the CTC probe over the frames: one to whiten, four to align, eight to learn, one to transcribe."""
@@ -48,7 +49,7 @@ def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coord
     found |= {"by": tuple(by), "kind": KINDS if by else ()}
     found |= {"test": (TEST,) if by else (), "correction": CORRECTIONS if by else ()}
     if options.controls:
-        found["control"] = CONTROLS
+        found["control"] = controls_of(inputs, options)
     return found
 
 
@@ -69,6 +70,7 @@ def comparable(groups: GroupSet, inputs: Inputs, options: Options, metric: str) 
 def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...]:
     """Return notes on what a run on these inputs will not be able to show."""
     found = [*_nothing_to_compare(inputs, options), silent_clips(inputs.recordings)]
+    found += decoded_elsewhere(item.decoder for item in inputs.recordings)
     if "sid" in options.tasks:
         found.append(few_clips_for_folds(inputs.recordings, options))
     # Every comparison is tested in two places, in one where there is no head.
@@ -98,6 +100,8 @@ def _nothing_to_compare(inputs: Inputs, options: Options) -> list[str]:
 
 def cost_of(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
     """Return the cost of the run, in words."""
+    if isinstance(inputs.folder, LayerVectors):
+        return _cost_of_vectors(inputs.folder, inputs, options)
     config = inputs.folder.config
     width = int(config.get("hidden_size") or config.get("d_model") or 768)
     depth = inputs.depth or 13
@@ -120,6 +124,21 @@ def cost_of(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
             "time",
             f"about {_minutes(encoding)} of encoding, then up to about {_minutes(probing)} of probing, on one CPU core",
         ),
+    )
+
+
+def _cost_of_vectors(vectors: LayerVectors, inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
+    """Return the cost of a run in which nothing is encoded."""
+    frames = sum(vectors.frames(item.key) for item in inputs.recordings)
+    each = frames * 2 if "asr" in options.tasks else len(inputs.recordings) * 4
+    probed = vectors.layers if inputs.layers is None else len(inputs.layers)
+    widths = np.array([*[vectors.width] * probed, *[_MEL_BANDS] * options.baseline])
+    probing = _probing(inputs, options, frames, widths) * (1 + len(controls_of(inputs, options)))
+    return (
+        ("groups", f"{sum(len(groups.names) for groups in inputs.sets)} besides all"),
+        ("forwards", f"none: vectors of {len(inputs.recordings)} clips, {frames:,} frames of {vectors.layers} layers"),
+        ("disk", f"{each * vectors.layers * vectors.width / 1e6:.0f} MB in the cache"),
+        ("time", f"up to about {_minutes(probing)} of probing, on one CPU core"),
     )
 
 

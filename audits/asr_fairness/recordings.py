@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from audits.asr_fairness import Options
+from audits.asr_fairness.counts import CONTROLS
 from audits.core.groups import GroupSet
 from probes.models.checkpoints import ModelFolder
+from probes.speech.layer_vectors import LayerVectors
 from probes.speech.manifests import Clip, Manifest
 from probes.speech.normalisers import Normaliser
 from probes.speech.vocabularies import Vocabulary
@@ -13,7 +16,8 @@ from probes.speech.vocabularies import Vocabulary
 class Recording:
     """A clip that can be used: its content hash, samples at 16 kHz, normalised text and file format.
 
-    `silent` tells that all of its samples are equal.
+    `silent` tells that all of its samples are equal. `decoder` is what decoded it, where not
+    libsndfile. `key` and `digest` are of its vectors, where MODEL is vectors.
     """
 
     clip: Clip
@@ -23,6 +27,9 @@ class Recording:
     rate: int
     channels: int
     silent: bool = False
+    decoder: str = ""
+    key: str = ""
+    digest: str = ""
 
     @property
     def speaker(self) -> str:
@@ -36,6 +43,8 @@ class Inputs:
 
     Parameters
     ----------
+    folder
+        The model, or vectors of its layers.
     skipped
         Left-out clips with the reason.
     layers
@@ -46,7 +55,7 @@ class Inputs:
         How texts are compared.
     """
 
-    folder: ModelFolder
+    folder: ModelFolder | LayerVectors
     manifest: Manifest
     recordings: tuple[Recording, ...]
     skipped: tuple[tuple[Clip, str], ...]
@@ -58,5 +67,14 @@ class Inputs:
     @property
     def depth(self) -> int | None:
         """Number of the encoder's layers, its input included; None where its configuration does not say."""
+        if isinstance(self.folder, LayerVectors):
+            return self.folder.layers
         count = self.folder.config.get("encoder_layers" if self.folder.family == "whisper" else "num_hidden_layers")
         return count + 1 if type(count) is int else None
+
+
+def controls_of(inputs: Inputs, options: Options) -> tuple[str, ...]:
+    """Return the controls that are asked for; vectors have no twin without training."""
+    if not options.controls:
+        return ()
+    return CONTROLS[:1] if isinstance(inputs.folder, LayerVectors) else CONTROLS

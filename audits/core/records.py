@@ -267,6 +267,10 @@ class GateResult:
     outcome: Literal["pass", "fail"]
     rows: tuple[int, ...]
 
+    def __bool__(self) -> bool:
+        """Tell whether the gate passed, so that `assert` and `if` ask for what was meant."""
+        return self.outcome == "pass"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:

@@ -1,11 +1,12 @@
 """Read the options of a command from TOML: keys at the top, or in a table named like the command."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 from audits.core.registry import entries
 from probes.core.errors import InputError
+from probes.files.names import suggest
 from probes.files.toml_values import read_toml
 
 
@@ -31,14 +32,23 @@ def read_settings(path: Path, name: str, known: Collection[str]) -> dict[str, An
     )
     merged = _top_and_table(data, name, path)
     found = {key.replace("-", "_"): value for key, value in merged.items()}
-    for key in found:
-        if key not in known:
-            raise InputError(
-                f"{key!r} is no option of miles {name}.",
-                where=f"{path}, key {key}",
-                hint="Options: " + ", ".join(sorted({*known, "config"})) + ".",
-            )
+    check_known(found, name, known, lambda key: f"{path}, key {key}")
     return found
+
+
+def check_known(names: Iterable[str], audit: str, known: Collection[str], where: Callable[[str], str]) -> None:
+    """Check that all names are options of an audit; `where` says where a name stands.
+
+    Raises
+    ------
+    InputError
+        With the most similar option.
+    """
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"{name!r} is no option of miles {audit}.", where=where(name), hint=suggest(name, sorted(known))
+            )
 
 
 def _top_and_table(data: dict[str, Any], name: str, path: Path) -> dict[str, Any]:

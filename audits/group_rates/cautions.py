@@ -30,6 +30,19 @@ def in_several_words(who: str, by: str, they: str) -> str:
     )
 
 
+def decoded_elsewhere(decoders: Iterable[str]) -> list[str]:
+    """Return a warning for each version of ffmpeg that decoded clips; empty names are of other clips.
+
+    >>> decoded_elsewhere(["", "ffmpeg 7.1", "ffmpeg 7.1"])
+    ['2 clips were decoded by ffmpeg 7.1: another version may give other samples, and so other numbers.']
+    """
+    return [
+        f"{count} clip{' was' if count == 1 else 's were'} decoded by {name}: another version may give other samples, "
+        "and so other numbers."
+        for name, count in sorted(Counter(filter(None, decoders)).items())
+    ]
+
+
 def beyond_samples(permutations: int | None, bootstrap: int, tests: int, level: float) -> list[tuple[str, str]]:
     """Return id and text of a warning where shuffles or bootstrap samples are too few for this level.
 

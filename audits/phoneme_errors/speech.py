@@ -45,7 +45,7 @@ class Recording:
     @property
     def item(self) -> Item:
         """The clip as the encoder sees it."""
-        return clip_item(self.clip, self.sound.sha256, self.sound.samples)
+        return clip_item(self.clip, self.sound.sha256, self.sound.samples, self.sound.decoder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

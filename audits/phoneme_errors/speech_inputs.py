@@ -7,6 +7,7 @@ from pathlib import Path
 from audits.core.context import Context
 from audits.core.records import Source, Subject
 from audits.core.value_maps import value_map_sources
+from audits.group_rates.cautions import decoded_elsewhere
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.speech import NO_ALIGNMENT, NO_PHONES, Aligner, Recording, Speech
 from probes.core.errors import InputError
@@ -70,7 +71,12 @@ def read_speech(
         Source(
             role="recordings",
             path=str(manifest.path.parent),
-            sha256=sha256_json([[clip.name, clip.start, clip.end, sound.sha256] for clip, sound in sounds]),
+            sha256=sha256_json(
+                [
+                    [clip.name, clip.start, clip.end, sound.sha256, *filter(None, [sound.decoder])]
+                    for clip, sound in sounds
+                ]
+            ),
             items=len(sounds),
         ),
         *value_map_sources(options.values),
@@ -90,7 +96,10 @@ def read_speech(
     _stop(bad, options)
     if not speech.recordings:
         raise _unusable(skipped, options)
-    return replace(speech, left_out=bad.notes(skipped)), manifest, (*sources, source)
+    decoders = [sound.decoder for _, sound in sounds if sound.decoder]
+    told = [Note("decoded-by-ffmpeg", message, len(decoders)) for message in decoded_elsewhere(decoders)]
+    speech = replace(speech, left_out=bad.notes(skipped), notes=(*speech.notes, *told))
+    return speech, manifest, (*sources, source)
 
 
 def _unusable(skipped: Sequence[tuple[Clip, str]], options: Options) -> InputError:

@@ -1,7 +1,9 @@
 """`miles compare RUN RUN...`: estimates side by side with the interval of each change."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +11,17 @@ import typer
 
 from audits.core import gates
 from audits.core.errors import InputError
-from audits.report.comparison.comparing import Comparison, compare_all, read_run
+from audits.report.comparison.comparing import Comparison, Run, compare_all, read_run
 from miles_cli.printable import line, named
 from miles_cli.writing import check_path, write
+
+
+class Harness(StrEnum):
+    """Whose logs are read."""
+
+    inspect = "inspect"
+    lm_eval = "lm-eval"
+
 
 MOST_RUNS = 30
 FILES = ("comparison.html", "comparison.md", "comparison.json")
@@ -19,14 +29,30 @@ FILES = ("comparison.html", "comparison.md", "comparison.json")
 
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(help="2 to 30 run folders; the first is the one compared with.")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="2 to 30 run folders, or logs with --from; the first is the one compared with.")
+    ],
     only: Annotated[
         list[str] | None,
         typer.Option("--only", help="Estimates to compare, as in a gate: 'gap\\[by=accent]'."),
     ] = None,
     match: Annotated[
         list[str] | None,
-        typer.Option("--match", help="OLD=NEW: a system, candidate, model or group with another name in later runs."),
+        typer.Option(
+            "--match", help="OLD=NEW: a system, candidate, model, task or group with another name in later runs."
+        ),
+    ] = None,
+    harness: Annotated[
+        Harness | None,
+        typer.Option(
+            "--from",
+            metavar="inspect|lm-eval",
+            help="RUNS are logs of another harness: files, or folders with those of a model.",
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="FIELD", help="With --from: field of samples whose values are the clusters."),
     ] = None,
     all_rows: Annotated[bool, typer.Option("--all", help="Show every estimate, not only those that changed.")] = False,
     fail_on_regression: Annotated[
@@ -40,9 +66,8 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON, nothing else.")] = False,
 ) -> None:
     """2 to 30 runs side by side, with the interval of each change, paired where both judged the same records."""
-    _check_runs(runs)
     chosen = [gates.parse_selection(text, where="--only") for text in only or []]
-    first, *others = [replace(read_run(run), name=named(run)) for run in runs]
+    first, *others = _read(runs, harness, cluster)
     if html is not None:
         check_path(html, "--html", runs)
     if out is not None:
@@ -62,9 +87,24 @@ def command(
         raise typer.Exit(1)
 
 
-def _check_runs(runs: list[Path]) -> None:
+def _read(runs: list[Path], harness: Harness | None, cluster: str | None) -> list[Run]:
+    if harness is None:
+        if cluster is not None:
+            hint = "Runs of miles know their clusters: leave it out, or give --from."
+            raise InputError("--cluster is for logs of other harnesses.", where="--cluster", hint=hint)
+        _check_runs(runs, "Give at least two run folders.")
+        return [replace(read_run(run), name=named(run)) for run in runs]
+    from audits.report.comparison.log_files import read_logs
+
+    found = read_logs(harness.value, runs, cluster=cluster or "", shown=named)
+    found = [replace(run, name=line(run.name)) for run in found]
+    _check_runs(found, "Give the logs of at least two models.")
+    return found
+
+
+def _check_runs(runs: Sequence[object], hint: str) -> None:
     if len(runs) < 2:
-        raise InputError("One run cannot be compared.", where="RUN", hint="Give at least two run folders.")
+        raise InputError("One run cannot be compared.", where="RUN", hint=hint)
     if len(runs) > MOST_RUNS:
         raise InputError(
             f"{len(runs)} runs are more than {MOST_RUNS}, the most that are compared at once.",

@@ -35,7 +35,7 @@ def command(
     if listed:
         _list()
         return
-    from miles_cli.run import carry_out
+    from miles_cli.audit_run import carry_out
 
     spec = registry.find(audit)
     prepare = spec.step("demo", "prepare")

@@ -17,7 +17,7 @@ from pathlib import Path
 from probes.contained.system_calls import allow_calls
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_EXECUTE, _READ_FILE, _READ_DIR = 1, 1 << 2, 1 << 3
 _HANDLED = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 """Bits of rights on files that each version of landlock knows; newer ones know those of 5."""
 _NO_NEW_PRIVILEGES, _DIE_WITH_PARENT = 38, 1
@@ -67,6 +67,24 @@ def close_off(reads: Iterable[str]) -> None:
         allow_calls(system)
 
 
+def confine_program(reads: Iterable[str], runs: Iterable[str]) -> None:
+    """Deny the program that this process will become the network, writing, and all files but those below these paths.
+
+    Parameters
+    ----------
+    runs
+        Programs, and folders of programs and libraries, that it may also execute.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    if sys.platform != "linux":
+        return
+    system = ctypes.CDLL(None, use_errno=True)
+    system.prctl(_DIE_WITH_PARENT, 9, 0, 0, 0)
+    if system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0:
+        _restrict_files(system, reads, runs)
+
+
 def held_memory() -> int:
     """Return the bytes of this process that its limit of memory counts."""
     try:
@@ -77,7 +95,7 @@ def held_memory() -> int:
     return pages * resource.getpagesize() or 2**31
 
 
-def _restrict_files(system: ctypes.CDLL, reads: Iterable[str]) -> None:
+def _restrict_files(system: ctypes.CDLL, reads: Iterable[str], runs: Iterable[str] = ()) -> None:
     version = system.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 1:
         return
@@ -90,6 +108,8 @@ def _restrict_files(system: ctypes.CDLL, reads: Iterable[str]) -> None:
     libraries = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if path]
     for path in {*_installed(), *_SYSTEM, *libraries, *reads}:
         _allow(system, ruleset, path)
+    for path in runs:
+        _allow(system, ruleset, path, _EXECUTE)
     system.syscall(_RESTRICT_SELF, ruleset, ctypes.c_uint32(0))
     os.close(ruleset)
 
@@ -109,12 +129,12 @@ def _installed() -> set[str]:
     return real
 
 
-def _allow(system: ctypes.CDLL, ruleset: int, path: str) -> None:
+def _allow(system: ctypes.CDLL, ruleset: int, path: str, more: int = 0) -> None:
     try:
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
-    rights = _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0)  # noqa: PTH112
+    rights = more | _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0)  # noqa: PTH112
     rule = struct.pack("<Qi", rights, handle)
     system.syscall(_ADD_RULE, ruleset, 1, rule, ctypes.c_uint32(0))
     os.close(handle)

@@ -1,5 +1,6 @@
 """Read recordings with libsndfile (WAV, FLAC, OGG, MP3, NIST SPHERE, ...), as one channel of float32.
 
+What libsndfile does not read, such as M4A, is decoded by ffmpeg first where that is installed (`probes.files.ffmpeg`).
 Blocks are read one after the other: what a header promises is never allocated before it has been found. A recording
 that is large, or whose header promises hours of sound, is read in a contained process.
 """
@@ -9,12 +10,13 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from probes.core.errors import InputError
+from probes.files import ffmpeg
 from probes.files.opening import read_head, unreadable
 
 if TYPE_CHECKING:
@@ -67,7 +69,8 @@ class Recording:
             raise InputError(
                 f"The file cannot be read as sound: {error.error_string}",
                 where=where,
-                hint="Give WAV, FLAC, OGG, MP3 or NIST SPHERE; convert others first.",
+                hint="Give WAV, FLAC, OGG, MP3 or NIST SPHERE, or M4A, AAC, WebM or WMA where ffmpeg is installed; "
+                "convert others first.",
             ) from None
         except TypeError:
             # soundfile raises it for a suffix that means samples without a header.
@@ -109,10 +112,13 @@ class Recording:
 
 
 class Sound:
-    """A recording that is open here or in a contained process, to which `ask` hands methods of `Recording`."""
+    """A recording that is open here or in a contained process, to which `ask` hands methods of `Recording`.
 
-    def __init__(self, ask: Callable[..., Any], where: str) -> None:
-        self._ask, self._where = ask, where
+    `decoder` is what else decoded it, with its version: other versions may give other samples. Empty for libsndfile.
+    """
+
+    def __init__(self, ask: Callable[..., Any], where: str, decoder: str = "") -> None:
+        self._ask, self._where, self.decoder = ask, where, decoder
         self.header = SoundHeader(*ask("header"))
 
     def samples(self, first: int, last: int, *, most: int) -> "NDArray[np.float32]":
@@ -276,8 +282,20 @@ def opened_sound(
     InputError
         Where it cannot be read as sound, or not within the limits.
     """
+    form = ffmpeg.form_of(_begin(path, where) if data is None else data[: ffmpeg.HEAD])
+    if form is not None and not form.ours:
+        with _decoded(path, form, where) as sound:
+            yield sound
+        return
     if size < large:
-        recording = Recording(str(path) if data is None else io.BytesIO(data), where)
+        try:
+            recording = Recording(str(path) if data is None else io.BytesIO(data), where)
+        except InputError as error:
+            if form is None or not ffmpeg.decoder():
+                raise
+            with _decoded(path, form, where, otherwise=error) as sound:
+                yield sound
+            return
         try:
             sound = Sound(lambda method, *args: getattr(recording, method)(*args), where)
             if sound.header.frames < long:
@@ -286,6 +304,30 @@ def opened_sound(
         finally:
             recording.close()
     yield Sound(_contained(path, where, memory), where)
+
+
+def _begin(path: Path, where: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(ffmpeg.HEAD)
+    except OSError as error:
+        raise unreadable(path, error, where) from error
+
+
+@contextmanager
+def _decoded(path: Path, form: ffmpeg.Form, where: str, otherwise: InputError | None = None) -> Iterator[Sound]:
+    """Open what ffmpeg makes of a recording; where it fails, raise what was wrong `otherwise`."""
+    try:
+        found = ffmpeg.decoded(path, form, where)
+    except InputError as error:
+        raise otherwise or error from None
+    recording = Recording(io.BytesIO(found), where)
+    try:
+        sound = Sound(lambda method, *args: getattr(recording, method)(*args), where, ffmpeg.decoder())
+        sound.header = replace(sound.header, format=form.words, subtype=f"by {sound.decoder}")
+        yield sound
+    finally:
+        recording.close()
 
 
 def _contained(path: Path, where: str, memory: int) -> Callable[..., Any]:

@@ -44,12 +44,16 @@ class ClipInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waveform:
-    """Mono samples, float32 of shape (n,), at `rate` Hz; `original_rate` and `channels` are those of the file."""
+    """Mono samples, float32 of shape (n,), at `rate` Hz; `original_rate` and `channels` are those of the file.
+
+    `decoder` is what decoded it with its version, where that is not libsndfile.
+    """
 
     samples: "NDArray[np.float32]"
     rate: int
     original_rate: int
     channels: int
+    decoder: str = ""
 
     @property
     def seconds(self) -> float:
@@ -192,6 +196,7 @@ def _decode(sound: Sound, start: float | None, end: float | None, rate: int, whe
         rate=rate,
         original_rate=header.rate,
         channels=header.channels,
+        decoder=sound.decoder,
     )
 
 

@@ -28,11 +28,15 @@ PADDED_STEP = 1600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A clip to be encoded: content hash, number of samples at 16 kHz, and a function that reads it."""
+    """A clip to be encoded: content hash, number of samples at 16 kHz, and a function that reads it.
+
+    `states` is what its states depend on besides its content and the encoder's key; empty where that is all.
+    """
 
     sha256: str
     samples: int
     read: Callable[[], Tensor]
+    states: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +70,26 @@ def plan_batches(items: Sequence[Item], batching: str, *, largest: int = 8) -> l
     return [*batches, Batch(tuple(current))] if current else batches
 
 
-def clip_item(clip: Clip, sha256: str, samples: int) -> Item:
+def clip_item(clip: Clip, sha256: str, samples: int, decoder: str = "") -> Item:
     """Return the item of a clip, which is read again whenever it is encoded.
 
     Parameters
     ----------
     sha256, samples
         Of the clip's whole file, and of the clip at 16 kHz, as they were when the inputs were checked.
+    decoder
+        What decoded it, where that is not libsndfile: another version may find other samples in the same file.
     """
 
     def read() -> Tensor:
         loaded = load_clip(clip)
-        if loaded.sha256 != sha256:
-            raise InputError("The recording changed while the audit ran.", where=clip.where, hint="Run it again.")
+        if (loaded.sha256, loaded.waveform.decoder) != (sha256, decoder):
+            what = "recording" if loaded.sha256 != sha256 else "version of ffmpeg"
+            raise InputError(f"The {what} changed while the audit ran.", where=clip.where, hint="Run it again.")
         return torch.from_numpy(loaded.waveform.samples)
 
     content = sha256 if clip.start is None else sha256_json([sha256, clip.start, clip.end])
+    content = sha256_json([content, decoder]) if decoder else content
     return Item(sha256=content, samples=samples, read=read)
 
 
@@ -170,7 +178,7 @@ class Embeddings:
         return entry["frames"], entry["counts"].tolist()
 
     def _key_of(self, batch: Batch) -> list[object]:
-        return [self.key, [self._items[index].sha256 for index in batch.items]]
+        return [self.key, [self._items[index].states or self._items[index].sha256 for index in batch.items]]
 
     def _present(self, batch: Batch, frames: bool) -> bool:
         key = self._key_of(batch)

@@ -17,7 +17,7 @@ TOO_LONG = "longer than the 30 s that whisper takes"
 class Sound:
     """A clip that an encoder can take: hash of its file, samples at 16 kHz, rate and channels of the file.
 
-    `silent`: all of its samples are equal.
+    `silent`: all of its samples are equal. `decoder`: what decoded it, with its version, where not libsndfile.
     """
 
     sha256: str
@@ -25,15 +25,17 @@ class Sound:
     rate: int
     channels: int
     silent: bool
+    decoder: str = ""
 
 
-def measure_sound(clip: Clip, folder: ModelFolder) -> Sound | str:
+def measure_sound(clip: Clip, folder: ModelFolder | None) -> Sound | str:
     """Read and check a clip; return its sound, or the reason why the encoder cannot take it.
 
     Parameters
     ----------
     folder
-        An encoder that `check_config` accepts: what is wrong with it is not the fault of a clip.
+        An encoder that `check_config` accepts: what is wrong with it is not the fault of a clip. None where nothing
+        is encoded.
 
     Raises
     ------
@@ -43,9 +45,9 @@ def measure_sound(clip: Clip, folder: ModelFolder) -> Sound | str:
     loaded = load_clip(clip)
     wave = loaded.waveform
     samples = len(wave.samples)
-    if folder.family == "whisper" and samples > WHISPER_SECONDS * RATE:
+    if folder is not None and folder.family == "whisper" and samples > WHISPER_SECONDS * RATE:
         return TOO_LONG
-    if samples < SHORTEST or frame_count(folder, samples) < 1:
+    if samples < SHORTEST or (folder is not None and frame_count(folder, samples) < 1):
         return TOO_SHORT
     return Sound(
         sha256=loaded.sha256,
@@ -53,4 +55,5 @@ def measure_sound(clip: Clip, folder: ModelFolder) -> Sound | str:
         rate=wave.original_rate,
         channels=wave.channels,
         silent=bool((wave.samples == wave.samples[0]).all()),
+        decoder=wave.decoder,
     )

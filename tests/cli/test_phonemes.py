@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from changed_rows import write
 from run_folders import estimates, files, read, records, stripped, value, warned
+from stand_in_ffmpeg import as_m4a, stand_in
 
 # Runs in processes of their own make their pages.
 pytestmark = pytest.mark.usefixtures("no_pages")
@@ -971,3 +973,16 @@ def test_a_regression_fails_only_when_asked(done: Path, call_miles: Call, tmp_pa
     assert call_miles("compare", done, worse).code == 0
     assert call_miles("compare", done, worse, "--fail-on-regression").code == 1
     assert call_miles("compare", worse, done, "--fail-on-regression").code == 0
+
+
+def test_recordings_that_ffmpeg_decodes_are_counted_with_its_version(
+    spoken: Spoken, call_miles: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(stand_in(tmp_path / "bin").parent), prepend=os.pathsep)
+    rows = spoken.world.rows()
+    for row in rows[:2]:
+        name = Path(row["path"]).with_suffix(".m4a").name
+        row["path"] = str(as_m4a(spoken.world.folder / row["path"], tmp_path / name))
+    manifest = spoken.world.write(tmp_path / "clips.csv", rows)
+    outcome = call_miles(*spoken.placing(manifest=manifest), "--dry-run")
+    assert outcome.code == 0 and "2 clips were decoded by ffmpeg 9.9" in flat(outcome.out), outcome.err

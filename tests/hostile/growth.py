@@ -230,6 +230,23 @@ CASES: tuple[Case, ...] = (
         10_000,
     ),
     _known("escapes", "manifest.jsonl", _rows('{"path": "a", "gender": "f", "text": "', "\\u00e9", '"}\n'), 200_000),
+    _known(
+        "samples",
+        "samples_sums.jsonl",
+        _rows("", '{{"doc_id": {0}, "doc": {{"q": {0}}}, "metrics": ["acc"], "acc": 1}}\n'),
+        1000,
+    ),
+    _known(
+        "samples",
+        "inspect.json",
+        _rows(
+            '{"eval": {"task": "a", "model": "b"}, "samples": [',
+            '{{"id": {0}, "input": "up", "scores": {{"match": {{"value": "C"}}}}}}',
+            "]}",
+            ",",
+        ),
+        1000,
+    ),
     _known("rows", "predictions.tsv", _rows("path\tprediction\n", "{0}.wav\tup\n"), 5000),
     _known("rows", "predictions.jsonl", _rows("", '{{"path": "{0}.wav", "text": "up"}}\n'), 3000),
     _known("keys", "predictions.json", _rows("{", '"{0}.wav": "up"', "}", ","), 10_000),

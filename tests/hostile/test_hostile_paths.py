@@ -26,6 +26,9 @@ from miles_cli.audit_command import read_config
 from probes.classifiers.classifier_files import load_classifier
 from probes.classifiers.images import load_images
 from probes.core.errors import MilesError
+from probes.eval_logs.inspect_logs import read_log as read_inspect
+from probes.eval_logs.lm_eval_logs import read_log as read_samples
+from probes.eval_logs.lm_eval_logs import read_results
 from probes.files.levels import read_value_map
 from probes.files.tables import read_table
 from probes.generators.denoisers import load_denoiser
@@ -113,6 +116,10 @@ READERS: dict[str, Callable[[Path], object]] = {
     "en.txt": lambda path: read_language(path.parent, "en", seed=0, train_bytes=10, held_bytes=5),
     "config.toml": lambda path: read_config(path, "audit-fairness", Fairness),
     "report.json": read_report,
+    "inspect.eval": read_inspect,
+    "inspect.json": read_inspect,
+    "samples_sums.jsonl": read_samples,
+    "results.json": read_results,
     "net.safetensors": read_checkpoint,
     "net.pt": read_checkpoint,
     "classifier.pt": lambda path: load_classifier(str(path), arch="small_cnn"),

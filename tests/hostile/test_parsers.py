@@ -11,8 +11,10 @@ from typing import Any
 import mutations
 import numpy as np
 import pytest
+from eval_logs import INSPECT, inspect_json, lm_eval_line, sample
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save
 
 from audits.asr_fairness import Options as Fairness
 from audits.certification import Options as Certification
@@ -31,12 +33,16 @@ from miles_cli.audit_command import read_config
 from probes.classifiers.images import load_images
 from probes.conditional.law_files import read_candidate, read_truth
 from probes.core.errors import InputError, MilesError
+from probes.eval_logs.inspect_logs import read_log as read_inspect
+from probes.eval_logs.lm_eval_logs import read_log as read_samples
+from probes.eval_logs.lm_eval_logs import read_results
 from probes.files.levels import read_value_map
 from probes.generators.point_sets import read_points
 from probes.language_models.language_corpora import read_attributes, read_language
 from probes.language_models.text_tokenizers import read_tokenizer
 from probes.operators.fields import load_fields
 from probes.speech.alignment_files import read_ctm, read_intervals, read_phn, read_tables
+from probes.speech.layer_vectors import open_vectors
 from probes.speech.manifests import ColumnMap, read_manifest
 from probes.speech.phone_names import phone_names
 from probes.speech.text_rules import read_rules
@@ -99,6 +105,9 @@ def _arrays(folder: Path) -> dict[str, bytes]:
         "fields.npz": _npz(place, x=ones[:, 0], y=ones[:, 0]),
         "tokens.npz": _npz(place, features=np.ones((4, 3), np.float32), dialect=np.array(list("nsns")), **tokens),
         "texts.npy": (folder / "made.npy").read_bytes(),
+        "inspect.eval": (INSPECT / "old.eval").read_bytes(),
+        "layers.npz": _npz(place, **{"a.wav": ones[0]}, hop=np.array(320)),
+        "layers.safetensors": save({"a.wav": ones[0]}, metadata={"hop": "320"}),
         "laws.npz": _npz(place, y=np.arange(4.0), x=ones[:, 0, 0], samples=ones[:, 0, 0]),
     }
 
@@ -119,6 +128,11 @@ def _manifest(path: Path) -> object:
 def _laws(path: Path) -> object:
     of = read_truth(path, target=() if path.suffix == ".npz" else ("y",))
     return read_candidate("model", path, of).block(0, len(of.y))
+
+
+def _layers(path: Path) -> object:
+    found = open_vectors(str(path))
+    return [found.digest(key) for key in found.entries]
 
 
 def _similarity(path: Path) -> object:
@@ -179,9 +193,15 @@ READERS: dict[str, tuple[str | bytes, Callable[[Path], object]]] = {
     "fields.npz": (b"", lambda path: load_fields(path, dimensions=2, fields=(1, 3), outputs=1).check_finite()),
     "tokens.npz": (b"", lambda path: read_tokens(path, by=("dialect",))),
     "laws.npz": (b"", _laws),
+    "layers.npz": (b"", _layers),
+    "layers.safetensors": (b"", _layers),
     "draws.csv": ("y,x,sample_0,sample_1\n1,2,3,4\n2,3,1,2\n", _laws),
     "quantiles.csv": ("y,q0.1,q0.9\n1,0,3\n2,1,2\n", _laws),
     "texts.npy": (b"", read_texts),
+    "inspect.eval": (b"", read_inspect),
+    "inspect.json": (json.dumps(inspect_json([sample(1, "C"), sample("b", {"x": 1})])), read_inspect),
+    "samples_sums.jsonl": (json.dumps(lm_eval_line(1, acc=1.0)), lambda path: read_samples(path, "q")),
+    "results.json": ('{"results": {"sums": {"acc,none": 1}}, "n-samples": {"sums": {"effective": 3}}}', read_results),
 }  # fmt: skip
 _WORDS = (
     "path", "text", "speaker", "gender", "code", "name", "lang", "with", "1", "-1", "nan", "1e999", "9" * 5000, "0x10",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audits.core.options import argument, option
-from miles_cli.audit_command import explained, make_command, merge, read_config, spread
+from miles_cli.audit_command import explained, given_of, make_command, merge, read_config, spread
 from miles_cli.options import Common
 from probes.core.errors import InputError
 
@@ -70,8 +70,7 @@ def parsed(*words: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def run(**values: Any) -> None:
-        context = values.pop("context")
-        found.update(merge("example", Example, context, values))
+        found.update(merge("example", Example, given_of(values.pop("context"), values), values))
 
     make_command("example", "Help.", (Example, Common), run).main(list(words), standalone_mode=False)
     return found
@@ -166,8 +165,8 @@ def test_an_error_about_an_option_names_the_file_where_it_stands(
     path = config(tmp_path, text)
 
     def run(**values: Any) -> None:
-        context = values.pop("context")
-        with explained("example", Example, context, merge("example", Example, context, values)):
+        given = given_of(values.pop("context"), values)
+        with explained("example", Example, given, merge("example", Example, given, values)):
             raise InputError("No.", where=flag, hint=hint if hint == "own mend" else "")
 
     command = make_command("example", "Help.", (Example, Common), run)

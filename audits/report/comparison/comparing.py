@@ -12,7 +12,7 @@ from audits.report.comparison.changes import Change, can_be_tested, corrected, i
 from audits.report.comparison.pairing import Matching, matched
 from audits.report.comparison.parts import Pairing
 from audits.report.comparison.renaming import Renames, other_names, parse_matches
-from audits.report.comparison.tables import read_table
+from audits.report.comparison.tables import Table, read_table
 from audits.report.report_file import fingerprint_of, read_report
 from probes.core.errors import InputError
 
@@ -22,11 +22,21 @@ PLACES = frozenset({"model", "manifest", "fail_if"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A finished run: its name as given, its folder and its report."""
+    """A finished run: its name as given, its folder and its report.
+
+    Parameters
+    ----------
+    records
+        Its records and how they are matched, where it has no records.csv: the logs of another harness.
+    notes
+        Sentences on what a reader of its numbers must know.
+    """
 
     name: str
     folder: Path
     report: Report
+    records: tuple[Table, Pairing] | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +178,8 @@ def _paired(change: Change, records: Matching) -> Change:
 def _matching(before: Run, after: Run) -> Matching | str:
     """Match the records of two runs, or return the reason why they cannot be matched."""
     audit = before.report.audit
+    if before.records is not None and after.records is not None:
+        return matched((before.report, after.report), (before.records[0], after.records[0]), before.records[1])
     pairing = pairing_of(audit)
     if pairing is None:
         there = any(entry.name == audit for entry in registry.entries())
@@ -199,7 +211,8 @@ def _hashes(report: Report) -> dict[str, list[str]]:
 
 def differing(before: Report, after: Report) -> Differing:
     """Return the other differences between the runs, so that a change is not blamed on the model alone."""
-    subjects = [report.subject and report.subject.sha256 for report in (before, after)]
+    # Of a model of another harness only the name is known.
+    subjects = [report.subject and (report.subject.sha256 or report.subject.path) for report in (before, after)]
     hashes = [_hashes(report) for report in (before, after)]
     roles = sorted(hashes[0].keys() | hashes[1].keys())
     keys = sorted((before.settings.keys() | after.settings.keys()) - PLACES)

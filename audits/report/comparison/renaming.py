@@ -21,8 +21,11 @@ FURTHER = (
     "label",
     "layer",
     "tap",
+    "task",
+    "scorer",
+    "filter",
 )
-"""Coordinates whose values come from the data or the model, and may have other names in other data."""
+"""Coordinates whose values come from the data, the model or another harness, and may have other names in other data."""
 OPTION = "--match"
 
 Renames = Mapping[str, str]
@@ -51,8 +54,8 @@ def parse_matches(texts: Sequence[str], before: Report, later: Sequence[Report])
             run, name, names = ("a later", known[0][1], new) if known else ("the first", splits[0][0], old)
             turned = next((pair for pair in splits if pair[0] in new and pair[1] in old), None)
             raise InputError(
-                f"No estimate of {run} run is of a {', '.join(NAMED)}, attribute, language, layer, class or group "
-                f"named {name!r}.",
+                f"No estimate of {run} run is of a {', '.join(NAMED)}, attribute, language, layer, class, task "
+                f"or group named {name!r}.",
                 where=OPTION,
                 hint=f"{OPTION} {turned[1]}={turned[0]}" if turned else suggest(name, sorted(names)),
             )

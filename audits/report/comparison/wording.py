@@ -99,7 +99,8 @@ def facts(found: Comparison) -> Iterator[tuple[str, str, object, object]]:
             yield "names", "", renamed, name
     if other.model:
         old, new = (run.report.subject for run in (found.before, found.after))
-        yield "model", "", old.sha256[:12] if old else "none", new.sha256[:12] if new else "none"
+        names = [(one.sha256[:12] or one.path) if one else "none" for one in (old, new)]
+        yield "model", "", names[0], names[1]
     for role in other.data:
         yield "data", role, *_sources(found, role)
     inputs = _inputs(found)
@@ -133,6 +134,7 @@ def notes(found: Comparison) -> list[str]:
         lines.append(f"Records: {both:,} in both runs, {first:,} in the first only, {second:,} in the second only.")
         if first or second:
             lines.append("Before and after of a paired change are over the records that both runs hold.")
+    lines += [f"{run.name}: {note}" for run in (found.before, found.after) for note in run.notes]
     lines += _alone(found)
     inputs = _inputs(found)
     settings = (setting for setting in found.differing.settings if setting[0] != "seed")

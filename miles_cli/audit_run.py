@@ -1,9 +1,9 @@
 """Carry out one audit: plan, run folder, progress, gates, pages, summary, exit status."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from audits.core import gates, runner
 from audits.core.context import Cache, Context, Draft, Plan
 from audits.core.errors import InputError
 from audits.core.options import as_json
-from audits.core.records import GateResult, Report
+from audits.core.records import GateResult, Provenance, Report
 from audits.core.registry import AuditSpec
 from audits.report.report_file import dumps, fingerprint, write_bytes, write_records, write_report
 from miles_cli import folders, interrupts, system_errors
@@ -22,8 +22,35 @@ from miles_cli.printable import line
 from miles_cli.progress import Watch
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What an audit came to.
+
+    Parameters
+    ----------
+    report
+        What was found; None of a dry run.
+    earlier
+        Whether the folder held the finished run already.
+    judged
+        Whether the call has gates.
+    """
+
+    plan: Plan
+    folder: Path
+    report: Report | None = None
+    earlier: bool = False
+    judged: bool = False
+
+    @property
+    def status(self) -> int:
+        """The exit status. Without a gate nothing was asked now, whatever an earlier gate of the report says."""
+        failed = self.report is not None and any(gate.outcome == "fail" for gate in self.report.gates)
+        return 1 if self.judged and failed else 0
+
+
 def carry_out(spec: AuditSpec, options: Any, common: Common, *, ending: Callable[[Report], None] | None = None) -> int:
-    """Carry out an audit and return the exit status.
+    """Carry out an audit for the command line, print what came out, and return the exit status.
 
     Parameters
     ----------
@@ -37,18 +64,36 @@ def carry_out(spec: AuditSpec, options: Any, common: Common, *, ending: Callable
     """
     with interrupts.remembered() as check_interrupt, _announced_interrupt() as endings:
         watch = Watch(quiet=common.quiet, check_interrupt=check_interrupt)
-        report, status = _carry_out(spec, options, common, watch, endings)
+        outcome = audited(spec, options, common, watch, ("miles", *sys.argv[1:]), endings)
+        report = outcome.report
+        if report is None:
+            _print_plan(spec, outcome.plan)
+        else:
+            _print_outcome(report, outcome.folder, common, earlier=outcome.earlier)
     if report is not None and ending is not None and not (common.json or common.quiet):
         ending(report)
-    return status
+    return outcome.status
 
 
-def _carry_out(
-    spec: AuditSpec, options: Any, common: Common, watch: Watch, endings: list[str]
-) -> tuple[Report | None, int]:
-    """Return the report, None of a dry run, and the exit status."""
+def audited(
+    spec: AuditSpec, options: Any, common: Common, watch: Watch, command: Sequence[str], endings: list[str]
+) -> Outcome:
+    """Carry out an audit and print nothing.
+
+    Parameters
+    ----------
+    command
+        The words of the command line that does the same, for the report.
+    endings
+        Gets, before work begins, the sentence on what an interrupted run leaves.
+
+    Raises
+    ------
+    MilesError
+        Where the input is wrong or the audit could not be completed.
+    """
     parsed = [gates.parse(expression, known=spec.estimates) for expression in common.fail_if]
-    _check(common)
+    _check(common, command)
     context = Context(
         seed=common.seed,
         level=common.level,
@@ -69,21 +114,19 @@ def _carry_out(
     for path, content in plan.files.items():
         write_bytes(path, content.encode("utf-8"))
     if common.dry_run:
-        _print_plan(spec, plan)
-        return None, 0
+        return Outcome(plan=plan, folder=folder)
     earlier = report is not None
     if report is None:
         endings.append(f"The same command with --out {folder} goes on from here.")
         with folders.working(folder, mark, force=common.force, extra=spec.files):
             draft = runner.carry_out(spec, options, plan, context)
-            report = _assemble(spec, plan, draft, settings, context, watch, parsed)
+            made = provenance(spec.name, context, watch.elapsed(), command)
+            report = _assemble(spec, plan, draft, settings, made, parsed)
             _write(report, draft, folder, watch)
     elif parsed and tuple(common.fail_if) != tuple(gate.expression for gate in report.gates):
         report = _judged_again(report, parsed, common)
         write_pages_and_report(report, folder)
-    _print_outcome(report, folder, common, earlier=earlier)
-    # Without a gate nothing was asked now, whatever an earlier gate of the report says.
-    return report, 1 if parsed and any(gate.outcome == "fail" for gate in report.gates) else 0
+    return Outcome(plan=plan, folder=folder, report=report, earlier=earlier, judged=bool(parsed))
 
 
 @contextmanager
@@ -105,12 +148,12 @@ def write_pages_and_report(report: Report, folder: Path) -> None:
     write_report(report, folder)
 
 
-def _check(common: Common) -> None:
+def _check(common: Common, command: Sequence[str]) -> None:
     if not 0.5 <= common.level < 1:
         raise InputError(f"{common.level} is no confidence level.", where="--level", hint="Give 0.5 <= level < 1.")
     if not 0 <= common.seed < 2**63:
         raise InputError(f"{common.seed} is no seed.", where="--seed", hint="Give a whole number from 0 to 2^63 - 1.")
-    for word in sys.argv[1:]:
+    for word in command[1:]:
         if word != word.encode("utf-8", "replace").decode():
             # It would stand in the report, which is UTF-8.
             raise InputError(f"{word!r} is not UTF-8.", where="the command line", hint="Rename the file or folder.")
@@ -147,8 +190,7 @@ def _assemble(
     plan: Plan,
     draft: Draft,
     settings: dict[str, Any],
-    context: Context,
-    watch: Watch,
+    made: Provenance,
     parsed: list[gates.Gate],
 ) -> Report:
     declared = spec.by_name
@@ -167,7 +209,7 @@ def _assemble(
         coverage=draft.coverage,
         gates=(),
         figures=tuple(draft.figures),
-        provenance=provenance(spec.name, context, watch.elapsed()),
+        provenance=made,
         answer=draft.answer,
     )
     return replace(report, gates=_judged(parsed, report))

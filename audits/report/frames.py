@@ -1,0 +1,73 @@
+"""Estimates and records of a run as data frames of pandas."""
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from audits.core.records import Report
+from audits.report.spreadsheet_cells import bare
+from probes.core.errors import InputError
+from probes.files.names import suggest
+
+if TYPE_CHECKING:
+    import pandas
+
+NUMBERS = ("value", "low", "high", "level", "method", "n", "unit")
+"""Columns after the name of an estimate and its coordinates."""
+RECORDS = "records.csv"
+
+
+def estimates_frame(report: Report, name: str | None = None) -> "pandas.DataFrame":
+    """Return the estimates, a row each: name, a column for every key of `where`, and what `NUMBERS` names.
+
+    A key that is named like another column, such as `level`, has the column `where.level`. A coordinate that an
+    estimate does not have is missing (None), as are both ends (NaN) where it has no interval.
+
+    Parameters
+    ----------
+    name
+        The estimates of this name alone, and only their keys.
+
+    Raises
+    ------
+    InputError
+        Where the report has no estimate of this name.
+    """
+    import pandas
+
+    rows = [row for row in report.estimates if name in (None, row.name)]
+    if name is not None and not rows:
+        names = list(dict.fromkeys(row.name for row in report.estimates))
+        raise InputError(f"The report has no estimate {name!r}.", where="frame()", hint=suggest(name, names))
+    columns: dict[str, list[object]] = {"name": [row.name for row in rows]}
+    for key in dict.fromkeys(key for row in rows for key in row.where):
+        columns[f"where.{key}" if key in ("name", *NUMBERS) else key] = [row.where.get(key) for row in rows]
+    columns |= {column: [getattr(row, column) for row in rows] for column in NUMBERS}
+    return pandas.DataFrame(columns).astype({"value": float, "low": float, "high": float, "level": float, "n": int})
+
+
+def records_frame(folder: Path) -> "pandas.DataFrame":
+    """Return records.csv of a run folder, a row for each item that was judged; an empty cell is missing.
+
+    Texts are as they were, without the apostrophe that keeps a spreadsheet from calculating.
+
+    Raises
+    ------
+    InputError
+        Where there is no such file, or it is no table.
+    """
+    import pandas
+
+    file = folder / RECORDS
+    mend = "Give a run folder of miles that holds it; if this is one, run the audit again."
+    try:
+        # A group may be named NA or null: only an empty cell is missing.
+        frame = pandas.read_csv(file, keep_default_na=False, na_values=[""], low_memory=False)
+    except pandas.errors.EmptyDataError:
+        return pandas.DataFrame()
+    except (OSError, ValueError, csv.Error) as error:
+        raise InputError(f"The records cannot be read: {error}", where=str(file), hint=mend) from error
+    for column in frame.columns:
+        if not pandas.api.types.is_numeric_dtype(frame[column]):
+            frame[column] = frame[column].map(bare, na_action="ignore")
+    return frame.rename(columns=bare)
