@@ -42,7 +42,10 @@ class Options(Groups, Corpus, Workers):
         panel=_DATA,
     )
     normalise: str = option(
-        "How text is compared.", "basic", choices=("none", "basic", "whisper-english"), metavar="HOW", panel=_DATA
+        "How text is compared: by a normaliser, or by rules of a file (columns pattern, replacement), then as basic.",
+        "basic",
+        metavar="none|basic|whisper-english|open-asr|FILE",
+        panel=_DATA,
     )
     on_bad_clip: str = option(
         "A clip that cannot be used stops the audit, which names the first ten or lists all of them, or is skipped and "

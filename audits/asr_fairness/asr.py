@@ -18,8 +18,9 @@ from audits.statistics import generator
 from probes.core.executor import Workers, check_complete, run_jobs
 from probes.core.progress import Silent
 from probes.speech.ctc import Alphabet, Utterances, fit_ctc
+from probes.speech.normalisers import Normaliser
 from probes.speech.vocabularies import Vocabulary
-from probes.speech.word_errors import count_characters, count_words, normalise
+from probes.speech.word_errors import count_characters, count_words
 
 KIND = "fairness-probes"
 ALIGNMENTS = 4
@@ -203,20 +204,23 @@ def _fit(source: _Clips, options: Options, context: Context) -> dict[str, Tensor
     }
 
 
-def head_transcripts(layer_set: LayerSet, vocabulary: Vocabulary, options: Options) -> list[str]:
+def head_transcripts(layer_set: LayerSet, vocabulary: Vocabulary, normaliser: Normaliser) -> list[str]:
     """Return the transcripts of the checkpoint's own CTC head, by greedy decoding; empty where it has none."""
-    return [
-        normalise(vocabulary.decode(torch.unique_consecutive(path).tolist()), options.normalise)
-        for path in layer_set.embeddings.heads()
-    ]
+    paths = layer_set.embeddings.heads()
+    return normaliser.all([vocabulary.decode(torch.unique_consecutive(path).tolist()) for path in paths])
 
 
-def count_transcripts(transcripts: Hypotheses, texts: Sequence[str], control: str = "") -> list[TaskCounts]:
-    """Return word and character errors of every clip on every layer."""
+def count_transcripts(
+    transcripts: Hypotheses, texts: Sequence[str], control: str = "", *, compounds: bool = False
+) -> list[TaskCounts]:
+    """Return word and character errors of every clip on every layer; `compounds` as in `count_edits`."""
     layers = tuple(transcripts)
     counted = []
     for metric, count in (("wer", count_words), ("cer", count_characters)):
-        rows = [[count(text, transcripts[layer][clip]) for layer in layers] for clip, text in enumerate(texts)]
+        rows = [
+            [count(text, transcripts[layer][clip], compounds=compounds) for layer in layers]
+            for clip, text in enumerate(texts)
+        ]
         counted.append(
             TaskCounts(
                 task="asr",

@@ -20,6 +20,7 @@ from audits.core.groups import group_sets
 from audits.core.options import check_distinct
 from audits.core.records import Source, Subject
 from audits.core.value_maps import value_map_sources
+from audits.group_rates.normalising import rules_sources
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.files.levels import parse_bins
@@ -31,9 +32,9 @@ from probes.speech.corpora import read_corpus
 from probes.speech.frames import check_config
 from probes.speech.layer_vectors import LayerVectors, are_vectors, open_vectors
 from probes.speech.manifests import Clip, ColumnMap, Manifest, read_manifest
+from probes.speech.normalisers import Normaliser, read_normaliser
 from probes.speech.recordings import TOO_SHORT, measure_sound
 from probes.speech.vocabularies import read_vocabulary
-from probes.speech.word_errors import normalise
 
 NO_TEXT = "empty transcript"
 NO_SPEAKER = "no speaker"
@@ -50,12 +51,13 @@ def check(options: Options, context: Context) -> Plan:
     """
     check_distinct((("--by", options.by), ("--tasks", options.tasks)))
     workers_of(options)
+    normaliser = read_normaliser(options.normalise)
     folder = _encoder(options)
     layers = _layers(options, folder)
     vocabulary = read_vocabulary(folder) if "asr" in options.tasks and isinstance(folder, ModelFolder) else ""
     manifest = _read(options)
     own = ClipVectors(folder, manifest, options) if isinstance(folder, LayerVectors) else None
-    recordings, skipped, left_out = _recordings(manifest, folder, own, options, context)
+    recordings, skipped, left_out = _recordings(manifest, folder, own, options, context, normaliser)
     _check_groups(recordings, options)
     _check_speakers(recordings, options)
     sets = group_sets([item.clip.attributes for item in recordings], options.by, max_order=options.max_order)
@@ -67,6 +69,7 @@ def check(options: Options, context: Context) -> Plan:
         sets=tuple(sets),
         layers=layers,
         vocabulary=vocabulary,
+        normaliser=normaliser,
     )
     # What was heard; who spoke, and what, follows from the manifest, the value map and the settings.
     audio = [
@@ -88,6 +91,7 @@ def check(options: Options, context: Context) -> Plan:
             Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
             Source(role="recordings", path=str(_root(manifest)), sha256=content, items=len(recordings)),
             *value_map_sources(options.values),
+            *rules_sources(normaliser),
             *([vectors_source(own.vectors, ((item.key, item.digest) for item in recordings))] if own else []),
         ),
         cost=cost_of(inputs, options),
@@ -182,20 +186,23 @@ def _recordings(
     own: ClipVectors | None,
     options: Options,
     context: Context,
+    normaliser: Normaliser,
 ) -> tuple[list[Recording], list[tuple[Clip, str]], tuple[str, ...]]:
     """Return the usable clips, the others with reasons, and notes on these; refuse only after all were checked."""
     kept: list[Recording] = []
     skipped: list[tuple[Clip, str]] = []
     given = len(manifest.clips)
     most = given if options.on_bad_clip == "list" else SHOWN
+    # All at once: rules run in a child.
+    normaliser.all([clip.text or "" for clip in manifest.clips])
     bad = BadClips(options.manifest, given, skip="--on-bad-clip skip", advice=manifest.advice, most=most)
     with context.progress.phase("Checking recordings", len(manifest.clips), "clips") as advance:
         for clip in manifest.clips:
-            found = bad.keep(clip, _recording, clip, folder, own, options, bad)
+            found = bad.keep(clip, _recording, clip, folder, own, options, bad, normaliser)
             if isinstance(found, Recording):
                 kept.append(found)
             else:
-                why = found or _lacking(clip, options) or (own.reason(clip) if own else "") or UNREADABLE
+                why = found or _lacking(clip, options, normaliser) or (own.reason(clip) if own else "") or UNREADABLE
                 skipped.append((clip, why))
             advance(1)
     if options.on_bad_clip != "skip" or bad.outside:
@@ -210,7 +217,12 @@ def _recordings(
 
 
 def _recording(
-    clip: Clip, folder: ModelFolder | LayerVectors, own: ClipVectors | None, options: Options, bad: BadClips
+    clip: Clip,
+    folder: ModelFolder | LayerVectors,
+    own: ClipVectors | None,
+    options: Options,
+    bad: BadClips,
+    normaliser: Normaliser,
 ) -> Recording | str:
     """Return a usable clip, or the reason why the encoder cannot take it.
 
@@ -219,7 +231,7 @@ def _recording(
     InputError
         Where it has no text or no speaker, no usable sound, or no usable vectors.
     """
-    lacking = _lacking(clip, options)
+    lacking = _lacking(clip, options, normaliser)
     if lacking == NO_TEXT:
         raise InputError(
             f"The transcript is empty after --normalise {options.normalise}.",
@@ -243,7 +255,7 @@ def _recording(
         clip=clip,
         sha256=sound.sha256,
         samples=sound.samples,
-        text=normalise(clip.text or "", options.normalise),
+        text=normaliser.one(clip.text or ""),
         rate=sound.rate,
         channels=sound.channels,
         silent=sound.silent,
@@ -253,9 +265,9 @@ def _recording(
     )
 
 
-def _lacking(clip: Clip, options: Options) -> str:
+def _lacking(clip: Clip, options: Options, normaliser: Normaliser) -> str:
     """Return the name of a part of a clip that the manifest lacks; empty where none."""
-    if "asr" in options.tasks and not normalise(clip.text or "", options.normalise):
+    if "asr" in options.tasks and not normaliser.one(clip.text or ""):
         return NO_TEXT
     return NO_SPEAKER if clip.speaker is None else ""
 

@@ -78,9 +78,9 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         if asr is not None:
             transcripts[control] = transcribe(chosen, texts, asr, options, context, control)
             if not control and isinstance(inputs.vocabulary, Vocabulary):
-                head = head_transcripts(encoder, inputs.vocabulary, options)
+                head = head_transcripts(encoder, inputs.vocabulary, inputs.normaliser)
                 transcripts[control] |= {HEAD: head} if head else {}
-            found += count_transcripts(transcripts[control], texts, control)
+            found += count_transcripts(transcripts[control], texts, control, compounds=inputs.normaliser.compounds)
     # Every comparison is tested in two places.
     enough = enough_permutations(options.permutations, 2 * len(inputs.sets), context.level)
     return Counts(

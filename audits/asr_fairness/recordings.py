@@ -1,6 +1,6 @@
 """The recordings of the audit, before an encoder runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import CONTROLS
@@ -8,6 +8,7 @@ from audits.core.groups import GroupSet
 from probes.models.checkpoints import ModelFolder
 from probes.speech.layer_vectors import LayerVectors
 from probes.speech.manifests import Clip, Manifest
+from probes.speech.normalisers import Normaliser
 from probes.speech.vocabularies import Vocabulary
 
 
@@ -50,6 +51,8 @@ class Inputs:
         Layers to probe, or None for all.
     vocabulary
         The symbols of the checkpoint's own head, or why it is not judged; empty where there is nothing to judge.
+    normaliser
+        How texts are compared.
     """
 
     folder: ModelFolder | LayerVectors
@@ -59,6 +62,7 @@ class Inputs:
     sets: tuple[GroupSet, ...]
     layers: tuple[int, ...] | None
     vocabulary: Vocabulary | str = ""
+    normaliser: Normaliser = field(default_factory=lambda: Normaliser("basic"))
 
     @property
     def depth(self) -> int | None:

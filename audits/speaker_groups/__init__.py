@@ -67,7 +67,10 @@ class Options(Groups, Corpus):
         panel=_DATA,
     )
     normalise: str = option(
-        "How text is compared.", "basic", choices=("none", "basic", "whisper-english"), metavar="HOW", panel=_DATA
+        "How text is compared: by a normaliser, or by rules of a file (columns pattern, replacement), then as basic.",
+        "basic",
+        metavar="none|basic|whisper-english|open-asr|FILE",
+        panel=_DATA,
     )
     on_missing: str = option(
         "A clip that a system has no transcript of is left out for all, counts as an empty transcript, or stops the "

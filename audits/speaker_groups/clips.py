@@ -1,7 +1,7 @@
 """The checked inputs of the audit: used clips, their speakers, and each system's transcripts or counts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from audits.core.records import Skipped
 from audits.group_rates.clips import reasons_of
 from probes.files.levels import Note
 from probes.speech.manifests import Clip, Manifest
+from probes.speech.normalisers import Normaliser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class Inputs:
         How many of the clips have no word of reference.
     read_as
         What the transcripts or counts were read from, in sentences.
+    normaliser
+        How texts are compared.
     """
 
     manifest: Manifest
@@ -56,6 +59,7 @@ class Inputs:
     empty: Mapping[str, int]
     wordless: int = 0
     read_as: tuple[str, ...] = ()
+    normaliser: Normaliser = field(default_factory=lambda: Normaliser("basic"))
 
     @property
     def reasons(self) -> tuple[Skipped, ...]:

@@ -12,6 +12,7 @@ from audits.core.groups import UNKNOWN, group_sets
 from audits.core.options import check_distinct
 from audits.core.records import Source
 from audits.core.value_maps import value_map_sources
+from audits.group_rates.normalising import rules_sources
 from audits.speaker_groups import Options
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.columns import (
@@ -34,6 +35,7 @@ from probes.files.levels import Note
 from probes.files.names import suggest
 from probes.speech.bad_clips import BadClips
 from probes.speech.manifests import Clip, Manifest
+from probes.speech.normalisers import read_normaliser
 
 NO_SPEAKER = "no speaker"
 MOST_LETTERS = 80
@@ -50,6 +52,7 @@ def check(options: Options, context: Context) -> Plan:
     """
     _check_options(options)
     named = _named(options.predictions)
+    normaliser = read_normaliser(options.normalise)
     for name in (*options.by, *options.control):
         require_plain(name, "--by" if name in options.by else "--control")
     manifest, table = read_rows(options)
@@ -71,7 +74,7 @@ def check(options: Options, context: Context) -> Plan:
             where=str(options.manifest),
             hint="Mend the rows: each needs a text, a speaker and a transcript of every system.",
         )
-    words = has_words(clips, counted, options)
+    words = has_words(clips, counted, options, normaliser)
     _check_references(any(words), counted, options)
     kept = chosen(clips, words, options)
     more += [(clips[at], NO_REFERENCE) for at in sorted({*range(len(clips))} - {*kept})]
@@ -96,6 +99,7 @@ def check(options: Options, context: Context) -> Plan:
         empty=empty,
         wordless=sum(not words[at] for at in kept),
         read_as=_read_as(files, counted, manifest, options),
+        normaliser=normaliser,
     )
     if options.faas and inputs.unit != "speakers":
         raise InputError("The FAAS needs speakers.", where="--faas", hint="Name their column with --speaker-col.")
@@ -106,6 +110,7 @@ def check(options: Options, context: Context) -> Plan:
             Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
             *(_source(name, named, files) for name in files),
             *value_map_sources(options.values),
+            *rules_sources(normaliser),
         ),
         cost=(
             ("clips", f"{len(inputs.clips):,} of {len(manifest.clips):,}"),

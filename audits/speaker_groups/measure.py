@@ -24,7 +24,7 @@ from audits.speaker_groups.rates import small_groups
 from audits.statistics import enough_permutations, generator
 from probes.core.progress import Progress
 from probes.speech.word_edits import word_edits
-from probes.speech.word_errors import EditTotals, count_edits, normalise_all
+from probes.speech.word_errors import EditTotals, count_edits
 
 UNITS: tuple[tuple[str, Literal["word", "character"]], ...] = (("wer", "word"), ("cer", "character"))
 MANY_GROUPS = 400
@@ -111,7 +111,7 @@ class Counts:
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     """Align every transcript with its reference, or take the counts of the manifest."""
     inputs, dropped = useful(inputs)
-    counts, confusions = (_given(inputs), ()) if inputs.counted else _aligned(inputs, options, context.progress)
+    counts, confusions = (_given(inputs), ()) if inputs.counted else _aligned(inputs, context.progress)
     controls = dict(inputs.controls)
     if WORDS in controls and not controls[WORDS]:
         controls[WORDS] = tuple(counts[0].sizes.tolist())
@@ -143,20 +143,21 @@ def counts_of(
     return Counts(options=options, inputs=inputs, data=data, seed=seed, level=level, dropped=dropped or {})
 
 
-def _aligned(
-    inputs: Inputs, options: Options, progress: Progress
-) -> tuple[list[MetricCounts], Sequence[tuple[Confusion, ...]]]:
+def _aligned(inputs: Inputs, progress: Progress) -> tuple[list[MetricCounts], Sequence[tuple[Confusion, ...]]]:
     """Return the counts of both metrics, and the most frequent confusions of each system."""
-    references = normalise_all([clip.text or "" for clip in inputs.clips], options.normalise)
+    normaliser = inputs.normaliser
+    compounds = normaliser.compounds
+    references = normaliser.all([clip.text or "" for clip in inputs.clips])
     found: dict[str, list[EditTotals]] = {metric: [] for metric, _ in UNITS}
     confusions = []
     most = max(1, MOST_KEPT // len(inputs.systems))
     with progress.phase("Aligning transcripts", len(inputs.systems), "systems") as advance:
         for system in inputs.systems:
-            transcripts = normalise_all(inputs.texts[system], options.normalise)
+            transcripts = normaliser.all(inputs.texts[system])
             for metric, unit in UNITS:
-                found[metric].append(count_edits(references, transcripts, unit))
-            confusions.append(most_frequent(word_edits(references, transcripts), references, most))
+                found[metric].append(count_edits(references, transcripts, unit, compounds=compounds))
+            edits = word_edits(references, transcripts, compounds=compounds)
+            confusions.append(most_frequent(edits, references, most))
             advance(1)
     return [_joined(metric, totals) for metric, totals in found.items()], confusions
 

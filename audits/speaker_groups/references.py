@@ -7,16 +7,18 @@ from audits.speaker_groups import Options
 from audits.speaker_groups.columns import read_counts
 from probes.core.errors import InputError
 from probes.speech.manifests import Clip
-from probes.speech.word_errors import normalise_all
+from probes.speech.normalisers import Normaliser
 
 NO_REFERENCE = "no word of reference"
 
 
-def has_words(clips: Sequence[Clip], counted: Mapping[str, Mapping[str, str]], options: Options) -> list[bool]:
+def has_words(
+    clips: Sequence[Clip], counted: Mapping[str, Mapping[str, str]], options: Options, normaliser: Normaliser
+) -> list[bool]:
     """Return a mask of the clips with a reference word, in their normalised text or by their counts."""
     if counted:
         return [bool(words) for words in read_counts(clips, next(iter(counted.values())), options.decimal)["words"]]
-    return [bool(text) for text in normalise_all([clip.text or "" for clip in clips], options.normalise)]
+    return [bool(text) for text in normaliser.all([clip.text or "" for clip in clips])]
 
 
 def chosen(clips: Sequence[Clip], words: Sequence[bool], options: Options) -> list[int]:

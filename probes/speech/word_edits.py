@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
+from probes.speech.compound_words import align_compounds
+
 Numbers = NDArray[np.int64]
 BLOCK = 100_000
 """Edits that are held as Python's objects at once; arrays are ten times as small."""
@@ -35,7 +37,7 @@ class WordEdits:
     written: Numbers
 
 
-def word_edits(references: Sequence[str], hypotheses: Sequence[str]) -> WordEdits:
+def word_edits(references: Sequence[str], hypotheses: Sequence[str], *, compounds: bool = False) -> WordEdits:
     """Return the edits that `word_errors.count_edits` counts in words, from the same alignment.
 
     Examples
@@ -51,6 +53,14 @@ def word_edits(references: Sequence[str], hypotheses: Sequence[str]) -> WordEdit
     for at, (reference, hypothesis) in enumerate(zip(references, hypotheses, strict=True)):
         if reference == hypothesis:
             continue
+        merged = align_compounds(reference.split(), hypothesis.split()) if compounds else None
+        if merged and merged.merged:
+            sides = reference.split(), hypothesis.split()
+            rows += [
+                (at, _number(numbers, sides[0], before), _number(numbers, sides[1], after))
+                for before, after in merged.edits
+            ]
+            continue
         # Words are compared as numbers: exact, where rapidfuzz would compare the hashes of strings.
         said, written = ([numbers[word] for word in text.split()] for text in (reference, hypothesis))
         for edit in Levenshtein.editops(said, written):
@@ -61,3 +71,7 @@ def word_edits(references: Sequence[str], hypotheses: Sequence[str]) -> WordEdit
             rows = []
     table = np.concatenate([*blocks, np.array(rows, dtype=np.int64).reshape(-1, 3)])
     return WordEdits(words=tuple(numbers), pair=table[:, 0], said=table[:, 1], written=table[:, 2])
+
+
+def _number(numbers: defaultdict[str, int], words: Sequence[str], place: int) -> int:
+    return NOTHING if place == NOTHING else numbers[words[place]]

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
 from probes.core.guarded_imports import transformers
+from probes.speech.compound_words import align_compounds, with_compounds
+from probes.speech.open_asr import normalise_open_asr
 
 Counts = NDArray[np.int64]
 
@@ -64,6 +66,7 @@ def normalise(text: str, how: str) -> str:
     "basic" is lower case with all but letters, digits, apostrophes and spaces dropped; an apostrophe is one that
     stands between two of them, however it is written, and a mark at the edge of a word is a quotation mark.
     "whisper-english" is the English normaliser of the Whisper family, without its table of British spellings.
+    "open-asr" is that of the Open ASR Leaderboard, with its tables; it counts edits with `compounds` too.
 
     Examples
     --------
@@ -79,6 +82,8 @@ def normalise(text: str, how: str) -> str:
         return " ".join(unicodedata.normalize("NFC", kept).split())
     if how == "whisper-english":
         return _whisper_english()(text)
+    if how == "open-asr":
+        return normalise_open_asr(text)
     return " ".join(text.split())
 
 
@@ -123,7 +128,7 @@ class _Basic(dict[int, str]):
 _BASIC = _Basic()
 
 
-def count_words(reference: str, hypothesis: str) -> EditCounts:
+def count_words(reference: str, hypothesis: str, *, compounds: bool = False) -> EditCounts:
     """Count word edits with jiwer; the reference must not be empty.
 
     Examples
@@ -133,11 +138,13 @@ def count_words(reference: str, hypothesis: str) -> EditCounts:
     """
     import jiwer
 
+    if compounds:
+        return _only(count_edits([reference], [hypothesis], "word", compounds=True))
     output = jiwer.process_words(reference, hypothesis)
     return EditCounts(output.hits, output.substitutions, output.deletions, output.insertions)
 
 
-def count_characters(reference: str, hypothesis: str) -> EditCounts:
+def count_characters(reference: str, hypothesis: str, *, compounds: bool = False) -> EditCounts:
     """Count character edits, spaces included, with jiwer; the reference must not be empty.
 
     Examples
@@ -147,23 +154,41 @@ def count_characters(reference: str, hypothesis: str) -> EditCounts:
     """
     import jiwer
 
+    if compounds:
+        return _only(count_edits([reference], [hypothesis], "character", compounds=True))
     output = jiwer.process_characters(reference, hypothesis)
     return EditCounts(output.hits, output.substitutions, output.deletions, output.insertions)
 
 
-def count_edits(references: Sequence[str], hypotheses: Sequence[str], unit: Literal["word", "character"]) -> EditTotals:
+def _only(totals: EditTotals) -> EditCounts:
+    return EditCounts(
+        *(int(part[0]) for part in (totals.hits, totals.substitutions, totals.deletions, totals.insertions))
+    )
+
+
+def count_edits(
+    references: Sequence[str],
+    hypotheses: Sequence[str],
+    unit: Literal["word", "character"],
+    *,
+    compounds: bool = False,
+) -> EditTotals:
     """Count edits of many pairs of normalised texts, as jiwer does; with an empty reference all units are insertions.
 
     Parameters
     ----------
     unit
         "character" counts the spaces between words too.
+    compounds
+        Words that one side joins and the other parts are no error; see `compound_words`.
 
     Examples
     --------
     >>> totals = count_edits(["one two three", ""], ["one too", "uh huh"], "word")
     >>> totals.errors.tolist(), totals.insertions.tolist(), totals.lengths.tolist()
     ([2, 2], [0, 2], [3, 0])
+    >>> count_edits(["an ice cream"], ["an icecream"], "word", compounds=True).errors.tolist()
+    [0]
     """
     numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))
 
@@ -171,7 +196,16 @@ def count_edits(references: Sequence[str], hypotheses: Sequence[str], unit: Lite
         # Words are compared as numbers: exact, where rapidfuzz would compare the hashes of strings.
         return [numbers[word] for word in text.split()] if unit == "word" else text.strip()
 
-    rows = [_alignment(units(one), units(two)) for one, two in zip(references, hypotheses, strict=True)]
+    def row(one: str, two: str) -> tuple[int, int, int, int]:
+        if compounds and one != two:
+            said, written = one.split(), two.split()
+            aligned = align_compounds(said, written)
+            if aligned.merged and unit == "word":
+                return _merged_row(len(said), aligned.edits)
+            two = with_compounds(said, written, aligned.merged)
+        return _alignment(units(one), units(two))
+
+    rows = [row(one, two) for one, two in zip(references, hypotheses, strict=True)]
     before, after, edits, replaced = np.array(rows, dtype=np.int64).reshape(-1, 4).T
     # Insertions and deletions are what is not replaced; their difference is that of the lengths.
     insertions = (edits - replaced + after - before) // 2
@@ -184,3 +218,9 @@ def count_edits(references: Sequence[str], hypotheses: Sequence[str], unit: Lite
 def _alignment(reference: str | list[int], hypothesis: str | list[int]) -> tuple[int, int, int, int]:
     edits = Levenshtein.editops(reference, hypothesis).as_list()
     return len(reference), len(hypothesis), len(edits), sum([kind == "replace" for kind, _, _ in edits])
+
+
+def _merged_row(length: int, edits: Sequence[tuple[int, int]]) -> tuple[int, int, int, int]:
+    """Return what `_alignment` does, of a hypothesis whose compounds are written as in the reference."""
+    inserted, deleted = sum(said < 0 for said, _ in edits), sum(written < 0 for _, written in edits)
+    return length, length + inserted - deleted, len(edits), len(edits) - inserted - deleted

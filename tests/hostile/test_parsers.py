@@ -46,6 +46,7 @@ from probes.speech.alignment_files import read_ctm, read_intervals, read_phn, re
 from probes.speech.layer_vectors import open_vectors
 from probes.speech.manifests import ColumnMap, read_manifest
 from probes.speech.phone_names import phone_names
+from probes.speech.text_rules import read_rules
 from probes.speech.textgrids import read_textgrid
 from probes.texts.text_files import read_texts
 
@@ -169,6 +170,7 @@ READERS: dict[str, tuple[str | bytes, Callable[[Path], object]]] = {
     "a.csv": ("start,end,phone\n0,0.5,a\n0.5,1,b\n", lambda path: read_intervals(path, None, 16000)),
     "all.csv": ("clip,start,end,phone\nx,0,0.5,a\n", lambda path: read_tables(path, None)),
     "phones.csv": ("from,to\nax,ah\nsil,\n", phone_names),
+    "rules.csv": ("pattern,replacement\n(\\d)%,\\1 percent\num|uh,\n", lambda path: read_rules(path).apply(["5% um"])),
     "values.csv": ("column,from,to\ngender,f,female\n", read_value_map),
     "values.toml": ('[gender]\nf = "female"\n', read_value_map),
     "langs.csv": ("code,speakers\nen,1500\nfr,310\n", lambda path: read_attributes(path.parent, ("en",))),

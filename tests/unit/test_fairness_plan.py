@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from audits.asr_fairness import AUDIT, Options
+from audits.asr_fairness import measure as measuring
 from audits.asr_fairness.data_warnings import few_clips_for_folds, silent_clips
 from audits.asr_fairness.preview import coordinates_of
 from audits.asr_fairness.recordings import Recording
@@ -295,3 +296,32 @@ def test_the_time_tells_probing_apart_and_grows_with_it(ask: Ask) -> None:
     quick, slow = (dict(ask(tasks=("asr",), folds=folds).plan.cost)["time"] for folds in (3, 20))
     assert quick.startswith("about 0.1 minutes of encoding, then up to about 0.1 minutes of probing")
     assert quick != slow
+
+
+def test_texts_go_through_rules_of_a_file(ask: Ask, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.csv"
+    rules.write_text("pattern,replacement\nno (go|do),No-\\1!\n", encoding="utf-8")
+    plan = ask(normalise=str(rules)).plan
+    expected = {text.replace("no go", "nogo").replace("no do", "nodo") for text in TEXTS}
+    assert {item.text for item in plan.inputs.recordings} == expected
+    (source,) = [source for source in plan.data if source.role == "rules of texts"]
+    assert (source.path, source.items) == (str(rules), 1)
+    rules.write_text("pattern,replacement\n.,\n", encoding="utf-8")
+    with pytest.raises(InputError, match="empty after --normalise"):
+        ask(normalise=str(rules))
+
+
+def test_words_that_are_joined_or_parted_are_errors_unless_the_normaliser_says_otherwise(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = [text.replace("no go", "nogo").replace("we do", "wedo") for text in TEXTS]
+    monkeypatch.setattr(measuring, "transcribe", lambda *_, **__: {0: heard * SPEAKERS})
+    monkeypatch.setattr(measuring, "head_transcripts", lambda *_: [])
+    chosen = {"tasks": ("asr",), "layers": ("0",), "baseline": False}
+    rates = {}
+    for how in ("basic", "open-asr"):
+        asked = ask(normalise=how, **chosen)
+        counts = measuring.measure(asked.options, asked.plan.inputs, asked.context)
+        rates[how] = {task.metric: task.errors.sum() / task.sizes.sum() for task in counts.tasks}
+    assert rates["open-asr"] == {"wer": 0, "cer": 0}
+    assert rates["basic"]["wer"] > 0.2 and rates["basic"]["cer"] > 0

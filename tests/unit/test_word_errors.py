@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from probes.speech import word_errors
+from probes.speech.normalisers import NORMALISERS
 from probes.speech.word_errors import (
     EditCounts,
     EditTotals,
@@ -17,7 +18,6 @@ from probes.speech.word_errors import (
     normalise_all,
 )
 
-NORMALISERS = ("none", "basic", "whisper-english")
 SENTENCES = st.lists(st.sampled_from(["one", "two", "too", "three", "tree"]), min_size=1, max_size=8).map(" ".join)
 
 
