@@ -144,7 +144,9 @@ def _add_spectra(draft: Draft, counts: Counts, grid: Grid) -> None:
             draft.warn("constant-stage", "This stage does not vary over the domain.", **where)
             continue
         add_row(draft, "high_frequency_share", share_of(high, total, level), **where)
-        add_row(draft, "above_training_share", share_of(above, total, level), **where)
+        if grid.relation != "coarser":
+            # A coarser grid holds nothing beyond that of training.
+            add_row(draft, "above_training_share", share_of(above, total, level), **where)
         add_row(draft, "centroid", ratio(moment, total, level), **where)
     before: Floats | float = 0.0
     for tap in counts.main_line:
