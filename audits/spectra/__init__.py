@@ -208,10 +208,11 @@ STEPS = {
 
 AUDIT = AuditSpec(
     name="spectra",
-    title="A Fourier neural operator across resolutions",
+    title="A neural operator across resolutions",
     question=(
-        "On a grid finer than that of training, is this operator better run directly or run where it was trained and "
-        "upsampled, and where does the difference come from: the input, the coordinates, or aliasing?"
+        "On another grid than that of training, is this operator better run directly or run where it was trained, with "
+        "its output upsampled to a finer grid or its input from a coarser one, and where does the difference come "
+        "from: the input, the coordinates, or aliasing?"
     ),
     summary="Is a neural operator better run on a finer grid, or upsampled, and why?",
     options=Options,

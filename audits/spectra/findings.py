@@ -46,10 +46,11 @@ def findings(draft: Draft, counts: Counts) -> None:
     coarse = own.resolution
     misfit = check_fit(draft, coarse)
     for grid in others:
+        if draft.get("direct_minus_upsampled", resolution=grid.resolution):
+            find_verdict(draft, coarse, grid.resolution, misfit, setup.output_method, grid.relation)
+    for grid in others:
         if grid.refused:
             _find_refused(draft, coarse, grid)
-        elif draft.get("direct_minus_upsampled", resolution=grid.resolution):
-            find_verdict(draft, coarse, grid.resolution, misfit, setup.output_method, grid.relation)
     if not setup.scored:
         draft.find(
             "spectra.no-targets",
