@@ -48,7 +48,7 @@ def open_factory(options: Options, context: Context) -> tuple[Loaded, Fields]:
     )
     loaded = Loaded(
         operator=operator,
-        reference=options.model or f"--factory {options.factory}",
+        reference=options.model or options.factory,
         family=f"factory {options.factory}",
         sha256=made.sha256,
         parameters=made.parameters,
