@@ -1,4 +1,4 @@
-"""A small operator of multipole attention on plane grids, of the kind of MANO (Colagrande et al. 2025, arXiv 2507.02748).
+"""A small operator of multipole attention on plane grids, as MANO (Colagrande et al. 2025, arXiv 2507.02748) has it.
 
 Attention within windows looks at the near field. The same attention on a grid of half as many cells, and again on
 its half, looks at the far field from ever further away; maps between the levels are shared by all of them. Each level
@@ -83,10 +83,12 @@ class MultipoleAttention(nn.Module):
     def _windows(self, x: Tensor, rows: int, columns: int) -> Tensor:
         """Return (n, windows, side^2, channels) of (n, channels, *grid)."""
         cut = x.unflatten(3, (columns, self.window)).unflatten(2, (rows, self.window))
-        return cut.permute(0, 2, 4, 3, 5, 1).flatten(3, 4).flatten(1, 2)
+        windows: Tensor = cut.permute(0, 2, 4, 3, 5, 1).flatten(3, 4).flatten(1, 2)
+        return windows
 
     def _split(self, tokens: Tensor) -> Tensor:
-        return tokens.unflatten(-1, (self.heads, -1)).transpose(2, 3)
+        parts: Tensor = tokens.unflatten(-1, (self.heads, -1)).transpose(2, 3)
+        return parts
 
 
 class MultipoleBlock(nn.Module):

@@ -118,7 +118,7 @@ def waves(highest: int, *, size: int = FINE, seed: int = 0) -> Tensor:
 
 
 def audited(folder: Path, factory: str, x: Tensor, y: Tensor | None, resolutions: str, **more: Any) -> Draft:
-    arrays = {"x": x.numpy()} | ({} if y is None else {"y": y.numpy()})
+    arrays: Any = {"x": x.numpy()} | ({} if y is None else {"y": y.numpy()})
     np.savez(folder / "fields.npz", **arrays)
     settings: dict[str, Any] = {
         "data": folder / "fields.npz", "train_resolution": COARSE, "grid": "open", "allow_code": True,
