@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from audits.core.context import Cache, Context, Draft
 from audits.core.testing import drafted
 from audits.spectra import AUDIT, Options
+from probes.operators.aliasing import activation_aliasing
 from probes.operators.resampling import upsample
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -69,7 +70,7 @@ CODE = """
             self.lift, self.act, self.twice = nn.Linear(1, 4), nn.ReLU(inplace=True), nn.Identity()
             self.pool, self.last = nn.AvgPool2d(2), nn.Linear(4, 1)
         def forward(self, x):
-            y = self.act(4 * self.lift(x.movedim(1, -1)))
+            y = self.act(self.lift(x.movedim(1, -1)))
             self.pool(self.twice(self.twice(x)))
             return self.last(y).movedim(-1, 1)
 
@@ -193,6 +194,8 @@ def test_a_square_of_waves_errs_where_the_grid_is_too_coarse_for_it(tmp_path: Pa
     (found,) = [one for one in draft.findings if one.where.get("resolution") == 8]
     assert found.headline.startswith("For a 8-point grid, upsample the input to 16 and run there: error ")
     y = noisy(truth)[..., ::4, ::4]
+    # A coarser grid has nothing beyond that of training.
+    assert {row.where["resolution"] for row in draft.estimates if row.name == "above_training_share"} == {16, 32}
     over = upsample(x[..., ::4, ::4], (COARSE, COARSE), "open", "fourier")
     for path, given in {
         "direct": module.square()(x[..., ::4, ::4]),
@@ -225,20 +228,22 @@ def test_a_grid_that_the_operator_refuses_is_named_and_the_other_way_is_measured
 def test_stages_are_heard_where_channels_stand_last_and_inputs_are_overwritten(tmp_path: Path, module: Any) -> None:
     x, net = waves(5), module.stages()
     with torch.no_grad():
-        y, lifted = net(x), 4 * net.lift(x.movedim(1, -1)).movedim(-1, 1)
+        y, lifted = net(x), net.lift(x.movedim(1, -1)).movedim(-1, 1)
     draft = audited(tmp_path, "stages", x, noisy(y), "32", stages=("act", "lift"))
     taps = {str(row.where["tap"]) for row in draft.estimates if row.name == "energy"}
     assert taps == {"input", "lift", "act", "output", "target"}
     energy = sum(row.value for row in draft.estimates if row.name == "energy"
                  and (row.where["tap"], row.where["resolution"]) == ("lift", FINE))  # fmt: skip
-    assert energy == pytest.approx(float((lifted / 4).double().square().mean()), rel=1e-4)
+    assert energy == pytest.approx(float(lifted.double().square().mean()), rel=1e-4)
     relu = sum(row.value for row in draft.estimates if row.name == "energy"
                and (row.where["tap"], row.where["resolution"]) == ("act", FINE))  # fmt: skip
     assert relu == pytest.approx(float(lifted.relu().double().square().mean()), rel=1e-4)
     # At every node alone: nothing differs between grids, though the activation aliases.
-    assert value(draft, "mismatch", tap="act") < ROUNDING
+    assert value(draft, "mismatch", tap="lift") < ROUNDING and value(draft, "mismatch", tap="act") < ROUNDING
     aliased = [row.value for row in draft.estimates if row.name == "activation_aliasing"]
     assert len(aliased) == 2 and min(aliased) > 1e-3
+    ratio, _ = activation_aliasing(lifted[:4], torch.relu)
+    assert value(draft, "activation_aliasing", resolution=FINE) == pytest.approx(float(ratio.mean()), rel=1e-4)
     assert "no-stages" not in {one.id for one in draft.warnings}
 
 
@@ -246,6 +251,9 @@ def test_what_is_not_looked_into_is_said(tmp_path: Path, module: Any) -> None:
     x = waves(3)
     draft = audited(tmp_path, "multiplier", x, noisy(x), "32")
     assert {"no-stages"} <= {one.id for one in draft.warnings}
+    # Half of the 8 waves that 16 points can hold.
+    (told,) = [one for one in draft.findings if one.id == "spectra.high-frequency"]
+    assert told.statement.startswith("High means beyond 4 cycles per domain.")
     assert {row.where["tap"] for row in draft.estimates if row.name == "energy"} == {"input", "output", "target"}
     assert not [row for row in draft.estimates if row.name == "activation_aliasing"]
     named = audited(tmp_path, "multiplier", x, noisy(x), "32", stages=("filter", "after"))
