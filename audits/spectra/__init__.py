@@ -1,7 +1,7 @@
-"""Compare a Fourier neural operator run on a finer grid with its output upsampled from the grid of training.
+"""Compare a neural operator run on another grid with the way over the grid of training.
 
-Both ways are scored on the same samples, and the loss is traced: to the input, to the coordinates or to aliasing,
-stage by stage.
+That way upsamples the output on finer grids, and the input on coarser ones. Both ways are scored on the same samples,
+and the loss is traced: to the input, to the coordinates or to aliasing, stage by stage.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,11 @@ LEAST, MOST = 3, 2**13
 class Options:
     """Options of `miles spectra`."""
 
-    model: str = argument("Checkpoint of a Fourier neural operator.", metavar="CHECKPOINT")
+    model: str | None = argument(
+        "Checkpoint of a Fourier neural operator, or the weights for what --factory makes.",
+        metavar="CHECKPOINT",
+        required=False,
+    )
     data: Path = option(
         "Input and target fields on the finest grid: NPZ, MAT, HDF5, or a .pt of neuralop.",
         metavar="FILE",
@@ -31,7 +35,36 @@ class Options:
         "Points on an axis of the grid of training.", metavar="s", required=True, least=LEAST, most=MOST
     )
     test_resolutions: tuple[str, ...] = option(
-        "Points on an axis of the finer grids.", (), several=False, metavar="S,...", required=True
+        "Points on an axis of the other grids, finer or coarser, or on each axis: 61,121,16,32x64.",
+        (),
+        several=False,
+        metavar="S,...",
+        required=True,
+    )
+    factory: str | None = option(
+        "Callable that returns an operator of any kind, a torch.nn.Module; runs its code.",
+        metavar="MODULE:CALLABLE",
+        panel=_MODEL,
+        only_with=("allow_code",),
+        not_with=("family", "padding", "norm", "fftshift"),
+        later=True,
+    )
+    allow_code: bool = option("Allow --factory, which runs code.", False, panel=_MODEL, later=True)
+    stages: tuple[str, ...] = option(
+        "Submodules of what --factory makes whose outputs are looked into (default: none).",
+        (),
+        several=False,
+        metavar="NAME,...",
+        panel=_MODEL,
+        only_with=("factory",),
+        later=True,
+    )
+    coordinates: bool = option(
+        "Put the coordinates of the nodes, first axis first, behind the fields that what --factory makes is given.",
+        False,
+        panel=_MODEL,
+        only_with=("factory",),
+        later=True,
     )
     family: str = option(
         "Who wrote the checkpoint.",
@@ -97,7 +130,8 @@ class Options:
         panel=_SPECTRA,
     )
     cutoff: float | None = option(
-        "Cycles per domain above which energy is high-frequency (default: outside the modes kept).",
+        "Cycles per domain above which energy is high-frequency (default: outside the modes kept; with --factory, half "
+        "of what the grid of training can hold).",
         metavar="K",
         panel=_SPECTRA,
         above=0,
@@ -174,10 +208,11 @@ STEPS = {
 
 AUDIT = AuditSpec(
     name="spectra",
-    title="A Fourier neural operator across resolutions",
+    title="A neural operator across resolutions",
     question=(
-        "On a grid finer than that of training, is this operator better run directly or run where it was trained and "
-        "upsampled, and where does the difference come from: the input, the coordinates, or aliasing?"
+        "On another grid than that of training, is this operator better run directly or run where it was trained, with "
+        "its output upsampled to a finer grid or its input from a coarser one, and where does the difference come "
+        "from: the input, the coordinates, or aliasing?"
     ),
     summary="Is a neural operator better run on a finer grid, or upsampled, and why?",
     options=Options,

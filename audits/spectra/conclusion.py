@@ -1,12 +1,16 @@
 """The answer: how to run the operator on each finer grid, and what that does not say."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from audits.core.context import Claim, Draft
 from audits.core.numbers import decimals, written
-from audits.core.records import SEVERITIES, Estimate
+from audits.core.records import SEVERITIES, Coordinate, Estimate
 from audits.core.wording import listed, span
+from audits.spectra.grids import Relation, Resolution
 from audits.spectra.setup import Setup
+from audits.spectra.ways import RUN, SHORT, said
+
+Relations = Mapping[Resolution, Relation]
 
 
 def conclude(draft: Draft, setup: Setup) -> None:
@@ -14,47 +18,64 @@ def conclude(draft: Draft, setup: Setup) -> None:
     coarse = setup.grids[0].resolution
     verdicts = [claim for claim in draft.findings if claim.id == "spectra.verdict"]
     apart = draft.select("mismatch", tap="output")
-    numbers = [(row, f"error run at {row.where['resolution']} points directly, less upsampled from {coarse}")
-               for row in (claim.evidence[0] for claim in verdicts)]  # fmt: skip
+    relations = {grid.resolution: grid.relation for grid in setup.grids[1:]}
+    numbers = [(row, _difference(row, coarse, relations)) for row in (claim.evidence[0] for claim in verdicts)]
     if not verdicts:
         numbers = [
             (row, f"relative difference of the prediction at {row.where['resolution']} points from that at {coarse}")
             for row in apart
         ]
     draft.conclude(
-        _title(draft, verdicts, coarse),
+        _title(draft, verdicts, coarse, relations),
         numbers=numbers,
-        may=list(_may(draft, setup, verdicts)),
-        may_not=list(_may_not(draft, verdicts)),
+        may=list(_may(draft, setup, verdicts, relations)),
+        may_not=list(_may_not(draft, setup, verdicts)),
     )
 
 
-def _title(draft: Draft, verdicts: list[Claim], coarse: int) -> str:
+def _difference(row: Estimate, coarse: Resolution, relations: Relations) -> str:
+    at = row.where["resolution"]
+    return f"error run at {at} points directly, less {said(SHORT, relations[_named(at)], coarse)}"
+
+
+def _named(at: Coordinate) -> Resolution:
+    return at if isinstance(at, str) else int(at)
+
+
+def _title(draft: Draft, verdicts: list[Claim], coarse: Resolution, relations: Relations) -> str:
     worst = max(draft.findings, key=lambda claim: SEVERITIES.index(claim.severity))
     alike = {claim.where["verdict"] for claim in verdicts}
     grids = listed([str(claim.where["resolution"]) for claim in verdicts])
+    finer = {relations[_named(claim.where["resolution"])] for claim in verdicts} == {"finer"}
     if worst.id != "spectra.poor-fit" and len(verdicts) > 1 and alike == {"upsample"}:
+        if not finer:
+            return f"For {grids} points, go over the grid of {coarse}: run directly, the operator errs more."
         return f"For {grids} points, run at {coarse} and upsample: run directly, the operator errs more."
     if len(verdicts) > 1 and alike == {"direct"}:
-        return f"For {grids} points, run directly: upsampling from {coarse} errs more."
+        other = f"upsampling from {coarse}" if finer else f"going over the grid of {coarse}"
+        return f"For {grids} points, run directly: {other} errs more."
     apart = next((claim for claim in draft.findings if claim.id == "spectra.attribution"), worst)
     return worst.headline if verdicts or worst.severity != "info" else apart.headline
 
 
-def _may(draft: Draft, setup: Setup, verdicts: list[Claim]) -> Iterator[str]:
+def _may(draft: Draft, setup: Setup, verdicts: list[Claim], relations: Relations) -> Iterator[str]:
     coarse = setup.grids[0].resolution
     for claim in verdicts:
         direct, raised = claim.evidence[1:3]
+        relation = relations[_named(claim.where["resolution"])]
+        method = {"finer": setup.output_method, "coarser": setup.input_method}.get(
+            relation, f"{setup.input_method}, {setup.output_method}"
+        )
         yield (
             f"At {claim.where['resolution']} points the relative l2 error is {span(direct)} run directly, "
-            f"{span(raised)} run at {coarse} and upsampled ({setup.output_method})."
+            f"{span(raised)} {said(RUN, relation, coarse)} ({method})."
         )
     for claim in draft.findings:
-        if claim.id in ("spectra.poor-fit", "spectra.attribution"):
+        if claim.id in ("spectra.poor-fit", "spectra.attribution", "spectra.direct-refused"):
             yield claim.headline
 
 
-def _may_not(draft: Draft, verdicts: list[Claim]) -> Iterator[str]:
+def _may_not(draft: Draft, setup: Setup, verdicts: list[Claim]) -> Iterator[str]:
     misses = any(claim.id == "spectra.poor-fit" for claim in draft.findings)
     if misses:
         yield "Anything about the operator: it may have been run with settings that are not those of its training."
@@ -65,7 +86,13 @@ def _may_not(draft: Draft, verdicts: list[Claim]) -> Iterator[str]:
                 f"{_furthest(claim.evidence[0])} still fits the data."
             )
     yield "That a way is better for another operator, or another training of this one: one checkpoint was compared."
-    yield "That the parts of the difference are the same in another order: they were taken off one after the other."
+    if draft.select("mismatch_share"):
+        yield "That the parts of the difference are the same in another order: they were taken off one after the other."
+    if any("operator" in setup.parts(grid) for grid in setup.grids[1:] if not grid.refused):
+        yield (
+            "Whether coordinates, edges or aliasing make the operator's own part: it is not divided where the operator "
+            "is not run stage by stage, or on coarser grids."
+        )
     if verdicts:
         yield "An error against nature: the targets are those of a solver, whose own error is in all numbers."
 

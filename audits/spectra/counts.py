@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     # Records are read without torch.
+    from audits.spectra.grids import Resolution
     from audits.spectra.passes import Chunk
     from audits.spectra.setup import Setup
 
 Floats = NDArray[np.float64]
+PATHS = ("direct", "upsampled", "floor")
+TRACED = 4
+"""Columns of the controls where the mismatch is traced into the network."""
 
 
 @dataclass(slots=True)
@@ -67,27 +71,36 @@ class Counts:
     setup: "Setup"
     rows: Mapping[str, Floats]
     spectra: Mapping[str, Running]
-    aliasing: Mapping[int, Mapping[str, Floats]]
+    aliasing: Mapping["Resolution", Mapping[str, Floats]]
 
-    def errors(self, resolution: int, *, slopes: bool = False) -> dict[str, Floats]:
+    def errors(self, resolution: "Resolution", *, slopes: bool = False) -> dict[str, Floats]:
         """Return the relative error of every sample on a grid by path, in the l2 norm or that with slopes."""
         own = resolution == self.setup.grids[0].resolution
         norms, column = self.rows[f"{resolution}/norms"], 2 if slopes else 0
         with np.errstate(invalid="ignore", divide="ignore"):
             found = np.sqrt(norms[..., column] / norms[..., column + 1])
-        return dict(zip(("same",) if own else ("direct", "upsampled", "floor"), found.T, strict=True))
+        # The first is missing where the operator cannot be run.
+        paths = PATHS[-found.shape[1] :]
+        return dict(zip(("same",) if own else paths, found.T, strict=True))
 
-    def parts(self, resolution: int) -> dict[str, Floats]:
-        """Return the three parts of the mismatch of the output, which add up to it, a number for each sample."""
+    def parts(self, resolution: "Resolution") -> dict[str, Floats]:
+        """Return the parts of the mismatch of the output, which add up to it, a number for each sample.
+
+        Three where it was traced, else two; none where the operator cannot be run.
+        """
+        if f"{resolution}/distances" not in self.rows:
+            return {}
         whole = self.rows[f"{resolution}/distances"][:, -1]
         controls = self.rows[f"{resolution}/controls"]
+        if controls.shape[1] < TRACED:
+            return {"input": whole - controls[:, 0], "operator": controls[:, 0]}
         padded, periodic = controls[:, 0], controls[:, 2]
         return {"input": whole - padded, "coordinates": padded - periodic, "nonlinear": periodic}
 
     @cached_property
     def main_line(self) -> list[str]:
-        """The consecutive stages, without branches."""
-        return main_line(self.setup.stages)
+        """The consecutive stages, without branches; of an operator of unknown make, all that were named."""
+        return main_line(self.setup.stages) if self.setup.loaded.operator.divided else list(self.setup.stages)
 
 
 def joined(chunks: "Iterable[Chunk]") -> tuple[dict[str, Floats], dict[str, Running]]:

@@ -6,8 +6,8 @@ from audits.core.context import Draft
 from audits.core.intervals import Interval, Undefined
 from audits.core.records import Coordinate
 from audits.spectra.convergence import law, order
-from audits.spectra.counts import Counts, Floats
-from audits.spectra.grids import Grid, band_names
+from audits.spectra.counts import TRACED, Counts, Floats
+from audits.spectra.grids import Grid, Resolution, band_names
 from audits.spectra.sample_intervals import (
     FEWEST,
     claim,
@@ -45,7 +45,7 @@ def estimates(draft: Draft, counts: Counts) -> None:
     _add_mismatch(draft, counts)
     for grid in setup.grids:
         _add_spectra(draft, counts, grid)
-        for name, table in counts.aliasing[grid.resolution].items():
+        for name, table in counts.aliasing.get(grid.resolution, {}).items():
             _add_aliasing(draft, name, table, grid.resolution)
 
 
@@ -53,7 +53,8 @@ def _methods(setup: Setup) -> str:
     shown = f"{setup.aliasing_samples} of {setup.samples} samples" if setup.aliasing_samples else "no sample"
     return (
         f"Predictions and targets are upsampled by {setup.output_method}, inputs and lifted features of the controls "
-        f"by {setup.input_method}. What activations alias was measured on {shown}, at most 16 channels each."
+        f"by {setup.input_method}."
+        + (f" What activations alias was measured on {shown}, at most 16 channels each." if setup.activations else "")
     )
 
 
@@ -77,6 +78,9 @@ def _add_scores(draft: Draft, counts: Counts, grid: Grid) -> None:
     for number, path in enumerate(errors):
         add_row(draft, "relative_l2", mean(errors[path], level), resolution=at, path=path)
         add_row(draft, "relative_h1", mean(slopes[path], level), resolution=at, path=path)
+        if path == "floor" and grid.relation == "coarser":
+            # Nodes were dropped and nothing interpolated: there is no error to divide into bands.
+            continue
         bands = counts.rows[f"{at}/bands"][:, number]
         # Of the bands themselves, so that shares add up to one whatever the view of the spectrum leaves out.
         whole = bands[:, :, 0].sum(axis=1)
@@ -93,21 +97,24 @@ def _add_scores(draft: Draft, counts: Counts, grid: Grid) -> None:
 
 
 def _add_mismatch(draft: Draft, counts: Counts) -> None:
-    level, finer = draft.level, [grid.resolution for grid in counts.setup.grids[1:]]
-    for at in finer:
+    level, coarse = draft.level, int(counts.setup.grids[0].resolution)
+    others = [grid.resolution for grid in counts.setup.grids[1:] if not grid.refused]
+    for at in others:
         for tap, column in zip(counts.setup.stages, counts.rows[f"{at}/distances"].T, strict=True):
             add_row(draft, "mismatch", mean(column, level), resolution=at, tap=tap)
         for part, column in counts.parts(at).items():
             add_row(draft, "mismatch_share", difference(column, level), resolution=at, part=part)
-        _, features, periodic, alone = counts.rows[f"{at}/controls"].T
-        add_row(draft, "domain_share", difference(features - periodic, level), resolution=at)
-        add_row(draft, "operator_aliasing", mean(alone, level), resolution=at)
+        controls = counts.rows[f"{at}/controls"].T
+        if len(controls) == TRACED:
+            add_row(draft, "domain_share", difference(controls[1] - controls[2], level), resolution=at)
+        add_row(draft, "operator_aliasing", mean(controls[-1], level), resolution=at)
+    # Of one ratio on all axes: how far others are apart is no one number.
+    finer = [at for at in others if isinstance(at, int) and at > coarse]
     if len(finer) > 1:
-        _add_law(draft, counts)
+        _add_law(draft, counts, coarse, finer)
 
 
-def _add_law(draft: Draft, counts: Counts) -> None:
-    first, *finer = (grid.resolution for grid in counts.setup.grids)
+def _add_law(draft: Draft, counts: Counts, first: int, finer: list[int]) -> None:
     table = np.stack([counts.rows[f"{at}/distances"][:, -1] for at in finer], axis=1)
     steps = np.array([1 / first - 1 / at for at in finer])
     for part, statistic in (
@@ -120,6 +127,8 @@ def _add_law(draft: Draft, counts: Counts) -> None:
 
 def _add_spectra(draft: Draft, counts: Counts, grid: Grid) -> None:
     at, setup, level = grid.resolution, counts.setup, draft.level
+    if grid.refused:
+        return
     sums = {tap: counts.rows[f"{at}/stages/sums"][:, number] for number, tap in enumerate(setup.stages)}
     energies = {tap: (counts.spectra[f"{at}/stages"], number) for number, tap in enumerate(setup.stages)}
     if setup.scored:
@@ -135,7 +144,9 @@ def _add_spectra(draft: Draft, counts: Counts, grid: Grid) -> None:
             draft.warn("constant-stage", "This stage does not vary over the domain.", **where)
             continue
         add_row(draft, "high_frequency_share", share_of(high, total, level), **where)
-        add_row(draft, "above_training_share", share_of(above, total, level), **where)
+        if grid.relation != "coarser":
+            # A coarser grid holds nothing beyond that of training.
+            add_row(draft, "above_training_share", share_of(above, total, level), **where)
         add_row(draft, "centroid", ratio(moment, total, level), **where)
     before: Floats | float = 0.0
     for tap in counts.main_line:
@@ -145,7 +156,7 @@ def _add_spectra(draft: Draft, counts: Counts, grid: Grid) -> None:
     add_row(draft, "high_frequency_made", mean(high, level), stage="all", resolution=at)
 
 
-def _add_aliasing(draft: Draft, tap: str, table: Floats, resolution: int) -> None:
+def _add_aliasing(draft: Draft, tap: str, table: Floats, resolution: Resolution) -> None:
     if not len(table):
         return
     for name, column in zip(("activation_aliasing", "energy_above_nyquist"), table.T, strict=False):

@@ -1,5 +1,6 @@
 """The charts of the audit; each answers the question in its title."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,14 +12,17 @@ from audits.core.context import Draft
 from audits.core.records import Estimate, Figure
 from audits.report.charts import Axis, Picture, forest, images, lines
 from audits.spectra.counts import Counts
+from audits.spectra.grids import Grid
 from audits.spectra.setup import Setup, predicted, read_batch, silent_pass
+from probes.operators.grids import restricted
 from probes.operators.resampling import upsample
 
 POINTS = 20
 """Points of one spectrum that are drawn, evenly on a logarithmic axis."""
 SHOWN = ("input", "lift", "activated", "out", "projection.activated", "output", "target")
 _PATHS = {"floor": "floor (the truth, upsampled)"}
-_SHORT = {"input": "input", "coordinates": "coordinates, edges, period", "nonlinear": "nonlinear aliasing"}
+_SHORT = {"input": "input", "coordinates": "coordinates, edges, period", "nonlinear": "nonlinear aliasing",
+          "operator": "the operator itself"}  # fmt: skip
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
@@ -26,12 +30,15 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
     setup = counts.setup
     if setup.scored:
         yield _errors(draft, setup)
-    yield _parts(draft)
-    yield _stages(draft)
+    if draft.select("mismatch_share"):
+        yield _parts(draft)
+    if draft.select("mismatch"):
+        yield _stages(draft)
     yield _spectra(draft, setup)
     yield _made(draft, counts)
-    if len(setup.grids[-1].sizes) > 1:
-        yield _example(counts)
+    run = [grid for grid in setup.grids[1:] if not grid.refused]
+    if run and len(run[-1].sizes) > 1:
+        yield _example(counts, run[-1])
 
 
 def _plain(row: Estimate, **more: Any) -> dict[str, Any]:
@@ -45,10 +52,14 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
         # On the grid of training both ways are one: each line begins there.
         names = ("direct", "upsampled") if path == "same" else (path,)
         rows += [_plain(row, resolution=at, path=_PATHS.get(str(name), str(name))) for name in names]
-    rows.sort(key=lambda row: (str(row["path"]), row["resolution"]))
+    named = any(isinstance(grid.resolution, str) for grid in setup.grids)
+    order = [grid.resolution for grid in sorted(setup.grids, key=lambda grid: (math.prod(grid.sizes), grid.sizes))]
+    rows.sort(key=lambda row: (str(row["path"]), order.index(row["resolution"])))
+    if named:
+        rows = [{**row, "resolution": str(row["resolution"])} for row in rows]
     spec = lines(
         rows,
-        x=Axis("resolution", "Points on an axis", kind="quantitative", zero=False),
+        x=Axis("resolution", "Points on an axis", kind="ordinal" if named else "quantitative", zero=False),
         y=Axis("value", "Relative l2 error", ".3f"),
         low="low",
         high="high",
@@ -59,11 +70,26 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
     return Figure(
         id="errors",
         title="Is it better run on the finer grid, or upsampled?",
-        caption=f"Both ways start from the same error on the grid of training ({coarse}). Direct: run on the finer "
-        "grid. Upsampled: run on that of training. The floor is what upsampling the true solution costs. Bands are "
-        "intervals over samples; that the two bands overlap says nothing, since the samples are the same.",
+        caption=_said_of_errors(setup, int(coarse)),
         file="errors",
         spec=spec,
+    )
+
+
+def _said_of_errors(setup: Setup, coarse: int) -> str:
+    rest = (
+        "The floor is what upsampling the true solution costs. Bands are intervals over samples; that the two bands "
+        "overlap says nothing, since the samples are the same."
+    )
+    if all(grid.relation == "finer" for grid in setup.grids):
+        return (
+            f"Both ways start from the same error on the grid of training ({coarse}). Direct: run on the finer grid. "
+            f"Upsampled: run on that of training. {rest}"
+        )
+    return (
+        f"Both ways are one on the grid of training ({coarse}). Direct: run on the grid itself. Upsampled: run on that "
+        "of training, with the input upsampled where the grid is coarser, and the output where it is finer. On coarser "
+        f"grids the floor is 0. {rest}"
     )
 
 
@@ -72,6 +98,8 @@ def _parts(draft: Draft) -> Figure:
         _plain(row, grid=f"{row.where['resolution']} points on an axis", part=_SHORT[str(row.where["part"])])
         for row in draft.select("mismatch_share")
     ]
+    undivided = bool(draft.select("mismatch_share", part="operator"))
+    traced = bool(draft.select("mismatch_share", part="coordinates"))
     spec = forest(
         rows,
         label="part",
@@ -84,11 +112,26 @@ def _parts(draft: Draft) -> Figure:
     return Figure(
         id="parts",
         title="Why does the answer change with the grid?",
-        caption="The three parts of a grid add up to how far its prediction lies from that on the grid of training. "
-        "Input: what goes when the input holds no more than the coarse grid. Coordinates, edges, period: what goes "
-        "when the features do, too, in the blocks' own period. Nonlinear aliasing: what is left.",
+        caption=_said_of_parts(undivided, traced),
         file="parts",
         spec=spec,
+    )
+
+
+def _said_of_parts(undivided: bool, traced: bool) -> str:
+    last = (
+        " Coordinates, edges, period: what goes when the features do, too, in the blocks' own period. Nonlinear "
+        "aliasing: what is left."
+    )
+    if not undivided:
+        return (
+            "The three parts of a grid add up to how far its prediction lies from that on the grid of training. "
+            f"Input: what goes when the input holds no more than the coarse grid.{last}"
+        )
+    return (
+        "The parts of a grid add up to how far its prediction lies from that on the grid of training. Input: what goes "
+        "when both grids are given what the coarser one holds. The operator itself: what is left then, undivided."
+        + (last if traced else "")
     )
 
 
@@ -116,12 +159,18 @@ def _stages(draft: Draft) -> Figure:
 
 
 def _spectra(draft: Draft, setup: Setup) -> Figure:
-    nyquist = {grid.resolution: grid.resolution / 2 for grid in setup.grids}
+    nyquist = {
+        str(grid.resolution): (grid.resolution if isinstance(grid.resolution, int) else max(grid.sizes)) / 2
+        for grid in setup.grids
+    }
     kept = {tap for tap in (*setup.stages, "target") if tap in SHOWN or tap.rpartition(".")[2] in SHOWN}
+    if not setup.loaded.operator.divided:
+        # Stages that were named are wanted.
+        kept = {*setup.stages, "target"}
     rows = []
     for row in draft.select("energy"):
         tap, at, wavenumber = row.where["tap"], row.where["resolution"], float(row.where["wavenumber"])
-        if tap in kept and 1 <= wavenumber <= nyquist[int(at)] and _drawn(int(wavenumber)) and row.value > 0:
+        if tap in kept and 1 <= wavenumber <= nyquist[str(at)] and _drawn(int(wavenumber)) and row.value > 0:
             rows.append(_plain(row, wavenumber=wavenumber, stage=str(tap), grid=f"{at}"))
     spec = lines(
         [{key: value for key, value in row.items() if key != "n"} for row in rows],
@@ -179,9 +228,9 @@ def _made(draft: Draft, counts: Counts) -> Figure:
     )
 
 
-def _example(counts: Counts) -> Figure:
+def _example(counts: Counts, grid: Grid) -> Figure:
     """Draw the sample whose difference of direct and upsampled error is the median, on the finest grid."""
-    setup, grid = counts.setup, counts.setup.grids[-1]
+    setup = counts.setup
     if setup.scored:
         errors = counts.errors(grid.resolution)
         score = errors["direct"] - errors["upsampled"]
@@ -193,8 +242,10 @@ def _example(counts: Counts) -> Figure:
     coarse, _ = read_batch(setup, setup.grids[0], arrays)
     fine, target = read_batch(setup, grid, arrays)
     direct = predicted(setup, silent_pass(setup, fine))
+    if grid.relation != "finer":
+        coarse = upsample(restricted(fine, grid.common), setup.grids[0].sizes, setup.kind, setup.input_method)
     raised = predicted(setup, silent_pass(setup, coarse))
-    raised = upsample(raised, grid.sizes, setup.kind, setup.output_method)
+    raised = upsample(restricted(raised, grid.within), grid.sizes, setup.kind, setup.output_method)
     shown = _panels(fine, target, direct, raised)
     median = "whose lead of upsampling is the median" if setup.scored else "whose mismatch is the median"
     note = "Both errors share one scale." if setup.scored else "The last is the difference of the two before it."

@@ -13,7 +13,9 @@ from audits.core.records import Coordinate, Estimate, Severity
 from audits.core.wording import fitting, span
 from audits.spectra.conclusion import conclude
 from audits.spectra.counts import Counts
+from audits.spectra.grids import Grid, Relation, Resolution
 from audits.spectra.setup import Setup
+from audits.spectra.ways import ADVICE, OTHER, RUN, said
 from probes.operators.resampling import Method
 
 LIMITED = 0.5
@@ -33,16 +35,22 @@ PARTS = {
     "coordinates": "the coordinates, edges and period",
     "nonlinear": "aliasing",
 }
+EVERY = {**PARTS, "operator": "the operator itself"}
+"""With what is left where the operator is not traced."""
 
 
 def findings(draft: Draft, counts: Counts) -> None:
     """Add the findings, and set the answer."""
     setup = counts.setup
-    coarse, *finer = (grid.resolution for grid in setup.grids)
+    own, *others = setup.grids
+    coarse = own.resolution
     misfit = check_fit(draft, coarse)
-    for resolution in finer:
-        if draft.get("direct_minus_upsampled", resolution=resolution):
-            find_verdict(draft, coarse, resolution, misfit, setup.output_method)
+    for grid in others:
+        if draft.get("direct_minus_upsampled", resolution=grid.resolution):
+            find_verdict(draft, coarse, grid.resolution, misfit, setup.output_method, grid.relation)
+    for grid in others:
+        if grid.refused:
+            _find_refused(draft, coarse, grid)
     if not setup.scored:
         draft.find(
             "spectra.no-targets",
@@ -50,12 +58,30 @@ def findings(draft: Draft, counts: Counts) -> None:
             "Told is only how far the operator's answers on two grids lie apart, and their spectra.",
             headline="Without targets there is no error and no verdict.",
         )
-    _find_parts(draft, setup, finer[-1])
-    if len(finer) > 1:
+    run = [grid.resolution for grid in others if not grid.refused]
+    if run:
+        _find_parts(draft, setup, run[-1])
+    if len(others) > 1:
         _find_law(draft)
-    _find_high(draft, counts, finer[-1])
-    _find_aliasing(draft, finer[-1])
+    last = run[-1] if run else coarse
+    _find_high(draft, counts, last)
+    _find_aliasing(draft, last)
     conclude(draft, setup)
+
+
+def _find_refused(draft: Draft, coarse: Resolution, grid: Grid) -> None:
+    """Add the finding that the operator cannot be run on a grid; the way over that of training stays."""
+    at = grid.resolution
+    raised = draft.get("relative_l2", resolution=at, path="upsampled")
+    draft.find(
+        "spectra.direct-refused",
+        "info",
+        f"The reason: {grid.refused.rstrip('.')}. "
+        + (f"{said(RUN, grid.relation, coarse).capitalize()} it errs by {span(raised)}." if raised else ""),
+        [raised] if raised else [],
+        headline=f"At {at} points the operator cannot be run directly.",
+        resolution=at,
+    )
 
 
 def verdict_of(lead: Estimate | Interval) -> str:
@@ -65,8 +91,10 @@ def verdict_of(lead: Estimate | Interval) -> str:
     return "upsample" if lead.above(0) else "direct" if lead.below(0) else "tie"
 
 
-def find_verdict(draft: Draft, coarse: int, at: int, misfit: str, method: Method) -> None:
-    """Add the finding whether to run the operator directly at a resolution or to upsample from the coarse one.
+def find_verdict(
+    draft: Draft, coarse: Resolution, at: Resolution, misfit: str, method: Method, relation: Relation = "finer"
+) -> None:
+    """Add the finding whether to run the operator directly at a resolution or over the grid of training.
 
     Parameters
     ----------
@@ -74,6 +102,8 @@ def find_verdict(draft: Draft, coarse: int, at: int, misfit: str, method: Method
         Why no way can be preferred, as of `check_fit`; empty for nothing of the kind.
     method
         How the upsampled solution was made.
+    relation
+        Of the grid to that of training, which decides what the way over that is called.
     """
     lead = draft.row("direct_minus_upsampled", resolution=at)
     share = draft.row("direct_worse_share", resolution=at)
@@ -87,22 +117,23 @@ def find_verdict(draft: Draft, coarse: int, at: int, misfit: str, method: Method
         headline = f"Neither way can be preferred at {at} points: {misfit}."
     elif lead.n < CLAIMED_FROM:
         samples = counted(lead.n, lead.unit)
-        headline = f"{samples} cannot tell running at {at} points from upsampling from {coarse}."
+        headline = f"{samples} cannot tell running at {at} points from {said(OTHER, relation, coarse)}."
         sure += f" Of fewer than {CLAIMED_FROM} samples nobody can know how skewed the difference is."
     elif verdict == "upsample":
         severity = "high" if raised.high is not None and lead.above(raised.high) else "medium"
-        headline = f"For a {at}-point grid, run at {coarse} and upsample: error {_instead(raised, direct)}."
+        headline = f"For a {at}-point grid, {said(ADVICE, relation, coarse)}: error {_instead(raised, direct)}."
     elif verdict == "direct":
         headline = f"For a {at}-point grid, run it directly: error {_instead(direct, raised)}."
     else:
         # Numbers written as powers of ten take more words.
         headline = fitting(
-            f"No difference is shown between running at {at} points and upsampling from {coarse}: {span(lead)}.",
+            f"No difference is shown between running at {at} points and {said(OTHER, relation, coarse)}: {span(lead)}.",
             f"No difference is shown between both ways at {at} points: {span(lead)}.",
         )
     text = (
-        f"Relative l2 error: {span(direct)} run at {at} directly, {span(raised)} run at {coarse} and upsampled; direct "
-        f"less upsampled {span(lead)}. Direct loses on {100 * share.value:.0f} % of the samples."
+        f"Relative l2 error: {span(direct)} run at {at} directly, {span(raised)} {said(RUN, relation, coarse)}; direct "
+        f"less {'upsampled' if relation == 'finer' else 'that'} {span(lead)}. "
+        f"Direct loses on {100 * share.value:.0f} % of the samples."
     )
     if raised.high is not None and floor.above(LIMITED * raised.high):
         text += (
@@ -131,7 +162,7 @@ def _sampled(row: Estimate) -> str:
     return f"Intervals are over samples: {', '.join(filter(None, (level_of(row), counted(row.n, row.unit))))}."
 
 
-def check_fit(draft: Draft, coarse: int) -> str:
+def check_fit(draft: Draft, coarse: Resolution) -> str:
     """Add a finding where the operator misses the targets on its own grid; return why no way is preferred, or ""."""
     own = draft.get("relative_l2", resolution=coarse, path="same")
     if own is None or (own.value if own.high is None else own.high) <= POOR:
@@ -157,19 +188,20 @@ def check_fit(draft: Draft, coarse: int) -> str:
     return "the operator misses the targets on its own grid"
 
 
-def _find_parts(draft: Draft, setup: Setup, at: int) -> None:
+def _find_parts(draft: Draft, setup: Setup, at: Resolution) -> None:
     whole = draft.get("mismatch", resolution=at, tap="output")
     if whole is None:
         return
-    parts = {part: draft.row("mismatch_share", resolution=at, part=part) for part in PARTS}
-    first, *others = (f"{span(row)} {{}}with {PARTS[part]}" for part, row in parts.items())
+    found = {part: draft.get("mismatch_share", resolution=at, part=part) for part in EVERY}
+    parts = {part: row for part, row in found.items() if row}
+    first, *others = (f"{span(row)} {{}}with {EVERY[part]}" for part, row in parts.items())
     text = f"Of it, {', '.join((first.format('comes '), *(one.format('') for one in others)))}."
     main = _largest(parts)
     if main:
-        text += f" The largest part is that of {PARTS[main]}."
+        text += f" The largest part is that of {EVERY[main]}."
     evidence = [whole, *parts.values()]
-    domain, edges = draft.row("domain_share", resolution=at), parts["coordinates"]
-    if main == "coordinates" and edges.high is not None and domain.above(edges.high / 2):
+    domain, edges = draft.get("domain_share", resolution=at), parts.get("coordinates")
+    if main == "coordinates" and domain and edges and edges.high is not None and domain.above(edges.high / 2):
         evidence.append(domain)
         text += f" It is made in the blocks: {_cause(setup, at)}."
     elif main == "coordinates" and setup.loaded.operator.layout.coordinates != "none":
@@ -190,7 +222,7 @@ def _find_parts(draft: Draft, setup: Setup, at: int) -> None:
     )
 
 
-def _cause(setup: Setup, at: int) -> str:
+def _cause(setup: Setup, at: Resolution) -> str:
     """Return what differs between the grids for the blocks, as far as their construction shows it, in words."""
     operator = setup.loaded.operator
     sizes = [grid.sizes for grid in setup.grids if grid.resolution in (at, setup.grids[0].resolution)]
@@ -237,7 +269,7 @@ def _find_law(draft: Draft) -> None:
     draft.find("spectra.law", "info", text, rows, headline=headline, how_sure=sure)
 
 
-def _find_high(draft: Draft, counts: Counts, at: int) -> None:
+def _find_high(draft: Draft, counts: Counts, at: Resolution) -> None:
     share = draft.get("high_frequency_share", resolution=at, tap="output")
     if share is None:
         return
@@ -268,7 +300,7 @@ def _find_high(draft: Draft, counts: Counts, at: int) -> None:
     )
 
 
-def _steepest(draft: Draft, counts: Counts, at: int) -> tuple[Estimate, ...]:
+def _steepest(draft: Draft, counts: Counts, at: Resolution) -> tuple[Estimate, ...]:
     """Return the two shares of high frequencies with the largest growth between them, beyond both intervals.
 
     Nothing where none grows so. A share does not change where a stage is scaled and the next one scaled back, as
@@ -289,18 +321,20 @@ def _steepest(draft: Draft, counts: Counts, at: int) -> tuple[Estimate, ...]:
     return max(grown, key=factor, default=())
 
 
-def _find_aliasing(draft: Draft, at: int) -> None:
+def _find_aliasing(draft: Draft, at: Resolution) -> None:
     rows = draft.select("activation_aliasing", resolution=at)
     nonlinear = draft.get("mismatch_share", resolution=at, part="nonlinear")
-    if not rows or nonlinear is None:
+    if not rows:
         return
     most = max(rows, key=lambda row: row.value)
+    left = "What it leaves in the prediction was not traced."
+    if nonlinear:
+        left = f"What the aliasing of all of them leaves in the mismatch of the prediction is {span(nonlinear)}."
     draft.find(
         "spectra.aliasing",
         "info",
-        f"In these samples and taken alone, that is {most.where['tap']}. What the aliasing of all of them leaves in "
-        f"the mismatch of the prediction is {span(nonlinear)}.",
-        [most, nonlinear],
+        f"In these samples and taken alone, that is {most.where['tap']}. {left}",
+        [most, *([nonlinear] if nonlinear else [])],
         headline=fitting(
             f"The activation that aliases most at {at} points does so by a relative {span(most)}.",
             f"The strongest aliasing at {at} points is a relative {span(most)}.",

@@ -42,8 +42,8 @@ class StageHook(Listener):
     ----------
     spectrum, cut
         How the grid of this pass is transformed, and where its high frequencies begin.
-    common
-        Slices that take the grid to the nodes of the training grid; None on that grid itself.
+    common, within
+        Slices that take the grid, and the training grid, to the nodes that both have; None on that grid itself.
     reference
         The stages on the training grid for the same samples.
     scale
@@ -56,11 +56,12 @@ class StageHook(Listener):
         cut: Cut,
         *,
         common: Sequence[slice] | None = None,
+        within: Sequence[slice] = (),
         reference: Mapping[str, Tensor] | None = None,
         scale: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         self.spectrum, self.cut, self.common, self.reference = spectrum, cut, common, reference
-        self.scale = scale
+        self.within, self.scale = within, scale
         self.shells: dict[str, Tensor] = {}
         self.sums: dict[str, Tensor] = {}
         self.kept: dict[str, Tensor] = {}
@@ -80,7 +81,7 @@ class StageHook(Listener):
         if self.reference is None:
             self.kept[name] = values
         else:
-            self.distances[name] = distance(values, self.reference[name], self.common or ())
+            self.distances[name] = distance(values, restricted(self.reference[name], self.within), self.common or ())
 
     def _transformed(self, values: Tensor, parts: tuple[Part, ...], constant: Tensor | None) -> Tensor:
         # A Fourier transform is linear: that of a sum costs no transform of its own.

@@ -11,6 +11,7 @@ from audits.core.context import Context, Plan
 from audits.core.options import numbers
 from audits.core.records import Coordinate, Source, Subject, Warning
 from audits.spectra import Options
+from audits.spectra.factories import open_factory, tried_everywhere, without_insides
 from audits.spectra.grids import (
     Grid,
     band_names,
@@ -27,6 +28,7 @@ from audits.spectra.setup import Setup, predicted, read_batch, silent_pass
 from probes.core.errors import InputError
 from probes.operators.fields import Fields, load_fields
 from probes.operators.fno.layers import GridKind
+from probes.operators.fno.network import FourierOperator
 from probes.operators.fno.reading import Loaded, fit_fields, load_operator
 from probes.operators.radial_spectrum import View
 from probes.operators.resampling import Method, suitable
@@ -50,16 +52,7 @@ def check(options: Options, context: Context) -> Plan:
         raise InputError(
             f"Fourier transforms are not made in {context.dtype}.", where="--dtype", hint="Leave it at float32."
         )
-    loaded = load_operator(
-        options.model,
-        family=options.family,
-        padding=options.padding,
-        normalised=options.norm == "instance",
-        fftshift_fixed=options.fftshift == "mended",
-    )
-    fields = _fields(options, loaded)
-    # The data decide whether coordinates are among the fields: the first neuralop releases do not say it.
-    loaded = fit_fields(loaded, fields.channels)
+    loaded, fields = _opened(options) if options.factory is None else open_factory(options, context)
     kind, stored, chosen = kinds_of(options, loaded, fields, resolutions)
     try:
         grids = grids_of(options, loaded.operator, fields, kind, stored, resolutions)
@@ -68,7 +61,12 @@ def check(options: Options, context: Context) -> Plan:
     setup = _setup(options, loaded, fields, kind, grids, context)
     fields.check_finite(setup.samples)
     setup, seconds, doubts = _tried(options, setup)
-    known = (Warning(id="input", message=chosen), *doubts, *cautions(setup, asked=options.upsample))
+    known = (
+        Warning(id="input", message=chosen),
+        *doubts,
+        *cautions(setup, asked=options.upsample),
+        *without_insides(setup),
+    )
     return Plan(
         inputs=setup,
         subject=Subject(
@@ -83,6 +81,26 @@ def check(options: Options, context: Context) -> Plan:
         notes=(*loaded.notes, *fields.notes, chosen, _scales_in_words(setup)),
         coordinates=_coordinates(setup),
     )
+
+
+def _opened(options: Options) -> tuple[Loaded, Fields]:
+    """Return the operator of a checkpoint whose family is known, and the fields that fit it."""
+    if options.model is None:
+        raise InputError(
+            "No operator is given.",
+            where="CHECKPOINT",
+            hint="Give the checkpoint of a Fourier neural operator, or --factory module:callable --allow-code.",
+        )
+    loaded = load_operator(
+        options.model,
+        family=options.family,
+        padding=options.padding,
+        normalised=options.norm == "instance",
+        fftshift_fixed=options.fftshift == "mended",
+    )
+    fields = _fields(options, loaded)
+    # The data decide whether coordinates are among the fields: the first neuralop releases do not say it.
+    return fit_fields(loaded, fields.channels), fields
 
 
 def _fields(options: Options, loaded: Loaded) -> Fields:
@@ -103,6 +121,8 @@ def _fields(options: Options, loaded: Loaded) -> Fields:
 
 
 def _named(loaded: Loaded) -> str:
+    if not loaded.operator.divided:
+        return loaded.family
     release = loaded.operator.layout.release
     return release if release.startswith(loaded.family) else f"{loaded.family} ({release})"
 
@@ -140,7 +160,9 @@ def _setup(
         _scale("--input-scale", options.input_scale, loaded, "x"),
         _scale("--target-scale", options.target_scale, loaded, "y"),
     )
-    cut = Cut(box=tuple(map(float, operator.modes)), radius=options.cutoff, training=half)
+    # Of an operator that keeps no known modes, half of what the grid of training can hold.
+    radius = options.cutoff if options.cutoff is not None or operator.modes else half / 2
+    cut = Cut(box=tuple(map(float, operator.modes)), radius=radius, training=half)
     shape = [[grid.resolution, list(grid.sizes), [str(part) for part in grid.stored]] for grid in grids]
     shifted = options.fftshift if operator.shifted_at_odd else ""
     # All that counts depend on, and no more: another --level or --max-samples finds them in the cache.
@@ -181,6 +203,8 @@ def _method(options: Options, kind: GridKind) -> Method:
 
 def _tried(options: Options, setup: Setup) -> tuple[Setup, float, list[Warning]]:
     """Run a few samples on the grid of training, for errors, fit, list of stages and time."""
+    if not isinstance(setup.loaded.operator, FourierOperator):
+        setup = tried_everywhere(setup, options.stages)
     arrays = setup.fields.read(0, min(TRIED, setup.samples))
     inputs, target = read_batch(setup, setup.grids[0], arrays)
     names = Names()
@@ -204,12 +228,14 @@ def _tried(options: Options, setup: Setup) -> tuple[Setup, float, list[Warning]]
 
 
 def _cost(setup: Setup, seconds: float) -> tuple[tuple[str, str], ...]:
-    first, *finer = (float(np.prod(grid.sizes)) for grid in setup.grids)
+    first, *others = setup.grids
+    nodes, finer = float(np.prod(first.sizes)), [float(np.prod(grid.sizes)) for grid in others]
     # Four passes on every finer grid, and the spectra of each stage for about as much again as two.
-    passes = 3.0 + sum(6.0 * cells / first for cells in finer)
-    aliased = setup.aliasing_samples * 20.0 * (1 + sum(cells / first for cells in finer))
+    passes = 3.0 + sum(6.0 * cells / nodes for cells in finer)
+    aliased = setup.aliasing_samples * 20.0 * (1 + sum(cells / nodes for cells in finer))
     minutes = seconds * (setup.samples * passes + aliased) / 60
-    runs = setup.samples * (1 + 4 * len(finer)) + (setup.aliasing_samples + 2) * (1 + len(finer))
+    runs = setup.samples * (1 + sum(setup.passes(grid) for grid in others))
+    runs += (setup.aliasing_samples + 2) * sum(not grid.refused for grid in setup.grids)
     return (
         ("samples", f"{setup.samples:,} of {setup.fields.count:,}"),
         ("forwards", f"{runs:,}, on grids of {', '.join(crossed(grid.sizes) for grid in setup.grids)}"),
@@ -228,6 +254,11 @@ def _coordinates(setup: Setup) -> dict[str, tuple[Coordinate, ...]]:
         "band": tuple(bands),
         "tap": (*setup.stages, "target"),
         "stage": (*setup.stages, "all"),
-        "part": ("input", "coordinates", "nonlinear", "coefficient", "r2", "order"),
+        "part": (
+            *dict.fromkeys(part for grid in setup.grids[1:] for part in setup.parts(grid)),
+            "coefficient",
+            "r2",
+            "order",
+        ),
         "wavenumber": tuple(range(reach + 2)),
     }

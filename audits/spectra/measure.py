@@ -13,6 +13,7 @@ import torch
 from audits.core.context import Context
 from audits.spectra import Options
 from audits.spectra.counts import Counts, Floats, joined
+from audits.spectra.grids import Resolution
 from audits.spectra.passes import CHUNK, Chunk, count_aliasing, count_chunk
 from audits.spectra.setup import Setup
 
@@ -38,15 +39,16 @@ def _chunks(setup: Setup, context: Context) -> Iterator[Chunk]:
             advance(stop - start)
 
 
-def _measure_aliasing(setup: Setup, context: Context) -> dict[int, dict[str, Floats]]:
+def _measure_aliasing(setup: Setup, context: Context) -> dict[Resolution, dict[str, Floats]]:
     """Return the aliasing of each activation on each grid, (samples, 4): ratio, share, and two ratios of the check.
 
     The check, at 4 and at 8 points for one, is made on one sample and few channels; its rows are zero for the others.
     """
-    found: dict[int, dict[str, Floats]] = {}
-    total = len(setup.grids) * setup.aliasing_samples
+    found: dict[Resolution, dict[str, Floats]] = {}
+    grids = [grid for grid in setup.grids if not grid.refused and setup.activations]
+    total = len(grids) * setup.aliasing_samples
     with context.progress.phase("Measuring what activations alias", total, "passes") as advance:
-        for grid in setup.grids:
+        for grid in grids:
             table = np.zeros((setup.aliasing_samples, len(setup.activations), 4))
             for sample in range(setup.aliasing_samples):
                 key = _key(setup, "aliasing", grid.resolution, sample)

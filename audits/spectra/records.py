@@ -1,4 +1,4 @@
-"""The rows of records.csv, one for every sample on every finer grid, and their pairing over two runs."""
+"""The rows of records.csv, one for every sample on every grid but that of training, and their pairing over two runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,21 +12,26 @@ from audits.spectra.counts import Counts
 
 Words = Mapping[str, NDArray[np.object_]]
 Numbers = Mapping[str, NDArray[np.float64]]
+PARTS = ("input", "coordinates", "nonlinear")
 OUTPUT = "output"
 """The last tap, the one whose mismatch stands in the records."""
 
 
 def records(counts: Counts) -> list[dict[str, Any]]:
-    """Return a row for every sample on every finer grid."""
+    """Return a row for every sample on every grid but that of training; what a grid has not is left empty."""
     rows = []
-    first, *finer = (grid.resolution for grid in counts.setup.grids)
-    for at in finer:
+    first, *others = (grid.resolution for grid in counts.setup.grids)
+    parts = {part for at in others for part in counts.parts(at)}
+    names = (*(("same", "direct", "upsampled", "floor") if counts.setup.scored else ()), "mismatch",
+             *[part for part in (*PARTS, "operator") if part in parts])  # fmt: skip
+    for at in others:
         columns: dict[str, NDArray[np.float64]] = {}
         if counts.setup.scored:
             columns = counts.errors(first) | counts.errors(at)
-        columns |= {"mismatch": counts.rows[f"{at}/distances"][:, -1], **counts.parts(at)}
+        if f"{at}/distances" in counts.rows:
+            columns |= {"mismatch": counts.rows[f"{at}/distances"][:, -1], **counts.parts(at)}
         for sample in range(counts.setup.samples):
-            cells = {name: _number(column[sample]) for name, column in columns.items()}
+            cells = {name: _number(columns[name][sample]) if name in columns else "" for name in names}
             rows.append({"sample": sample, "resolution": at, **cells})
     return rows
 
@@ -56,11 +61,12 @@ def units(rows: Rows) -> Sequence[str]:
 
 def parts(rows: Rows, name: str, where: Mapping[str, Any]) -> Ratio | None:
     """Return the sums behind a mean over samples, or a share of them, on one grid."""
-    grids = rows.numbers["resolution"]
-    at = float(where.get("resolution", np.nan))
-    if where.get("path") == "same":
-        # The error on the grid of training stands in the rows of every finer grid alike.
-        at = float(grids.min())
+    # As texts: a grid may be named by the points of each axis, such as 32x64.
+    grids = rows.text["resolution"]
+    at = str(where.get("resolution", ""))
+    if where.get("path") == "same" and len(grids):
+        # The error on the grid of training stands in the rows of every other grid alike.
+        at = str(grids[0])
     over = _summed(rows.numbers, name, where)
     counted = (grids == at).astype(np.float64)
     return None if over is None or not counted.any() else Ratio(over * counted, counted)

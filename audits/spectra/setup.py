@@ -16,6 +16,10 @@ from probes.operators.grids import restricted
 from probes.operators.radial_spectrum import View
 from probes.operators.resampling import Method
 
+PARTS = ("input", "coordinates", "nonlinear")
+UNDIVIDED = ("input", "operator")
+"""Parts of the mismatch, where the operator is traced and where it is not."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
@@ -24,7 +28,7 @@ class Setup:
     Parameters
     ----------
     grids
-        That of training first, then the finer ones in ascending order.
+        That of training first, then the others by their number of nodes.
     input_scale, target_scale
         Mean and standard deviation.
     input_method, output_method
@@ -54,6 +58,28 @@ class Setup:
     def scored(self) -> bool:
         """Whether there are targets."""
         return self.fields.target_channels is not None
+
+    def parts(self, grid: Grid) -> tuple[str, ...]:
+        """Return the parts into which the mismatch on a grid is divided, as they are taken off."""
+        if grid.refused:
+            return ()
+        return PARTS if traced(self, grid) else UNDIVIDED
+
+    def passes(self, grid: Grid) -> int:
+        """Return how often the network runs for each sample because of a grid."""
+        over = grid.relation != "finer"
+        if grid.refused:
+            return int(over)
+        return 4 if traced(self, grid) else {"finer": 2, "coarser": 2, "mixed": 3}[grid.relation]
+
+
+def traced(setup: "Setup", grid: Grid) -> bool:
+    """Tell whether the mismatch on a grid is traced into the network: where its lift and blocks can run apart.
+
+    Lifted features of the grid of training are taken to a finer grid; on one that is coarser along an axis, part of
+    them would be lost.
+    """
+    return setup.loaded.operator.divided and grid.relation == "finer"
 
 
 def read_batch(setup: Setup, grid: Grid, arrays: tuple[Any, Any]) -> tuple[Tensor, Tensor | None]:

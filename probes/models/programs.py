@@ -61,8 +61,13 @@ def load_program(path: Path, *, exported: bool) -> nn.Module:
         ) from error
 
 
-def call_factory(factory: str, path: Path) -> tuple[nn.Module, bool, list[str]]:
+def call_factory(factory: str, path: Path | None) -> tuple[nn.Module, bool, list[str]]:
     """Call "module:callable", which may lie in the current folder. This runs its code.
+
+    Parameters
+    ----------
+    path
+        The checkpoint; None: there is none, and the callable must take no argument.
 
     Returns
     -------
@@ -78,6 +83,12 @@ def call_factory(factory: str, path: Path) -> tuple[nn.Module, bool, list[str]]:
     with _current_folder_importable(), torch.random.fork_rng(devices=[]):
         function = _find(factory)
         takes_path = _arguments(function, factory) == 1
+        if takes_path and path is None:
+            raise InputError(
+                f"The factory {factory} takes the path of a checkpoint, and none is given.",
+                where=f"--factory {factory}",
+                hint="Give the checkpoint, or a callable without arguments that returns the trained model.",
+            )
         try:
             net = function(str(path)) if takes_path else function()
         except (Exception, SystemExit) as error:
@@ -85,7 +96,7 @@ def call_factory(factory: str, path: Path) -> tuple[nn.Module, bool, list[str]]:
     if not isinstance(net, nn.Module):
         raise _bad(factory, f"returns a {type(net).__name__}, not a torch.nn.Module")
     made_from = [sha256_file(source) for source in _sources(function)]
-    if takes_path:
+    if takes_path and path is not None:
         files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
         made_from.append(sha256_folder(files))
     return net.eval(), takes_path, made_from

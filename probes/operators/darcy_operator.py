@@ -50,7 +50,7 @@ def _affine(*sizes: tuple[int, int]) -> Pointwise:
 
 
 def train(
-    operator: FourierOperator,
+    operator: nn.Module,
     inputs: Sequence[Tensor],
     targets: Sequence[Tensor],
     *,
@@ -65,6 +65,8 @@ def train(
 
     Parameters
     ----------
+    operator
+        Called on (batch, 1, size, size) and the kind of the grid.
     inputs, targets
         One tensor (n, 1, size, size) a closed grid, in the network's units.
     """

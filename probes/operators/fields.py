@@ -121,6 +121,38 @@ class Fields:
                     )
 
 
+def input_readings(path: Path, input_key: str | None, target_key: str | None) -> list[Channels]:
+    """Return the ways to read the input where nothing tells what a network takes, the likeliest first.
+
+    (n, *grid) is one channel; else the channels come first, or last. A grid has 1 to 3 axes.
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read, or no array can be the input.
+    """
+    archive = open_archive(path, hint=_HINT)
+    names = [name for name in _named(archive, INPUT_NAMES) if name != target_key]
+    if input_key is not None:
+        names = [input_key]
+    elif not names and len(archive.arrays) == 1:
+        names = list(archive.arrays)
+    found = []
+    for name in names:
+        array = archive.find(name)
+        for dimensions in (3, 2, 1):
+            every = tuple({1, *array.shape[1:2], *array.shape[-1:]})
+            for order, channels, grid in fits(array.shape, Network(dimensions, every, 1), every):
+                found.append(Channels(path=path, key=name, parts=(array,), order=order, grid=grid, channels=channels))
+    if not found:
+        raise InputError(
+            f"No array can be read as input fields. {archive.listing()}",
+            where=f"{path}, {', '.join(names)}" if names else str(path),
+            hint="Give (samples, channels, *grid) or (samples, *grid) with 1 to 3 axes, and name it: --input KEY.",
+        )
+    return found
+
+
 def load_fields(
     path: Path,
     *,

@@ -56,10 +56,13 @@ def nested(kind: GridKind, sizes: Sequence[int]) -> list[int]:
     return [size for size in range(sizes[0], 1, -1) if _ratio(kind, sizes, size)]
 
 
-def coarsened(kind: GridKind, sizes: Sequence[int], resolution: int, stored: GridKind) -> tuple[slice, ...]:
+def coarsened(
+    kind: GridKind, sizes: Sequence[int], resolution: int | Sequence[int], stored: GridKind
+) -> tuple[slice, ...]:
     """Return the slices of a stored grid that give the grid with `resolution` points on its first axis.
 
-    All axes are coarsened by the same ratio. From a closed grid to an open one, the last node of each axis goes first.
+    All axes are coarsened by the same ratio, or with points given for every axis, each by its own. From a closed grid
+    to an open one, the last node of each axis goes first.
 
     Parameters
     ----------
@@ -77,6 +80,8 @@ def coarsened(kind: GridKind, sizes: Sequence[int], resolution: int, stored: Gri
     --------
     >>> coarsened("open", (61, 61), 30, "closed")
     (slice(0, 60, 2), slice(0, 60, 2))
+    >>> coarsened("closed", (61, 61), (31, 61), "closed")
+    (slice(0, 61, 2), slice(0, 61, 1))
     """
     sizes = tuple(sizes)
     if (stored, kind) == ("closed", "open"):
@@ -89,12 +94,23 @@ def coarsened(kind: GridKind, sizes: Sequence[int], resolution: int, stored: Gri
             where="--grid",
             hint=f"Use --grid {stored}.",
         )
-    ratio = _ratio(kind, inner, resolution)
-    if ratio is None:
-        raise _not_nested(kind, inner, resolution, sizes)
+    if isinstance(resolution, int):
+        ratio = _ratio(kind, inner, resolution)
+        if ratio is None:
+            raise _not_nested(kind, inner, resolution, sizes)
+        return tuple(_every(kind, size, ratio) for size in inner)
+    slices = []
+    for size, wanted in zip(inner, resolution, strict=True):
+        ratio = step(kind, size, wanted)
+        if ratio is None:
+            raise _not_nested(kind, (size,), wanted, (size + sizes[0] - inner[0],))
+        slices.append(_every(kind, size, ratio))
+    return tuple(slices)
+
+
+def _every(kind: GridKind, size: int, ratio: int) -> slice:
     # Of `ratio` cells that make a larger one, the middle one has its node where the larger one has it.
-    start = (ratio - 1) // 2 if kind == "cell" else 0
-    return tuple(slice(start, size, ratio) for size in inner)
+    return slice((ratio - 1) // 2 if kind == "cell" else 0, size, ratio)
 
 
 def restricted(x: Values, slices: Sequence[slice]) -> Values:

@@ -46,8 +46,9 @@ def upsample(
     x
         Shape (n, channels, *grid), real, 1 to 3 axes.
     sizes
-        Nodes along each axis. On an axis with fewer than before, only frequencies strictly below what the new grid can
-        hold are kept: an ideal low-pass filter, not the values at common nodes.
+        Nodes along each axis; an axis with as many as before is left as it is. On one with fewer, only frequencies
+        strictly below what the new grid can hold are kept: an ideal low-pass filter, not the values at common
+        nodes.
     kind
         Where the nodes of both grids lie: open i / N, closed i / (N - 1), cell (i + 1/2) / N.
     method
@@ -87,6 +88,8 @@ def upsample(
     # From the last axis on: its product is one of large matrices, and cheapest while the others are still short.
     for axis in range(x.dim() - 1, 1, -1):
         old, new = x.shape[axis], sizes[axis - 2]
+        if old == new:
+            continue
         if old * new <= matrix_up_to:
             x = along(x, _matrix(method, kind, old, new).to(x), axis)
         else:

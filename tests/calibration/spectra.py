@@ -91,6 +91,7 @@ CHECKS = (
 
 REASONS = {
     "spectra.no-targets": "tells that there are no targets",
+    "spectra.direct-refused": "tells that the operator failed on a grid",
     "spectra.aliasing": "tells which activation aliases most in these samples, with the intervals of "
     "activation_aliasing and mismatch_share",
 }

@@ -59,9 +59,15 @@ def setup_of(units: int) -> Any:
     """Return as much of a setup as estimates and sentences look at."""
     padding = SimpleNamespace(cells=lambda sizes: [(0, 0) for _ in sizes], amounts=(0, 0), fixed=False)
     layout = SimpleNamespace(padding=padding, coordinates="none")
-    grids = [SimpleNamespace(resolution=at, sizes=(at, at), bands=(0.0, 4.0, float("inf"))) for at in (COARSE, *FINER)]
+    grids = [
+        SimpleNamespace(
+            resolution=at, sizes=(at, at), bands=(0.0, 4.0, float("inf")), relation="finer", refused="",
+        )
+        for at in (COARSE, *FINER)
+    ]  # fmt: skip
     return SimpleNamespace(
-        loaded=SimpleNamespace(operator=SimpleNamespace(layout=layout, shifted_at_odd=False)),
+        loaded=SimpleNamespace(operator=SimpleNamespace(layout=layout, shifted_at_odd=False, divided=True)),
+        activations=(ACTIVATION,), parts=lambda grid: ("input", "coordinates", "nonlinear"),
         grids=grids, kind="closed", scored=True, stages=STAGES, samples=units, aliasing_samples=units,
         cut=SimpleNamespace(box=(4.0, 3.0), radius=None), input_method="even", output_method="sine", view="even",
     )  # fmt: skip

@@ -128,9 +128,16 @@ simple("test_resolution_negative", ("--test-resolutions", "'-17'"), test_resolut
 simple("test_resolution_superscript", ("--test-resolutions", "whole numbers"), test_resolutions="17²")
 simple("test_resolution_endless", ("--test-resolutions", "whole numbers"), test_resolutions="9" * 30)
 simple("test_resolution_empty", ("--test-resolutions",), test_resolutions="")
-simple("test_resolution_that_of_training", ("9 is not finer", "--test-resolutions", "--train-resolution"),
+simple("test_resolution_that_of_training", ("9 is the grid of training", "--test-resolutions"),
        test_resolutions="17,9")  # fmt: skip
-simple("test_resolution_coarser", ("5 is not finer", "--test-resolutions"), test_resolutions=5)
+simple("test_resolution_coarser_but_not_nested", ("4 points", "closed grid of 17 x 17", "17, 9, 5, 3"),
+       test_resolutions=4)  # fmt: skip
+simple("test_resolution_too_coarse", ("2 has fewer than 3 points", "--test-resolutions"), test_resolutions=2)
+simple("test_resolution_of_three_axes", ("17x9x9 has 3 axes, the data 2",), test_resolutions="17x9x9")
+simple("test_resolution_of_an_axis_not_nested", ("6 points", "closed grid of 17 points"), test_resolutions="17x6")
+simple("test_resolution_half_said", ("'17x' is no resolution", "32x64"), test_resolutions="17x")
+simple("test_resolution_of_training_by_axis", ("9x9 and 9 are one grid", "9 x 9"), test_resolutions="17,9x9")
+simple("test_resolution_twice", ("17x17 and 17 are one grid",), test_resolutions="17,17x17")
 simple("closed_data_read_as_cells", ("9 points", "in a cell grid of 17 x 17", "--grid closed"), grid="cell")
 simple("closed_data_read_as_open", ("9 points", "in an open grid of 17 x 17", "--grid closed"), grid="open")
 simple("sizes_not_nested", ("10 points", "closed grid of 17 x 17", "17, 9, 5, 3"), train_resolution=10)
@@ -171,7 +178,7 @@ simple("gate_on_another_key", ("--fail-if", "layer"), "--fail-if", "mismatch[lay
 simple("config_from_nowhere", ("no such file", "nowhere.toml"), "--config", "/nowhere.toml")
 
 
-@case("CHECKPOINT", "missing")
+@case("CHECKPOINT", "No operator is given", "--factory")
 def no_checkpoint(flow: Flow, folder: Path) -> Words:
     words = flow.command()
     return [words[0], *words[2:]]

@@ -95,7 +95,7 @@ def audited(
     *,
     grid: GridKind = "open",
     coarse: int = COARSE,
-    finer: tuple[int, ...] = (FINE,),
+    finer: tuple[int | str, ...] = (FINE,),
 ) -> Draft:
     """Plan and run the audit of a network in memory."""
     np.savez(folder / "fields.npz", x=x.numpy(), y=y.numpy())
@@ -247,6 +247,39 @@ def test_the_whole_mismatch_is_put_down_to_what_was_planted(
         assert share == pytest.approx(whole if name == part else 0, abs=1e-4 * whole + ROUNDING), name
     assert value(draft, "domain_share") == pytest.approx(whole if make is planted_ends else 0, abs=2e-4 * whole)
     assert f"The largest part is that of {PARTS[part]}." in attribution(draft)
+
+
+@pytest.mark.parametrize("at", ["16x32", "32x16"])
+@pytest.mark.parametrize("part", ["input", "coordinates", "nonlinear"])
+def test_along_one_axis_too_the_mismatch_is_put_down_to_what_was_planted(tmp_path: Path, at: str, part: str) -> None:
+    net = operator(strong if part == "nonlinear" else identity, "grid" if part == "coordinates" else "none")
+    x = waves(24, 3) + (waves(24, 14, lowest=10, seed=1) if part == "input" else 0)
+    draft = audited(tmp_path, net, x, net(x), finer=(at,))
+    whole = value(draft, "mismatch", tap="output")
+    assert whole > 0.01
+    for name in PARTS:
+        share = value(draft, "mismatch_share", part=name)
+        assert share == pytest.approx(whole if name == part else 0, abs=1e-4 * whole + ROUNDING), name
+
+
+def test_on_a_grid_too_coarse_for_what_activations_make_it_loses_to_its_input_upsampled(tmp_path: Path) -> None:
+    net, x = operator(torch.square, modes=3), waves(24, 3)
+    # Waves up to 3 fit into 8 points. Their squares, up to 6, do not, and the second block takes them for lower ones.
+    draft = audited(tmp_path, net, x, net(x) + 0.01 * waves(24, 3, seed=1), finer=(8,))
+    assert verdict(draft) == ("upsample", "high")
+    whole = value(draft, "mismatch", resolution=8, tap="output")
+    assert whole > 0.01
+    assert value(draft, "mismatch_share", resolution=8, part="operator") == pytest.approx(whole, abs=ROUNDING)
+    assert draft.answer is not None and faults(draft) == []
+
+
+def test_a_grid_that_holds_no_modes_is_named_and_the_way_over_training_is_measured(tmp_path: Path) -> None:
+    net, x = operator(), waves(24, 2)
+    draft = audited(tmp_path, net, x, net(x), finer=(4,))
+    (told,) = [one for one in draft.findings if one.id == "spectra.direct-refused"]
+    assert told.where == {"resolution": 4} and "frequencies up to 4, 3" in told.statement
+    assert value(draft, "relative_l2", resolution=4, path="upsampled") > 0
+    assert draft.answer is not None and faults(draft) == []
 
 
 @pytest.mark.parametrize("make", PLANTED)

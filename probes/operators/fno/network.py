@@ -142,6 +142,9 @@ class Layout:
 class FourierOperator(nn.Module):
     """A Fourier neural operator on grids of 1, 2 or 3 dimensions."""
 
+    divided = True
+    """Whether its stages are known: lift, blocks and projection can be run one by one."""
+
     def __init__(self, lift: Pointwise, blocks: Sequence[Block], projection: Pointwise, layout: Layout) -> None:
         super().__init__()
         self.lift, self.blocks, self.projection, self.layout = lift, nn.ModuleList(blocks), projection, layout
@@ -156,6 +159,11 @@ class FourierOperator(nn.Module):
         """The highest frequency that any block keeps, on each axis."""
         highest = [[max(map(abs, axis)) for axis in block.spectral.frequencies] for block in self._blocks]
         return tuple(max(axis) for axis in zip(*highest, strict=True))
+
+    @property
+    def widest(self) -> int:
+        """The most channels that lift and projection take or give."""
+        return max(*self.lift.channels, *self.projection.channels)
 
     @property
     def outputs(self) -> int:
@@ -203,17 +211,20 @@ class FourierOperator(nn.Module):
         output: Tensor = self.projection(_cropped(x, sizes, ends), "output", before, listener, "projection")
         return output
 
-    def oversampled(self, lifted: Tensor, factor: int) -> Tensor:
+    def oversampled(self, lifted: Tensor, factor: int | Sequence[int]) -> Tensor:
         """Decode with the blocks on a grid `factor` times as fine, read as the network itself reads its own.
+
+        One factor is for all axes; else there is one for each.
 
         Padded features are taken as one period, interpolated by their trigonometric polynomial, passed through the
         blocks and thinned out again: what changes against `decoded` is the aliasing of what is nonlinear, alone.
         """
         sizes = lifted.shape[2:]
+        factors = [factor] * len(sizes) if isinstance(factor, int) else list(factor)
         padded = self._padded(lifted)
-        fine = upsample(padded, [factor * size for size in padded.shape[2:]], "open", "fourier")
-        x, _ = self._passed(fine, SILENT)
-        thinned = restricted(x, [slice(None, None, factor)] * len(sizes))
+        finer = [times * size for times, size in zip(factors, padded.shape[2:], strict=True)]
+        x, _ = self._passed(upsample(padded, finer, "open", "fourier"), SILENT)
+        thinned = restricted(x, [slice(None, None, times) for times in factors])
         crop = _cropped(thinned, sizes, self.layout.padding.cells(sizes))
         output: Tensor = self.projection(crop, "output", "", SILENT, "projection")
         return output

@@ -24,6 +24,7 @@ from probes.operators.fno.li import check_plain, is_li, read_li
 from probes.operators.fno.network import FourierOperator
 from probes.operators.fno.neuralop import is_neuralop, read_neuralop
 from probes.operators.fno.physicsnemo import read_physicsnemo
+from probes.operators.module_operator import ModuleOperator
 
 FAMILIES = ("auto", "li", "pdebench", "neuralop", "physicsnemo")
 _KNOWN = "Read are the scripts of Li et al. (fc0, conv0, w0, fc1, fc2), PDEBench, neuraloperator and PhysicsNeMo."
@@ -43,7 +44,7 @@ _FOREIGN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A Fourier neural operator, and its source.
+    """A neural operator, and its source.
 
     Parameters
     ----------
@@ -52,9 +53,10 @@ class Loaded:
     reference
         The path that was given.
     family
-        "li", "pdebench", "neuralop" or "physicsnemo".
+        "li", "pdebench", "neuralop" or "physicsnemo"; of a factory, "factory module:callable".
     sha256
-        Of the file, or of the weights and the file of metadata beside them.
+        Of the file, or of the weights and the file of metadata beside them; of a factory, of all weights and
+        its source.
     parameters
         Numbers in the network; a complex one counts as two.
     scales
@@ -63,7 +65,7 @@ class Loaded:
         Sentences on what was found and what was decided for the user.
     """
 
-    operator: FourierOperator
+    operator: FourierOperator | ModuleOperator
     reference: str
     family: str
     sha256: str

@@ -1,0 +1,36 @@
+"""The words for the way over the grid of training, which is another on coarser grids than on finer ones."""
+
+from audits.spectra.grids import Relation
+
+SHORT: dict[Relation, str] = {
+    "finer": "upsampled from {}",
+    "coarser": "run at {} with the input upsampled",
+    "mixed": "run over the grid of {}",
+}
+"""After "less": the other way, at the points of the grid of training."""
+RUN: dict[Relation, str] = {
+    "finer": "run at {} and upsampled",
+    "coarser": "with the input upsampled to {} and run there",
+    "mixed": "with the input taken to {}, run there and taken back",
+}
+ADVICE: dict[Relation, str] = {
+    "finer": "run at {} and upsample",
+    "coarser": "upsample the input to {} and run there",
+    "mixed": "take the input to {}, run there and take the output back",
+}
+OTHER: dict[Relation, str] = {
+    "finer": "upsampling from {}",
+    "coarser": "upsampling the input to {}",
+    "mixed": "going over the grid of {}",
+}
+
+
+def said(words: dict[Relation, str], relation: Relation, coarse: int | str) -> str:
+    """Return the words for a grid, with the points of the grid of training.
+
+    Examples
+    --------
+    >>> said(ADVICE, "coarser", 31)
+    'upsample the input to 31 and run there'
+    """
+    return words[relation].format(coarse)
