@@ -126,21 +126,39 @@ class Options:
         panel=_OTHER,
         not_with=_LOG,
     )
-    from_log: Path | None = option("Audit another tool's log of certificates.", metavar="FILE.tsv", panel=_OTHER)
+    from_log: tuple[str, ...] = option(
+        "Audit another tool's log of certificates, or several: compared, paired by idx.",
+        (),
+        listed=False,
+        metavar="[NAME=]FILE.tsv",
+        panel=_OTHER,
+    )
+    log_sigma: tuple[str, ...] = option(
+        "Noise of one of several logs, where it is not --sigma.",
+        (),
+        listed=False,
+        metavar="NAME=S",
+        panel=_OTHER,
+        only_with=_LOG,
+        later=True,
+    )
 
 
 _PART = ("label", "group")
+_AGAINST = ("log", "against")
 MEASURES = (
-    Measure("certified_accuracy", ("radius", *_PART), "certified accuracy", unit="images", worse="down", ends=SHARE),
-    Measure("average_certified_radius", _PART, "average certified radius", unit="images", worse="down"),
-    Measure("abstention_rate", _PART, "abstention rate", unit="images", worse="up", ends=SHARE),
+    Measure(
+        "certified_accuracy", ("radius", *_PART, "log"), "certified accuracy", unit="images", worse="down", ends=SHARE
+    ),
+    Measure("average_certified_radius", (*_PART, "log"), "average certified radius", unit="images", worse="down"),
+    Measure("abstention_rate", (*_PART, "log"), "abstention rate", unit="images", worse="up", ends=SHARE),
     Measure("clean_accuracy", _PART, "accuracy without noise", unit="images", worse="down", ends=SHARE),
     Measure("noisy_accuracy", _PART, "accuracy under noise", unit="images", worse="down", ends=SHARE),
     Measure("draws_per_item", (), "draws per image", unit="images"),
-    Measure("false_certificate_bound", (), "probability of any false certificate, at most", unit="images"),
+    Measure("false_certificate_bound", ("log",), "probability of any false certificate, at most", unit="images"),
     Measure("lipschitz_constant", ("origin",), "Lipschitz constant of each soft output", unit="networks"),
-    Measure("implied_alpha", (), "least alpha that the largest radius needs", unit="radius"),
-    Measure("reachable_share", ("alpha", "rounding"), "share of radii that whole votes can reach", unit="radii"),
+    Measure("implied_alpha", ("log",), "least alpha that the largest radius needs", unit="radius"),
+    Measure("reachable_share", ("alpha", "rounding", "log"), "share of radii that whole votes can reach", unit="radii"),
     Measure(
         "average_certified_radius_published", _PART, "average certified radius by the published bound", unit="images"
     ),
@@ -149,6 +167,40 @@ MEASURES = (
         _PART,
         "average certified radius without the Lipschitz constant",
         unit="images",
+    ),
+    Measure("prediction_accuracy", ("log",), "accuracy of predictions", unit="images", worse="down", ends=SHARE),
+    Measure(
+        "certified_accuracy_difference",
+        ("radius", *_AGAINST),
+        "certified accuracy less that of the first log",
+        unit="images",
+        worse="down",
+        neutral=0.0,
+    ),
+    Measure(
+        "average_certified_radius_difference",
+        _AGAINST,
+        "average certified radius less that of the first log",
+        unit="images",
+        worse="down",
+        neutral=0.0,
+    ),
+    Measure(
+        "prediction_accuracy_difference",
+        _AGAINST,
+        "accuracy of predictions less that of the first log",
+        unit="images",
+        worse="down",
+        neutral=0.0,
+    ),
+    Measure(
+        "p_value",
+        ("test", "correction", "radius", *_AGAINST),
+        "p-value of no difference",
+        unit="images",
+        compared=False,
+        written="probability",
+        ends=SHARE,
     ),
 )
 
@@ -174,6 +226,10 @@ STEPS = {
         "Compare the radius with the perturbation that you must withstand. For larger radii, draw more "
         "samples (--n) or train under more noise."
     ),
+    "certify.logs-differ": (
+        "Choose between the logs by the radius that you must withstand, and say on which images they were compared."
+    ),
+    "certify.predictions": "For radii, certify the classifier (miles certify, or certify.py of the other tool).",
     "certify.nothing": "Draw more samples (--n), or train the classifier under noise of this sigma.",
 }
 """What can be done about a finding, by its id."""
@@ -202,6 +258,6 @@ AUDIT = AuditSpec(
             crossed=True,
             words={"label": "class {}", "radius": "radius {}"},
         )
-        for key, what in (("group", "group"), ("label", "class"))
+        for key, what in (("group", "group"), ("label", "class"), ("log", "log"))
     ),
 )

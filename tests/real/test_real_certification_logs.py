@@ -49,7 +49,7 @@ def log_file(model: str, sigma: float, kind: str = "certify", last: str = "sigma
 
 def planned(path: Path, sigma: float, alpha: float) -> tuple[Any, Rule]:
     context = Context(cache=Cache(path.parent))
-    inputs = check(Options(from_log=path, sigma=sigma, alpha=alpha), context).inputs
+    inputs = check(Options(from_log=(str(path),), sigma=sigma, alpha=alpha), context).inputs
     return inputs.log, inputs.rule
 
 
