@@ -24,6 +24,7 @@ from probes.files.pickles import is_torchscript
 from probes.files.weights import without_prefixes
 from probes.models.architectures import ARCHITECTURES, build, guess_architecture, input_shape, normalisation
 from probes.models.checkpoints import Checkpoint, read_checkpoint
+from probes.models.foreign_models import refuse_foreign
 from probes.models.programs import call_factory, load_program, load_weights
 
 __all__ = ["Check", "Classifier", "check_classifier", "load_classifier"]
@@ -86,6 +87,8 @@ def load_classifier(
         near = nearest_name(path)
         hint = f"Did you mean {path.parent / near}?" if near else "Check the path; hub models have to be fetched first."
         raise InputError("There is no such file or folder.", where=reference, hint=hint)
+    if factory is None:
+        refuse_foreign(path)
     if factory is not None:
         found = _from_factory(path, factory)
     elif path.is_dir():
