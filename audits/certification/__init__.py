@@ -27,8 +27,15 @@ ARCHITECTURES = (
     "cifar_resnet44",
     "cifar_resnet56",
     "cifar_resnet110",
+    "resnet18",
+    "resnet34",
     "resnet50",
+    "resnet101",
+    "resnet152",
+    "wide_resnet50_2",
+    "wide_resnet101_2",
 )
+"""Networks that are built here; `PACKAGE:NAME` takes one of torchvision or timm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
