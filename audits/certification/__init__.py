@@ -101,7 +101,10 @@ class Options:
     )
     batch: str = option("Draws in one forward pass; auto finds the fastest.", "auto", metavar="auto|N", panel=_NOISE)
     arch: str | None = option(
-        "Architecture of the weights.", choices=ARCHITECTURES, metavar="NAME", panel=_MODEL, not_with=_COUNTS
+        "Architecture of the weights: resnet50 and others, torchvision:NAME, timm:NAME.",
+        metavar="NAME",
+        panel=_MODEL,
+        not_with=_COUNTS,
     )
     factory: str | None = option(
         "Your function that makes the model; runs your code.", metavar="MODULE:CALLABLE", panel=_MODEL, not_with=_DRAWN

@@ -25,7 +25,9 @@ class Options:
     data: Path | None = option(
         "Images with labels, for radii: NPZ (x, y), CSV (label, pixels), or folders by class.", metavar="FILE"
     )
-    arch: str | None = option("Architecture of the weights.", metavar="NAME", panel=_MODEL)
+    arch: str | None = option(
+        "Architecture of the weights: resnet50 and others, torchvision:NAME, timm:NAME.", metavar="NAME", panel=_MODEL
+    )
     factory: str | None = option(
         "Your function that makes the model; runs your code.", metavar="MODULE:CALLABLE", panel=_MODEL
     )
