@@ -114,6 +114,21 @@ class Options:
     std: tuple[str, ...] = option(
         "Standard deviation of each channel (default: the model's own).", (), metavar="S,...", **_CHANNELS
     )
+    resize: str | None = option(
+        "Resize pictures of folders: as the model's processor does, or the shorter side to N pixels.",
+        metavar="processor|N",
+        panel=_DATA,
+        not_with=_DRAWN,
+        later=True,
+    )
+    crop: int | None = option(
+        "After --resize N: side of the centre that is kept (default: the network's).",
+        metavar="M",
+        panel=_DATA,
+        least=1,
+        only_with=("resize",),
+        later=True,
+    )
     layout: str = option(
         "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
     )

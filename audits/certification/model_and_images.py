@@ -12,8 +12,10 @@ from audits.core.context import Context
 from audits.core.options import numbers
 from probes.classifiers.classifier_files import Classifier, check_classifier, load_classifier
 from probes.classifiers.images import Images, load_images
+from probes.classifiers.resizing import resizing_of
 from probes.core.errors import InputError
 from probes.core.progress import Progress
+from probes.files.images import Resizing
 from probes.files.several_refusals import SHOWN, several
 
 if TYPE_CHECKING:
@@ -86,6 +88,12 @@ def _loaded(options: Options, progress: Progress) -> tuple[Classifier, Images]:
         std=numbers("--std", options.std),
     )
     assert options.data is not None
+    # A Hugging Face folder says the size that its processor brings every picture to.
+    resize: bool | Resizing = Path(str(options.model)).is_dir()
+    if options.resize is not None:
+        resize = resizing_of(
+            options.resize, options.crop, reference=str(options.model), arch=options.arch, shape=classifier.shape
+        )
     images = load_images(
         options.data,
         layout=options.layout,
@@ -93,8 +101,7 @@ def _loaded(options: Options, progress: Progress) -> tuple[Classifier, Images]:
         attributes=options.attributes,
         shape=classifier.shape,
         class_names=classifier.class_names,
-        # A Hugging Face folder says the size that its processor brings every picture to.
-        resize=Path(str(options.model)).is_dir(),
+        resize=resize,
         taken=slice(0, None if options.max is None else options.max * options.skip, options.skip),
         decoding=progress,
     )

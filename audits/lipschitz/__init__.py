@@ -49,6 +49,20 @@ class Options:
         metavar="C,H,W",
         panel=_MODEL,
     )
+    resize: str | None = option(
+        "Resize pictures of folders: as the model's processor does, or the shorter side to N pixels.",
+        metavar="processor|N",
+        panel=_DATA,
+        later=True,
+    )
+    crop: int | None = option(
+        "After --resize N: side of the centre that is kept (default: the network's).",
+        metavar="M",
+        panel=_DATA,
+        least=1,
+        only_with=("resize",),
+        later=True,
+    )
     layout: str = option(
         "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
     )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from probes.core.errors import InputError
 from probes.core.progress import Progress
 from probes.files.image_folders import ImageFile, ImageFolder, ImageRun, batch_size
-from probes.files.images import FORMATS, Header
+from probes.files.images import FORMATS, Header, Resizing
 from probes.files.several_refusals import SHOWN, several
 from probes.files.tables import read_table
 
@@ -69,7 +69,7 @@ def read_folder(
     *,
     shape: tuple[int, int, int] | None = None,
     class_names: tuple[str, ...] = (),
-    resize: bool = False,
+    resize: bool | Resizing = False,
     taken: slice = slice(None),
     decoding: Progress | None = None,
 ) -> Folder:
@@ -82,7 +82,8 @@ def read_folder(
     class_names
         The model's own names, in the order of its outputs.
     resize
-        Bring images of another size to (h, w) of `shape`, bilinearly, instead of refusing them.
+        Bring images of another size to (h, w) of `shape`, bilinearly, instead of refusing them; or every image as a
+        `Resizing` says.
     taken
         The images that will be looked at, by their indices in the list; no other one is opened.
     decoding
@@ -276,7 +277,7 @@ def _check_headers(
     listing: _Listing,
     shape: tuple[int, int, int] | None,
     *,
-    resize: bool,
+    resize: bool | Resizing,
     taken: slice,
     decoding: Progress | None,
 ) -> tuple[tuple[int, int, int], list[str]]:
@@ -290,20 +291,23 @@ def _check_headers(
             bad[index] = header
             continue
         if shape is None:
-            if resize:
+            if resize is True:
                 raise InputError(
                     "The size to which images are to be brought is not known.",
                     where=str(file.path),
                     hint="Write the size into the model's preprocessor_config.json.",
                 )
-            shape = (3, header.height, header.width)
+            shape = (3, *resize.output) if isinstance(resize, Resizing) else (3, header.height, header.width)
             expected = f"the first one ({name}) has"
         counts.update(_changes(header, shape[0]))
-        if (header.height, header.width) != shape[1:]:
+        if isinstance(resize, Resizing):
+            counts["{} resized: " + f"{resize.words}."] += 1
+        elif (header.height, header.width) != shape[1:]:
             if not resize:
                 message = f"The image has {header.width} x {header.height} pixels (w x h), {expected} "
                 message += f"{shape[2]} x {shape[1]}."
-                hint = "Bring all images to one size first: none is resized here."
+                hint = "Bring all images to one size first, or let them be resized here: --resize processor, as the "
+                hint += "model's processor does, or --resize 256 --crop 224 (shorter side, then the centre)."
                 bad[index] = InputError(message, where=file.where, hint=hint)
                 continue
             counts["{} brought to " + f"{shape[2]} x {shape[1]} pixels, bilinearly and without keeping the ratio."] += 1
@@ -318,7 +322,11 @@ def _check_headers(
 
 
 def _undecodable(
-    folder: ImageFolder, files: Mapping[int, ImageFile], shape: tuple[int, int, int], resize: bool, progress: Progress
+    folder: ImageFolder,
+    files: Mapping[int, ImageFile],
+    shape: tuple[int, int, int],
+    resize: bool | Resizing,
+    progress: Progress,
 ) -> dict[int, InputError]:
     """Return why images whose headers are in order cannot be decoded, by their places in the list."""
     bad: dict[int, InputError] = {}

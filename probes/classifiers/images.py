@@ -22,6 +22,7 @@ from probes.classifiers.image_arrays import Arrays, Shape, read_arrays
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file, sha256_json
 from probes.core.progress import Progress
+from probes.files.images import Resizing
 from probes.files.levels import UNKNOWN, Levels
 from probes.files.names import suggest
 from probes.files.tables import Table, read_table
@@ -95,7 +96,7 @@ def load_images(
     attributes: Path | None = None,
     shape: Shape | None = None,
     class_names: tuple[str, ...] = (),
-    resize: bool = False,
+    resize: bool | Resizing = False,
     taken: slice = slice(None),
     decoding: Progress | None = None,
 ) -> Images:
@@ -114,7 +115,7 @@ def load_images(
     class_names
         The model's own names, in the order of its outputs: used for folders.
     resize
-        Bring the images of a folder to (h, w) of `shape` instead of refusing other sizes.
+        Bring the images of a folder to (h, w) of `shape` instead of refusing other sizes, or each as a `Resizing` says.
     taken
         The images that will be used: others of a folder are not opened, whatever their size.
     decoding
@@ -130,6 +131,8 @@ def load_images(
     # For a path without permission os.path says that it is no folder; the reader then raises the refusal.
     if os.path.isdir(path):  # noqa: PTH112
         return _from_folder(path, by, attributes, shape, class_names, resize, taken, decoding)
+    if isinstance(resize, Resizing):
+        raise InputError("Arrays are not resized.", where="--resize", hint="Resize them yourself, or give a folder.")
     arrays = read_arrays(path, layout=layout, shape=shape)
     labels = _labels(arrays)
     stored, divisor, notes = _scale(arrays)
@@ -163,7 +166,7 @@ def _from_folder(
     attributes: Path | None,
     shape: Shape | None,
     class_names: tuple[str, ...],
-    resize: bool,
+    resize: bool | Resizing,
     taken: slice,
     decoding: Progress | None,
 ) -> Images:
@@ -174,7 +177,7 @@ def _from_folder(
         "labels": folder.labels.tolist(),
         "attributes": groups,
         "files": [[name, sha256_file(file)] for name, file in zip(folder.names, folder.files, strict=True)],
-    }
+    } | ({"resizing": resize.words} if isinstance(resize, Resizing) else {})
     return Images(
         path=str(path),
         sha256=sha256_json(content),

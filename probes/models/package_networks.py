@@ -4,6 +4,7 @@ The packages are extras. Of them only the code that makes a network runs, never 
 downloaded. A network is made on the device meta first, where a shape costs nothing, and held against the weights.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from probes.core import guarded_imports
 from probes.core.errors import InputError, first_line
+from probes.files.images import FILTERS, Resizing
 from probes.files.names import suggest
 from probes.models.architectures import fit
 
@@ -24,6 +26,7 @@ _COUNTER = "num_batches_tracked"
 _SLOW = ("inception_v3", "googlenet")
 """Networks of torchvision that draw all weights slowly, and warn, unless they are told not to."""
 _CLASSES = 1000
+_FILTERS = {name: number for number, name in FILTERS.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,46 @@ def build_packaged(arch: str, tensors: Mapping[str, Tensor]) -> PackagedNetwork:
     )
 
 
+def package_resizing(arch: str) -> Resizing:
+    """Return how the package resizes pictures for the network "PACKAGE:NAME".
+
+    Raises
+    ------
+    InputError
+        As of `check_packaged`, and where it does so in another way than by a shorter side and the centre.
+    """
+    check_packaged(arch)
+    package, _, name = arch.partition(":")
+    found = _torchvision_resizing(name) if package == "torchvision" else _timm_resizing(name)
+    if found is None:
+        hint = "Give two numbers instead: --resize 256 --crop 224 (shorter side, then the centre)."
+        raise InputError(f"{package} does not say how pictures for {name} are resized.", where="--resize", hint=hint)
+    return found
+
+
+def _torchvision_resizing(name: str) -> Resizing | None:
+    weights = list(guarded_imports.torchvision().models.get_model_weights(name))
+    if not weights:
+        return None
+    preset = weights[0].transforms()
+    resample = _FILTERS.get(str(getattr(preset.interpolation, "value", preset.interpolation)))
+    if resample is None:
+        return None
+    crop, short = int(preset.crop_size[0]), int(preset.resize_size[0])
+    return Resizing(short=short, crop=(crop, crop), resample=resample, rounded=True)
+
+
+def _timm_resizing(name: str) -> Resizing | None:
+    told = _timm_config(name)
+    resample = _FILTERS.get(str(told.get("interpolation")))
+    sides = tuple(told.get("input_size") or ())[1:]
+    if resample is None or told.get("crop_mode", "center") != "center" or len(sides) != 2 or sides[0] != sides[1]:
+        return None
+    side = int(sides[0])
+    short = math.floor(side / float(told.get("crop_pct") or 0.875))
+    return Resizing(short=short, crop=(side, side), resample=resample, rounded=True)
+
+
 def _known(package: str, arch: str) -> frozenset[str]:
     try:
         if package == "torchvision":
@@ -140,8 +183,7 @@ def _torchvision(name: str) -> _Recipe:
 
 def _timm(name: str) -> _Recipe:
     package = guarded_imports.timm()
-    config = package.models.get_pretrained_cfg(name) or package.models.get_pretrained_cfg(name.partition(".")[0])
-    told = config.to_dict() if config is not None else {}
+    told = _timm_config(name)
     channels, height, width = told.get("input_size") or (3, 224, 224)
     first, head = (told.get(key) or "" for key in ("first_conv", "classifier"))
 
@@ -158,6 +200,12 @@ def _timm(name: str) -> _Recipe:
         head if isinstance(head, str) else "",
         int(told.get("num_classes") or _CLASSES),
     )
+
+
+def _timm_config(name: str) -> dict[str, Any]:
+    models = guarded_imports.timm().models
+    config = models.get_pretrained_cfg(name) or models.get_pretrained_cfg(name.partition(".")[0])
+    return dict(config.to_dict()) if config is not None else {}
 
 
 def _arguments(recipe: _Recipe, tensors: Mapping[str, Tensor], arch: str) -> dict[str, int]:
