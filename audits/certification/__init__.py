@@ -114,6 +114,13 @@ class Options:
     std: tuple[str, ...] = option(
         "Standard deviation of each channel (default: the model's own).", (), metavar="S,...", **_CHANNELS
     )
+    class_map: Path | None = option(
+        "File that says which class folder is which output: JSON, a list of WordNet ids, CSV (folder, index).",
+        metavar="FILE",
+        panel=_DATA,
+        not_with=_DRAWN,
+        later=True,
+    )
     resize: str | None = option(
         "Resize pictures of folders: as the model's processor does, or the shorter side to N pixels.",
         metavar="processor|N",

@@ -84,7 +84,7 @@ def _check_images(options: Options, context: Context) -> Plan:
     return Plan(
         inputs=inputs,
         subject=inputs.subject,
-        data=(Source(role="images", path=images.path, sha256=images.sha256, items=len(images)),),
+        data=(Source(role="images", path=images.path, sha256=images.sha256, items=len(images)), *_map_source(work)),
         cost=_cost(rule, len(chosen), work.seconds),
         notes=(*classifier.notes, *described(images), *images.notes),
         coordinates=coordinates_of(inputs, [int(images.labels[index]) for index in chosen]),
@@ -92,6 +92,11 @@ def _check_images(options: Options, context: Context) -> Plan:
         measure=(lambda: decode(images, chosen, context.progress)) if Path(images.path).is_dir() else None,
         settings={"from_log": None},
     )
+
+
+def _map_source(work: Work) -> tuple[Source, ...]:
+    found = work.class_map
+    return (Source(role="class map", path=str(found.path), sha256=found.sha256, items=len(found)),) if found else ()
 
 
 def _check_counts(options: Options) -> Plan:

@@ -49,6 +49,12 @@ class Options:
         metavar="C,H,W",
         panel=_MODEL,
     )
+    class_map: Path | None = option(
+        "File that says which class folder is which output: JSON, a list of WordNet ids, CSV (folder, index).",
+        metavar="FILE",
+        panel=_DATA,
+        later=True,
+    )
     resize: str | None = option(
         "Resize pictures of folders: as the model's processor does, or the shorter side to N pixels.",
         metavar="processor|N",

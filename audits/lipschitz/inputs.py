@@ -8,6 +8,7 @@ from audits.core.context import Context, Plan
 from audits.core.options import numbers
 from audits.core.records import Coordinate, Source, Subject
 from audits.lipschitz import Options
+from probes.classifiers.class_maps import read_class_map
 from probes.classifiers.classifier_files import Classifier, check_classifier, load_classifier
 from probes.classifiers.images import Images, load_images
 from probes.classifiers.linear_operators import Convolution, Operator
@@ -109,7 +110,12 @@ def _images(options: Options, classifier: Classifier, shape: Shape | None, conte
     if options.resize is not None:
         resize = resizing_of(options.resize, options.crop, reference=options.model, arch=options.arch, shape=shape)
     images = load_images(
-        options.data, layout=options.layout, shape=shape, class_names=classifier.class_names, resize=resize
+        options.data,
+        layout=options.layout,
+        shape=shape,
+        class_names=classifier.class_names,
+        resize=resize,
+        class_map=read_class_map(options.class_map) if options.class_map is not None else None,
     )
     few = torch.stack([torch.from_numpy(images.pixels(index)) for index in range(min(_TRIED, len(images)))])
     check_classifier(

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from probes.classifiers.class_maps import ClassMap, standard_order
 from probes.core.errors import InputError
 from probes.core.progress import Progress
 from probes.files.image_folders import ImageFile, ImageFolder, ImageRun, batch_size
@@ -72,6 +73,7 @@ def read_folder(
     resize: bool | Resizing = False,
     taken: slice = slice(None),
     decoding: Progress | None = None,
+    class_map: ClassMap | None = None,
 ) -> Folder:
     """List the images of a folder and check the header of each that will be taken.
 
@@ -88,6 +90,8 @@ def read_folder(
         The images that will be looked at, by their indices in the list; no other one is opened.
     decoding
         Where headers are refused, decode the other images too, with this progress, so that one refusal names all.
+    class_map
+        Which output each folder, or label of the table, stands for.
 
     Raises
     ------
@@ -110,7 +114,10 @@ def read_folder(
             where=str(base),
             hint=f"Their names end in {', '.join(sorted(folder.suffixes))}.",
         )
-    labels, names, mapping = _ids(listing, class_names)
+    if class_map is not None:
+        labels, names, mapping = _mapped(listing, class_names, class_map, str(base))
+    else:
+        labels, names, mapping = _ids(listing, class_names)
     found, changes = _check_headers(folder, listing, shape, resize=resize, taken=taken, decoding=decoding)
     order = range(len(listing.files))[taken]
     return Folder(
@@ -250,7 +257,20 @@ def _ids(listing: _Listing, class_names: tuple[str, ...]) -> tuple[NDArray[np.in
         matching = f"; only {len(matched)} of {len(classes)} are names of the model" if class_names else ""
         pairs = _shorten([f"{index} {name}" for index, name in enumerate(classes)])
         notes = [f"Labels follow the alphabetical order of the classes{matching}: {pairs}."]
+        if standard_order(classes):
+            notes.append("The folders are 1000 ids of WordNet, whose order was taken for the usual one of ImageNet.")
     return np.array([order[text] for text in listing.labels], dtype=np.int64), names, notes
+
+
+def _mapped(
+    listing: _Listing, class_names: tuple[str, ...], class_map: ClassMap, where: str
+) -> tuple[NDArray[np.int64], tuple[str, ...], list[str]]:
+    """Return label and names as `_ids` does, by a file that says which folder is which output."""
+    folders = class_map.labels(listing.classes or listing.labels, where)
+    names = class_names or class_map.named(folders.values(), folders)
+    pairs = _shorten([f"{index} {name}" for name, index in sorted(folders.items(), key=lambda item: item[1])])
+    note = f"{len(folders)} of the {len(class_map)} classes of {class_map.path.name} are here: {pairs}."
+    return np.array([folders[text] for text in listing.labels], dtype=np.int64), names, [note]
 
 
 def _numbers(texts: Sequence[str]) -> bool:

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.classifiers.class_folders import read_folder
+from probes.classifiers.class_maps import FLAG as CLASS_MAP
+from probes.classifiers.class_maps import ClassMap
 from probes.classifiers.image_arrays import Arrays, Shape, read_arrays
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file, sha256_json
@@ -99,6 +101,7 @@ def load_images(
     resize: bool | Resizing = False,
     taken: slice = slice(None),
     decoding: Progress | None = None,
+    class_map: ClassMap | None = None,
 ) -> Images:
     """Load labelled images: NPZ (`x` (n, c, h, w) and `y`), CSV (label, then pixels) or a folder.
 
@@ -120,6 +123,8 @@ def load_images(
         The images that will be used: others of a folder are not opened, whatever their size.
     decoding
         Where headers of a folder are refused, decode its other images too, with this progress: one refusal names all.
+    class_map
+        Which output of the classifier each class folder stands for.
 
     Raises
     ------
@@ -130,7 +135,10 @@ def load_images(
         raise InputError(f"There is no layout {layout!r}.", where="--layout", hint="Choose hwc or chw.")
     # For a path without permission os.path says that it is no folder; the reader then raises the refusal.
     if os.path.isdir(path):  # noqa: PTH112
-        return _from_folder(path, by, attributes, shape, class_names, resize, taken, decoding)
+        return _from_folder(path, by, attributes, shape, class_names, resize, taken, decoding, class_map)
+    if class_map is not None:
+        hint = "Leave the option out: arrays hold the numbers of their classes."
+        raise InputError("Only folders by class need a map of their classes.", where=CLASS_MAP, hint=hint)
     if isinstance(resize, Resizing):
         raise InputError("Arrays are not resized.", where="--resize", hint="Resize them yourself, or give a folder.")
     arrays = read_arrays(path, layout=layout, shape=shape)
@@ -169,8 +177,17 @@ def _from_folder(
     resize: bool | Resizing,
     taken: slice,
     decoding: Progress | None,
+    class_map: ClassMap | None,
 ) -> Images:
-    folder = read_folder(path, shape=shape, class_names=class_names, resize=resize, taken=taken, decoding=decoding)
+    folder = read_folder(
+        path,
+        shape=shape,
+        class_names=class_names,
+        resize=resize,
+        taken=taken,
+        decoding=decoding,
+        class_map=class_map,
+    )
     groups, more = _attributes(path, by, attributes, folder.names, folder.columns, files=True)
     content = {
         "shape": folder.shape,
