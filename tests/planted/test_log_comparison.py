@@ -68,7 +68,7 @@ def test_a_worse_log_is_found_with_the_size_of_its_loss(tops: Floats, tmp_path: 
         # Of b discordant images all go one way.
         assert p.value == pytest.approx(2 * 0.5 ** round(lost * IMAGES))
         holm = row(draft, "p_value", test="certified_accuracy", correction="holm", radius=radius)
-        assert p.value < holm.value <= 4 * p.value * (1 + 1e-9)
+        assert p.value <= holm.value <= 4 * p.value * (1 + 1e-9)
     mean = row(draft, "average_certified_radius_difference")
     assert mean.value == pytest.approx(-sum(round(r, 6) for i, _, _, r in first if i % 6 == 0) / IMAGES)
     assert mean.high is not None and mean.high < 0
@@ -80,14 +80,14 @@ def test_a_worse_log_is_found_with_the_size_of_its_loss(tops: Floats, tmp_path: 
 
 def test_equal_classifiers_are_seldom_told_apart(tops: Floats, tmp_path: Path) -> None:
     told = 0
-    for seed in range(30):
+    for seed in range(8):
         rng = np.random.default_rng([7, seed])
         first, second = (log(tmp_path / name, rows_of(tops, rng)) for name in ("a.tsv", "b.tsv"))
         draft = audited(f"first={first}", f"second={second}")
         told += "logs-differ" in ids(draft)
         assert ("logs-alike" in ids(draft)) == ("logs-differ" not in ids(draft))
-    # With 30 looks of 5 % at the most, more than 5 come once in 300 times.
-    assert told <= 5
+    # Of 8 with a chance of 5 % at the most, 3 come once in 170 times.
+    assert told <= 2
 
 
 def test_an_overlap_of_intervals_hides_nothing_that_the_pairs_show(tops: Floats, tmp_path: Path) -> None:
