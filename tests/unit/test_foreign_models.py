@@ -10,10 +10,12 @@ from safetensors.torch import save_file
 
 from probes.classifiers.classifier_files import load_classifier
 from probes.core.errors import InputError
+from probes.generators.denoisers import load_denoiser
 from probes.generators.generator_files import load_generator
 from probes.models.checkpoints import find_model, read_checkpoint
 from probes.models.foreign_models import foreign_kind, kind_of
 from probes.models.network_weights import read_tensors
+from probes.operators.fno.reading import load_operator
 
 # As torch.onnx.export and others begin a file: version, producer; or version and graph.
 ONNX = bytes([8, 7, 0x12, 7]) + b"pytorch" + bytes([0x1A, 6]) + b"2.13.0" + bytes([0x3A, 0x80, 1]) + b"\n" * 64
@@ -54,6 +56,8 @@ def test_each_is_named_with_the_way_to_weights(tmp_path: Path, name: str, conten
         find_model(str(path))
     assert "save_pretrained()" in str(raised.value.hint) and "--factory" not in str(raised.value.hint)
     with pytest.raises(InputError, match=what):
+        load_operator(path)
+    with pytest.raises(InputError, match=what):
         load_generator(path, arch="mlp-generator", factory=None, allow_code=False)
 
 
@@ -63,7 +67,12 @@ def test_a_keras_archive_and_folders_are_named(tmp_path: Path) -> None:
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved" / "saved_model.pb").write_bytes(b"\x08\x01")
     (tmp_path / "net.mlpackage" / "Data" / "com.apple.CoreML").mkdir(parents=True)
-    reads: list[Callable[[str], object]] = [find_model, lambda path: load_classifier(path, arch=None)]
+    reads: list[Callable[[str], object]] = [
+        find_model,
+        load_classifier,
+        load_operator,
+        lambda path: load_denoiser(Path(path)),
+    ]
     for folder, what in (("saved", "SavedModel"), ("net.mlpackage", "Core ML")):
         for read in reads:
             with pytest.raises(InputError, match=what):
