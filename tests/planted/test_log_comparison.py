@@ -13,6 +13,7 @@ from audits.core.context import Draft
 from audits.core.records import Estimate
 from audits.core.testing import drafted
 from audits.statistics.binomial import lower_limit
+from audits.statistics.multiplicity import adjust
 
 N, SIGMA, IMAGES = 1000, 0.5, 300
 HEADER = "idx\tlabel\tpredict\tradius\tcorrect\ttime"
@@ -69,6 +70,9 @@ def test_a_worse_log_is_found_with_the_size_of_its_loss(tops: Floats, tmp_path: 
         assert p.value == pytest.approx(2 * 0.5 ** round(lost * IMAGES))
         holm = row(draft, "p_value", test="certified_accuracy", correction="holm", radius=radius)
         assert p.value <= holm.value <= 4 * p.value * (1 + 1e-9)
+    raw, corrected = (draft.select("p_value", correction=way) for way in ("none", "holm"))
+    assert len(raw) == 4 and [one.value for one in corrected] == adjust([one.value for one in raw], "holm")
+    assert sum(after.value > before.value for before, after in zip(raw, corrected, strict=True)) >= 3
     mean = row(draft, "average_certified_radius_difference")
     assert mean.value == pytest.approx(-sum(round(r, 6) for i, _, _, r in first if i % 6 == 0) / IMAGES)
     assert mean.high is not None and mean.high < 0
