@@ -777,17 +777,29 @@ def test_estimates_have_the_coordinates_that_the_page_names(prepared: Path) -> N
 def test_estimates_of_certify_have_the_coordinates_that_the_page_names(prepared: Path, work: Path) -> None:
     again = ["--lipschitz", "1", "--radii", "0.1", "--out", "runs/soft"]
     log = ["--from-log", "runs/certified/certify.tsv", "--sigma", "0.25", "--n", "1000", "--out", "runs/log"]
-    for words in (["--from-counts", "runs/certified", *again], log):
+    certified = (work / "runs" / "certified" / "certify.tsv").read_text().splitlines()
+    # The same images, of which every third is not certified here.
+    rows = [line.split("\t") for line in certified[1:]]
+    other = [[*row[:2], "-1", "0", "0", "1"] if place % 3 == 0 else row for place, row in enumerate(rows)]
+    text = "\n".join([certified[0], *("\t".join(row) for row in other)]) + "\n"
+    (work / "other.tsv").write_text(text)
+    for name, made in (("a.tsv", rows), ("b.tsv", other)):
+        lines = ("\t".join([*row[:3], *row[4:]]) for row in made)
+        (work / name).write_text("\n".join(["idx\tlabel\tpredict\tcorrect\ttime", *lines]) + "\n")
+    logs = [*log[:1], "first=runs/certified/certify.tsv", "--from-log", "other.tsv", *log[2:-1], "runs/logs"]
+    predicted = ["--from-log", "a.tsv", "--from-log", "b.tsv", "--out", "runs/predicted"]
+    for words in (["--from-counts", "runs/certified", *again], log, logs, predicted):
         assert call(["certify", *words], work).code == 0
     documented = _documented_where(AUDITS["certification"])
     methods = coded(AUDITS["certification"]) | coded(AUDITS["asr_fairness"])
     seen = set()
-    for run in ("certified", "soft", "log"):
+    optional = {"label", "group", "log", "radius"}
+    for run in ("certified", "soft", "log", "logs", "predicted"):
         report = json.loads((work / "runs" / run / "report.json").read_text("utf-8"))
         for row in report["estimates"]:
-            parts = set(row["where"]) & {"label", "group"}
+            parts = set(row["where"]) & {"label", "group", "log"}
             assert set(row["where"]) <= documented[row["name"]] and len(parts) <= 1, row
-            assert set(row["where"]) >= documented[row["name"]] - {"label", "group"}, row
+            assert set(row["where"]) >= documented[row["name"]] - optional, row
             assert row["method"] in methods or row["name"] == "implied_alpha", row
             seen.add(row["name"])
     assert seen == set(spec_of("certification").estimates) == set(documented)

@@ -27,8 +27,15 @@ ARCHITECTURES = (
     "cifar_resnet44",
     "cifar_resnet56",
     "cifar_resnet110",
+    "resnet18",
+    "resnet34",
     "resnet50",
+    "resnet101",
+    "resnet152",
+    "wide_resnet50_2",
+    "wide_resnet101_2",
 )
+"""Networks that are built here; `PACKAGE:NAME` takes one of torchvision or timm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +101,10 @@ class Options:
     )
     batch: str = option("Draws in one forward pass; auto finds the fastest.", "auto", metavar="auto|N", panel=_NOISE)
     arch: str | None = option(
-        "Architecture of the weights.", choices=ARCHITECTURES, metavar="NAME", panel=_MODEL, not_with=_COUNTS
+        "Architecture of the weights: resnet50 and others, torchvision:NAME, timm:NAME.",
+        metavar="NAME",
+        panel=_MODEL,
+        not_with=_COUNTS,
     )
     factory: str | None = option(
         "Your function that makes the model; runs your code.", metavar="MODULE:CALLABLE", panel=_MODEL, not_with=_DRAWN
@@ -103,6 +113,28 @@ class Options:
     mean: tuple[str, ...] = option("Mean of each channel (default: the model's own).", (), metavar="M,...", **_CHANNELS)
     std: tuple[str, ...] = option(
         "Standard deviation of each channel (default: the model's own).", (), metavar="S,...", **_CHANNELS
+    )
+    class_map: Path | None = option(
+        "File that says which class folder is which output: JSON, a list of WordNet ids, CSV (folder, index).",
+        metavar="FILE",
+        panel=_DATA,
+        not_with=_DRAWN,
+        later=True,
+    )
+    resize: str | None = option(
+        "Resize pictures of folders: as the model's processor does, or the shorter side to N pixels.",
+        metavar="processor|N",
+        panel=_DATA,
+        not_with=_DRAWN,
+        later=True,
+    )
+    crop: int | None = option(
+        "After --resize N: side of the centre that is kept (default: the network's).",
+        metavar="M",
+        panel=_DATA,
+        least=1,
+        only_with=("resize",),
+        later=True,
     )
     layout: str = option(
         "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
@@ -126,21 +158,39 @@ class Options:
         panel=_OTHER,
         not_with=_LOG,
     )
-    from_log: Path | None = option("Audit another tool's log of certificates.", metavar="FILE.tsv", panel=_OTHER)
+    from_log: tuple[str, ...] = option(
+        "Audit another tool's log of certificates, or several: compared, paired by idx.",
+        (),
+        listed=False,
+        metavar="[NAME=]FILE.tsv",
+        panel=_OTHER,
+    )
+    log_sigma: tuple[str, ...] = option(
+        "Noise of one of several logs, where it is not --sigma.",
+        (),
+        listed=False,
+        metavar="NAME=S",
+        panel=_OTHER,
+        only_with=_LOG,
+        later=True,
+    )
 
 
 _PART = ("label", "group")
+_AGAINST = ("log", "against")
 MEASURES = (
-    Measure("certified_accuracy", ("radius", *_PART), "certified accuracy", unit="images", worse="down", ends=SHARE),
-    Measure("average_certified_radius", _PART, "average certified radius", unit="images", worse="down"),
-    Measure("abstention_rate", _PART, "abstention rate", unit="images", worse="up", ends=SHARE),
+    Measure(
+        "certified_accuracy", ("radius", *_PART, "log"), "certified accuracy", unit="images", worse="down", ends=SHARE
+    ),
+    Measure("average_certified_radius", (*_PART, "log"), "average certified radius", unit="images", worse="down"),
+    Measure("abstention_rate", (*_PART, "log"), "abstention rate", unit="images", worse="up", ends=SHARE),
     Measure("clean_accuracy", _PART, "accuracy without noise", unit="images", worse="down", ends=SHARE),
     Measure("noisy_accuracy", _PART, "accuracy under noise", unit="images", worse="down", ends=SHARE),
     Measure("draws_per_item", (), "draws per image", unit="images"),
-    Measure("false_certificate_bound", (), "probability of any false certificate, at most", unit="images"),
+    Measure("false_certificate_bound", ("log",), "probability of any false certificate, at most", unit="images"),
     Measure("lipschitz_constant", ("origin",), "Lipschitz constant of each soft output", unit="networks"),
-    Measure("implied_alpha", (), "least alpha that the largest radius needs", unit="radius"),
-    Measure("reachable_share", ("alpha", "rounding"), "share of radii that whole votes can reach", unit="radii"),
+    Measure("implied_alpha", ("log",), "least alpha that the largest radius needs", unit="radius"),
+    Measure("reachable_share", ("alpha", "rounding", "log"), "share of radii that whole votes can reach", unit="radii"),
     Measure(
         "average_certified_radius_published", _PART, "average certified radius by the published bound", unit="images"
     ),
@@ -149,6 +199,40 @@ MEASURES = (
         _PART,
         "average certified radius without the Lipschitz constant",
         unit="images",
+    ),
+    Measure("prediction_accuracy", ("log",), "accuracy of predictions", unit="images", worse="down", ends=SHARE),
+    Measure(
+        "certified_accuracy_difference",
+        ("radius", *_AGAINST),
+        "certified accuracy less that of the first log",
+        unit="images",
+        worse="down",
+        neutral=0.0,
+    ),
+    Measure(
+        "average_certified_radius_difference",
+        _AGAINST,
+        "average certified radius less that of the first log",
+        unit="images",
+        worse="down",
+        neutral=0.0,
+    ),
+    Measure(
+        "prediction_accuracy_difference",
+        _AGAINST,
+        "accuracy of predictions less that of the first log",
+        unit="images",
+        worse="down",
+        neutral=0.0,
+    ),
+    Measure(
+        "p_value",
+        ("test", "correction", "radius", *_AGAINST),
+        "p-value of no difference",
+        unit="images",
+        compared=False,
+        written="probability",
+        ends=SHARE,
     ),
 )
 
@@ -174,6 +258,10 @@ STEPS = {
         "Compare the radius with the perturbation that you must withstand. For larger radii, draw more "
         "samples (--n) or train under more noise."
     ),
+    "certify.logs-differ": (
+        "Choose between the logs by the radius that you must withstand, and say on which images they were compared."
+    ),
+    "certify.predictions": "For radii, certify the classifier (miles certify, or certify.py of the other tool).",
     "certify.nothing": "Draw more samples (--n), or train the classifier under noise of this sigma.",
 }
 """What can be done about a finding, by its id."""
@@ -202,6 +290,6 @@ AUDIT = AuditSpec(
             crossed=True,
             words={"label": "class {}", "radius": "radius {}"},
         )
-        for key, what in (("group", "group"), ("label", "class"))
+        for key, what in (("group", "group"), ("label", "class"), ("log", "log"))
     ),
 )

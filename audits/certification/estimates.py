@@ -4,6 +4,7 @@ import numpy as np
 
 from audits.certification.certificates import ABSTAIN
 from audits.certification.image_means import mean_or_none, mean_within, share
+from audits.certification.log_comparison import LogCounts, add_logs
 from audits.certification.log_estimates import add_log_estimates
 from audits.certification.measure import Counts
 from audits.certification.parts import LEAST, Part
@@ -16,8 +17,11 @@ UNSAMPLED = 0.95
 """What report.json says is the level of a bound or an exact number, which has none."""
 
 
-def estimates(draft: Draft, counts: Counts) -> None:
-    """Add the estimates of every part with enough images, of the rule, and of a log."""
+def estimates(draft: Draft, counts: Counts | LogCounts) -> None:
+    """Add the estimates of every part with enough images, of the rule, and of a log or several."""
+    if isinstance(counts, LogCounts):
+        add_logs(draft, counts)
+        return
     rule = counts.rule
     enough = [part for part in counts.parts if not part.where or len(part.verdicts) >= LEAST]
     for part in enough:

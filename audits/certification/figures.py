@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from audits.certification.certificates import ABSTAIN, Verdict
+from audits.certification.log_comparison import LogCounts
 from audits.certification.measure import Counts
 from audits.certification.parts import LEAST
 from audits.certification.radii import rounded_down
@@ -22,8 +23,12 @@ BINS = 12
 MOST_CLASSES = 30
 
 
-def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
+def figures(draft: Draft, counts: Counts | LogCounts) -> Iterator[Figure]:
     """Yield the figures; the maps only where two classes or groups have numbers of their own."""
+    if isinstance(counts, LogCounts):
+        if counts.logs.certified:
+            yield _curves_of_logs(counts, draft.level)
+        return
     rule, verdicts = counts.rule, counts.verdicts
     yield _curve(verdicts, rule, draft.level, log=counts.inputs.log is not None)
     yield _distribution(verdicts, rule)
@@ -76,6 +81,38 @@ def _curve(verdicts: Sequence[Verdict], rule: Rule, level: float, *, log: bool) 
             series="radii",
             series_title="Radius",
             rule=None if log else (rule.ceiling, "ceiling"),
+        ),
+    )
+
+
+def _curves_of_logs(counts: LogCounts, level: float) -> Figure:
+    logs = counts.logs
+    first = logs.logs[0].rule
+    assert first is not None
+    top = max(row.radius for rows in logs.verdicts.values() for row in rows) or first.ceiling
+    rows: list[Json] = []
+    for name, verdicts in logs.verdicts.items():
+        for radius in np.linspace(0.0, top, POINTS + 1).tolist():
+            hits = sum(row.correct and row.radius >= radius for row in verdicts)
+            low, high = clopper_pearson(hits, len(verdicts), level=level)
+            rows.append({"radius": radius, "value": hits / len(verdicts), "low": low, "high": high, "log": name})
+    return Figure(
+        id="certified-accuracy",
+        title="How far does the certified accuracy of each log reach?",
+        caption=(
+            f"Share of the {logs.used} images that all logs have on which the log says right with at least this radius;"
+            f" band: {percent(level)} for each distance alone, over images. Bands of two logs that overlap can differ "
+            "all the same: the images are the same ones."
+        ),
+        file="certified-accuracy",
+        spec=lines(
+            rows,
+            x=Axis("radius", f"Radius ({_unit(first)})", format=".2~f"),
+            y=Axis("value", "Certified accuracy", format=".2f"),
+            low="low",
+            high="high",
+            series="log",
+            series_title="Log",
         ),
     )
 

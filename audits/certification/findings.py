@@ -3,6 +3,8 @@
 from audits.certification.certificates import ABSTAIN
 from audits.certification.conclusion import conclude
 from audits.certification.differences import find_differences
+from audits.certification.log_comparison import LogCounts
+from audits.certification.log_comparison_findings import find_in_logs
 from audits.certification.log_findings import find_in_log
 from audits.certification.measure import Counts
 from audits.certification.rules import Rule
@@ -17,8 +19,11 @@ MOST_NAMED = 4
 """Further radii whose certified accuracy stands in the statement; all of them are in the evidence."""
 
 
-def findings(draft: Draft, counts: Counts) -> None:
-    """Add findings, warnings and limits of a run, or of a log whose settings were read from its radii."""
+def findings(draft: Draft, counts: Counts | LogCounts) -> None:
+    """Add findings, warnings and limits of a run, or of logs whose settings were read from their radii."""
+    if isinstance(counts, LogCounts):
+        find_in_logs(draft, counts)
+        return
     if counts.inputs.log and counts.reading:
         find_in_log(draft, counts.inputs.log, counts.rule, counts.reading)
     _find_noise(draft)

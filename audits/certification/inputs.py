@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from audits.certification import Options
-from audits.certification.logs import ROUNDINGS, USUAL_ALPHAS, Log, read_log
+from audits.certification.log_comparison import log_coordinates, unpaired_notes
+from audits.certification.logs import ROUNDINGS, USUAL_ALPHAS, Log
 from audits.certification.model_and_images import Work, batch_of, decode, described, find_work, lipschitz_of
+from audits.certification.named_logs import read_logs, together
 from audits.certification.parts import class_name, distinct
 from audits.certification.rules import Rule, rule_of
 from audits.certification.sampling import Drawn
@@ -15,6 +17,8 @@ from audits.core.context import Context, Plan
 from audits.core.records import Coordinate, Source, Subject
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
+
+_NO_COST = (("forwards", "0"), ("time", "seconds"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,7 @@ def check(options: Options, context: Context) -> Plan:
         Where anything is wrong that the user can fix.
     """
     if options.from_log:
-        return _check_log(options)
+        return _check_logs(options)
     if options.from_counts:
         return _check_counts(options)
     return _check_images(options, context)
@@ -80,13 +84,19 @@ def _check_images(options: Options, context: Context) -> Plan:
     return Plan(
         inputs=inputs,
         subject=inputs.subject,
-        data=(Source(role="images", path=images.path, sha256=images.sha256, items=len(images)),),
+        data=(Source(role="images", path=images.path, sha256=images.sha256, items=len(images)), *_map_source(work)),
         cost=_cost(rule, len(chosen), work.seconds),
         notes=(*classifier.notes, *described(images), *images.notes),
         coordinates=coordinates_of(inputs, [int(images.labels[index]) for index in chosen]),
         # Arrays are held, and were looked at whole.
         measure=(lambda: decode(images, chosen, context.progress)) if Path(images.path).is_dir() else None,
+        settings={"from_log": None},
     )
+
+
+def _map_source(work: Work) -> tuple[Source, ...]:
+    found = work.class_map
+    return (Source(role="class map", path=str(found.path), sha256=found.sha256, items=len(found)),) if found else ()
 
 
 def _check_counts(options: Options) -> Plan:
@@ -108,33 +118,60 @@ def _check_counts(options: Options) -> Plan:
         coordinates=coordinates_of(inputs, [item.label for item in stored.drawn]),
         subject=stored.subject,
         data=(source,),
-        cost=(("forwards", "0"), ("time", "seconds")),
+        cost=_NO_COST,
         notes=(stored.note,),
+        settings={"from_log": None},
     )
 
 
-def _check_log(options: Options) -> Plan:
-    """Check a log and the settings that it is held against."""
-    assert options.from_log is not None
+def _check_logs(options: Options) -> Plan:
+    """Check one log or several, and the settings that they are held against."""
     if options.family_wise:
         raise InputError(
             "The certificates of a log cannot be made to hold together afterwards.",
             where="--family-wise",
             hint="Leave it out; --alpha is the one that the log was made with.",
         )
-    log = read_log(options.from_log)
-    images = len(log.verdicts)
-    inputs = Inputs(rule=rule_of(options, images=images), given=images, log=log)
+    read = read_logs(options)
+    one = read[0]
+    if len(read) == 1 and one.rule is not None:
+        return _check_log(one.log, one.path, one.rule, options)
+    logs = together(read)
+    described = [f"{one.name}: {_described(one.log)}" for one in logs.logs]
+    return Plan(
+        inputs=logs,
+        subject=None,
+        data=tuple(_log_source(one.log, one.path) for one in logs.logs),
+        cost=_NO_COST,
+        notes=(*described, *unpaired_notes(logs)),
+        coordinates=log_coordinates(logs),
+        settings={"from_log": options.from_log[0] if len(read) == 1 else list(options.from_log)},
+    )
+
+
+def _check_log(log: Log, path: Path, rule: Rule, options: Options) -> Plan:
+    inputs = Inputs(rule=rule, given=len(log.verdicts), log=log)
     alphas = tuple(sorted({*USUAL_ALPHAS, inputs.rule.alpha}))
     coordinates = coordinates_of(inputs, [row.label for row in log.verdicts])
     return Plan(
         coordinates={**coordinates, "alpha": alphas, "rounding": ROUNDINGS},
         inputs=inputs,
         subject=None,
-        data=(Source(role="log", path=str(options.from_log), sha256=sha256_file(options.from_log), items=images),),
-        cost=(("forwards", "0"), ("time", "seconds")),
-        notes=(f"{images} certificates, radii printed to {log.digits} significant digits.",),
+        data=(_log_source(log, path),),
+        cost=_NO_COST,
+        notes=(_described(log),),
+        settings={"from_log": options.from_log[0]},
     )
+
+
+def _log_source(log: Log, path: Path) -> Source:
+    return Source(role="log", path=str(path), sha256=sha256_file(path), items=len(log.verdicts))
+
+
+def _described(log: Log) -> str:
+    if not log.certified:
+        return f"{len(log.verdicts)} predictions, without a radius: they certify nothing."
+    return f"{len(log.verdicts)} certificates, radii printed to {log.digits} significant digits."
 
 
 def coordinates_of(inputs: Inputs, labels: Sequence[int]) -> dict[str, tuple[Coordinate, ...]]:

@@ -1,12 +1,14 @@
 """Findings on a log: whether its radii fit the settings that were named for it."""
 
+from collections.abc import Mapping
+
 from audits.certification.log_fit import Fit, Reading
 from audits.certification.logs import USUAL_ALPHAS, Log
 from audits.certification.rules import Rule
 from audits.core.context import Draft
 from audits.core.numbers import bounded
-from audits.core.records import Estimate, Severity
-from audits.core.wording import listed, span
+from audits.core.records import Coordinate, Estimate, Severity
+from audits.core.wording import fitting, listed, span
 
 _PRINTED = {
     ("nearest",): "as rounded to nearest when printed",
@@ -21,27 +23,34 @@ _HOW = (
 )
 
 
-def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading) -> None:
-    """Add a finding on whether the radii of a log fit the settings that were named; none without positive radii."""
+def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading, /, **where: Coordinate) -> None:
+    """Add a finding on whether the radii of a log fit the settings that were named; none without positive radii.
+
+    Of one among several logs the headline begins with its name, `where["log"]`.
+    """
     if reading.needed is None:
         return
     fits = reading.fits
     # The share of what was named, and those of all that fit.
     shares = [
         row
-        for row in draft.select("reachable_share")
+        for row in draft.select("reachable_share", **where)
         if row.where["alpha"] == rule.alpha or fits[float(row.where["alpha"])].roundings
     ]
-    id, severity, headline, text, first = _said(draft, log, rule, reading)
-    evidence = [first, *(row for row in (draft.get("implied_alpha"), *shares) if row is not first)]
-    draft.find(f"certify.{id}", severity, text, evidence, headline=headline, how_sure=f"{_HOW}{_told(reading, rule)}")
+    id, severity, headline, text, first = _said(draft, log, rule, reading, where)
+    evidence = [first, *(row for row in (draft.get("implied_alpha", **where), *shares) if row is not first)]
+    headline = fitting(f"{where['log']}: {headline}", headline) if where else headline
+    how = f"{_HOW}{_told(reading, rule)}"
+    draft.find(f"certify.{id}", severity, text, evidence, headline=headline, how_sure=how, **where)
 
 
-def _said(draft: Draft, log: Log, rule: Rule, reading: Reading) -> tuple[str, Severity, str, str, Estimate | None]:
+def _said(
+    draft: Draft, log: Log, rule: Rule, reading: Reading, where: Mapping[str, Coordinate]
+) -> tuple[str, Severity, str, str, Estimate | None]:
     """Return id, severity, headline and statement of the finding, and the row of the headline's number."""
     named = f"n = {rule.n:,} and alpha = {rule.alpha:g}"
     assert reading.needed is not None
-    implied, own = draft.get("implied_alpha"), reading.fits.get(rule.alpha)
+    implied, own = draft.get("implied_alpha", **where), reading.fits.get(rule.alpha)
     if reading.outcome == "other settings":
         headline = "Sigma or n is not the log's: no alpha in use explains its largest radius."
         return "other-settings", "high", headline, _asked(log, rule, reading), implied
@@ -62,7 +71,7 @@ def _said(draft: Draft, log: Log, rule: Rule, reading: Reading) -> tuple[str, Se
             headline = "The largest radius of the log does not contradict the alpha that was named."
         return "consistent-log", "info", headline, text, None
     way, (explained, testable) = max(own.counts.items(), key=lambda item: (item[1][0] / max(item[1][1], 1), item[1]))
-    first = draft.get("reachable_share", alpha=rule.alpha, rounding=way)
+    first = draft.get("reachable_share", **where, alpha=rule.alpha, rounding=way)
     if reading.outcome == "other alpha":
         text = (
             f"They cannot come from n = {rule.n:,} whole votes, one-sided limits, sigma = {rule.geometry.sigma:g} and "

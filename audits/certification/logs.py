@@ -1,4 +1,4 @@
-"""Another tool's log of certificates, and to how many digits its radii were printed."""
+"""Another tool's log of certificates, and to how many digits its radii were printed; or its log of predictions."""
 
 import math
 import re
@@ -16,27 +16,33 @@ from probes.files.decimals import plain_float
 from probes.files.delimited import Delimited
 
 COLUMNS = ("idx", "label", "predict", "radius", "correct", "time")
+PREDICTED = ("idx", "label", "predict", "correct", "time")
+"""Columns of a log of predictions, which has no radii."""
 USUAL_ALPHAS = (0.1, 0.05, 0.01, 0.005, 0.001, 0.0001)
 """Error probabilities in common use."""
 Rounding = Literal["nearest", "down"]
 ROUNDINGS: tuple[Rounding, ...] = ("nearest", "down")
 """How a number can have been brought to the digits that were printed; down: the others were cut off."""
-_HINT = f"A log of certificates has, separated by tabs: {' '.join(COLUMNS)}."
+_HINT = (
+    f"A log of certificates has, separated by tabs: {' '.join(COLUMNS)}; one of predictions the same without radius."
+)
 _CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):(\d{2}):(\d{2}(?:\.\d+)?)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """A log of certificates.
+    """A log of certificates, or of predictions.
 
     Parameters
     ----------
     verdicts
-        One per row.
+        One per row; of predictions all have the radius 0, which says nothing.
     digits, decimals
         Most significant digits, and most decimals, to which radii are printed.
     contradictions
         Lines whose `correct` is not whether `predict` is `label`.
+    certified
+        Whether there are radii.
     """
 
     path: str
@@ -44,6 +50,7 @@ class Log:
     digits: int
     decimals: int
     contradictions: tuple[int, ...]
+    certified: bool = True
 
     def windows(self, radii: Floats, rounding: Rounding) -> tuple[Floats, Floats]:
         """Return the interval of each radius before rounding."""
@@ -62,25 +69,28 @@ class Log:
 def read_log(path: Path) -> Log:
     """Read `idx label predict radius correct time`, separated by tabs or commas; time in seconds or as H:MM:SS.
 
+    Without the column `radius` it is a log of predictions, as Cohen et al. 2019 (arXiv 1902.02918, PREDICT) write it.
+
     Raises
     ------
     InputError
         Where a column is missing or a value cannot be read; line and column are named.
     """
     file = Delimited(path)
-    missing = [name for name in COLUMNS if name not in map(str.strip, file.header)]
+    header = [name.strip() for name in file.header]
+    certified = "radius" in header or any(name not in header for name in PREDICTED)
+    wanted = COLUMNS if certified else PREDICTED
+    missing = [name for name in wanted if name not in header]
     if missing:
         message = f"The log has no column {', '.join(missing)}."
-        hint = _HINT
-        if "radius" in missing and "predict" in map(str.strip, file.header):
-            hint = f"This is a log of predictions, which certify nothing. {_HINT}"
-        raise InputError(message, where=f"{path}:{file.header_line}", hint=hint)
-    columns = [file.names.index(name) for name in COLUMNS]
+        raise InputError(message, where=f"{path}:{file.header_line}", hint=_HINT)
+    columns = [file.names.index(name) for name in wanted]
     verdicts, contradictions, digits, decimals = [], [], 3, 1
     seen: set[int] = set()
     for line, cells in file.rows():
         where = f"{path}:{line}"
         texts = [cells[column].strip() for column in columns]
+        texts = texts if certified else [*texts[:3], "0", *texts[3:]]
         verdict, agrees = _row(texts, where)
         verdicts.append(verdict)
         contradictions += [] if agrees else [line]
@@ -97,6 +107,7 @@ def read_log(path: Path) -> Log:
         digits=digits,
         decimals=decimals,
         contradictions=tuple(contradictions),
+        certified=certified,
     )
 
 

@@ -8,8 +8,10 @@ from typing import Any
 from audits.certification import ARCHITECTURES, Options
 from audits.certification.certificates import Verdict, judge
 from audits.certification.inputs import Inputs
+from audits.certification.log_comparison import LogCounts
 from audits.certification.log_fit import Reading, read_settings
 from audits.certification.model_and_images import CHECKS, Work, batch_of
+from audits.certification.named_logs import Logs
 from audits.certification.parts import Part, parts
 from audits.certification.rules import Rule
 from audits.certification.sampling import Drawn, draw
@@ -56,8 +58,10 @@ class Counts:
         return self.reading.alpha if self.reading else self.rule.alpha
 
 
-def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
-    """Draw what is not counted yet, and judge the counts; certificates of a log are taken as they are."""
+def measure(options: Options, inputs: Inputs | Logs, context: Context) -> Counts | LogCounts:
+    """Draw what is not counted yet, and judge the counts; certificates of logs are taken as they are."""
+    if isinstance(inputs, Logs):
+        return LogCounts(logs=inputs)
     if inputs.log:
         return Counts(inputs=inputs, verdicts=inputs.log.verdicts)
     drawn = inputs.stored or tuple(_drawn(inputs, options, context))

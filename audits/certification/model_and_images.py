@@ -10,10 +10,13 @@ from audits.certification import ARCHITECTURES, Options
 from audits.certification.rules import asserted
 from audits.core.context import Context
 from audits.core.options import numbers
+from probes.classifiers.class_maps import WORDNET, ClassMap, read_class_map
 from probes.classifiers.classifier_files import Classifier, check_classifier, load_classifier
 from probes.classifiers.images import Images, load_images
+from probes.classifiers.resizing import resizing_of
 from probes.core.errors import InputError
 from probes.core.progress import Progress
+from probes.files.images import Resizing
 from probes.files.several_refusals import SHOWN, several
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ class Work:
     check: object
     seconds: float
     fingerprint: str = ""
+    class_map: ClassMap | None = None
 
 
 def find_work(options: Options, context: Context) -> Work:
@@ -56,14 +60,17 @@ def find_work(options: Options, context: Context) -> Work:
     InputError
         Where one cannot be loaded, or the two do not fit together.
     """
-    classifier, images = _loaded(options, context.progress)
+    classifier, images, class_map = _loaded(options, context.progress)
     chosen = tuple(range(0, len(images), options.skip))[: options.max]
     classes, seconds, key = _checked(classifier, images, chosen, context)
-    if images.class_names and images.class_names != classifier.class_names and len(images.class_names) != classes:
+    own = images.class_names and images.class_names != classifier.class_names
+    if own and class_map is None and len(images.class_names) != classes:
+        wordnet = "their WordNet ids" if all(WORDNET.fullmatch(name) for name in images.class_names) else "them"
         raise InputError(
             f"The folder has {len(images.class_names)} classes, the model {classes} outputs: which is which?",
             where=images.path,
-            hint="Name the folders by the numbers of the outputs, from 0, or as the model names its classes.",
+            hint="Name the folders by the numbers of the outputs, from 0, or as the model names its classes; or give "
+            f"--class-map FILE, which says it of {wordnet}.",
         )
     return Work(
         classifier=classifier,
@@ -73,10 +80,11 @@ def find_work(options: Options, context: Context) -> Work:
         check=key,
         seconds=seconds,
         fingerprint=_fingerprint(classifier, images, chosen),
+        class_map=class_map,
     )
 
 
-def _loaded(options: Options, progress: Progress) -> tuple[Classifier, Images]:
+def _loaded(options: Options, progress: Progress) -> tuple[Classifier, Images, ClassMap | None]:
     classifier = load_classifier(
         str(options.model),
         arch=options.arch,
@@ -86,6 +94,13 @@ def _loaded(options: Options, progress: Progress) -> tuple[Classifier, Images]:
         std=numbers("--std", options.std),
     )
     assert options.data is not None
+    class_map = read_class_map(options.class_map) if options.class_map is not None else None
+    # A Hugging Face folder says the size that its processor brings every picture to.
+    resize: bool | Resizing = Path(str(options.model)).is_dir()
+    if options.resize is not None:
+        resize = resizing_of(
+            options.resize, options.crop, reference=str(options.model), arch=options.arch, shape=classifier.shape
+        )
     images = load_images(
         options.data,
         layout=options.layout,
@@ -93,12 +108,12 @@ def _loaded(options: Options, progress: Progress) -> tuple[Classifier, Images]:
         attributes=options.attributes,
         shape=classifier.shape,
         class_names=classifier.class_names,
-        # A Hugging Face folder says the size that its processor brings every picture to.
-        resize=Path(str(options.model)).is_dir(),
+        resize=resize,
         taken=slice(0, None if options.max is None else options.max * options.skip, options.skip),
         decoding=progress,
+        class_map=class_map,
     )
-    return classifier, images
+    return classifier, images, class_map
 
 
 def decode(images: Images, chosen: Sequence[int], progress: Progress) -> tuple[tuple[str, str], ...]:

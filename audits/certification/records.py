@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.certification.certificates import ABSTAIN, Verdict
+from audits.certification.log_comparison import LogCounts
 from audits.certification.parts import class_name
 from audits.core.records import Coverage, Skipped
 from audits.report.comparison.parts import Ratio, Rows
@@ -19,15 +20,21 @@ Numbers = Mapping[str, NDArray[np.float64]]
 TSV = "certify.tsv"
 
 
-def coverage(counts: "Counts") -> Coverage:
+def coverage(counts: "Counts | LogCounts") -> Coverage:
     """Return how many of the given images were used."""
+    if isinstance(counts, LogCounts):
+        left = counts.logs.given - counts.logs.used
+        lacking = (Skipped(reason="not in all logs", count=left),) if left else ()
+        return Coverage(given=counts.logs.given, used=counts.logs.used, skipped=lacking)
     given, used = counts.inputs.given, len(counts.verdicts)
     skipped = (Skipped(reason="not taken (--skip, --max)", count=given - used),) if given > used else ()
     return Coverage(given=given, used=used, skipped=skipped)
 
 
-def records(counts: "Counts") -> list[dict[str, Any]]:
-    """Return a row for each image."""
+def records(counts: "Counts | LogCounts") -> list[dict[str, Any]]:
+    """Return a row for each image; of several logs, for each log and image."""
+    if isinstance(counts, LogCounts):
+        return _log_records(counts)
     names, attributes = counts.inputs.names, counts.inputs.attributes
     return [
         {
@@ -51,8 +58,27 @@ def records(counts: "Counts") -> list[dict[str, Any]]:
     ]
 
 
-def files(counts: "Counts") -> dict[str, bytes]:
-    """Return the certificates as a log, and the counts where there are any."""
+def _log_records(counts: LogCounts) -> list[dict[str, Any]]:
+    radius = ("radius",) if counts.logs.certified else ()
+    return [
+        {
+            "idx": row.index,
+            "label": row.label,
+            "predict": row.predict,
+            **dict.fromkeys(radius, row.radius),
+            "correct": int(row.correct),
+            "seconds": round(row.seconds, 4),
+            "log": name,
+        }
+        for name, rows in counts.logs.verdicts.items()
+        for row in rows
+    ]
+
+
+def files(counts: "Counts | LogCounts") -> dict[str, bytes]:
+    """Return the certificates as a log, and the counts where there are any; of several logs nothing."""
+    if isinstance(counts, LogCounts):
+        return {}
     from audits.certification.packing import packed
     from audits.certification.stored_counts import NAME
 
@@ -70,7 +96,10 @@ def log(verdicts: Sequence[Verdict]) -> bytes:
 
 
 def keys(rows: Rows) -> tuple[Sequence[str | None], tuple[str, ...]]:
-    """Return the number of each image, which pairs rows of two runs only where both read the same file."""
+    """Return the number of each image, with its log: they pair rows of two runs only where both read the same file."""
+    if "log" in rows.text:
+        pairs = zip(rows.text["log"].tolist(), rows.text["idx"].tolist(), strict=True)
+        return [f"{log} {index}" for log, index in pairs], ("images",)
     return rows.text["idx"].tolist(), ("images",)
 
 
@@ -85,6 +114,10 @@ def parts(rows: Rows, name: str, where: Mapping[str, Any]) -> Ratio | None:
     if "label" in where:
         label = where["label"]
         counted *= rows.text["label_name" if isinstance(label, str) else "label"] == str(label)
+    if "log" in where:
+        counted *= rows.text["log"] == str(where["log"])
+    if name.endswith("_difference"):
+        return None
     over = _summed(rows.numbers, name, where)
     return None if over is None else Ratio(over * counted, counted)
 
@@ -93,6 +126,8 @@ def _summed(numbers: Numbers, name: str, where: Mapping[str, Any]) -> NDArray[np
     correct, label = numbers["correct"], numbers["label"]
     if name == "certified_accuracy":
         return np.asarray(correct * (numbers["radius"] >= float(where["radius"])))
+    if name == "prediction_accuracy":
+        return correct
     if name == "abstention_rate":
         return np.asarray(numbers["predict"] == ABSTAIN, dtype=np.float64)
     if name == "clean_accuracy":

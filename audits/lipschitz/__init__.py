@@ -25,7 +25,9 @@ class Options:
     data: Path | None = option(
         "Images with labels, for radii: NPZ (x, y), CSV (label, pixels), or folders by class.", metavar="FILE"
     )
-    arch: str | None = option("Architecture of the weights.", metavar="NAME", panel=_MODEL)
+    arch: str | None = option(
+        "Architecture of the weights: resnet50 and others, torchvision:NAME, timm:NAME.", metavar="NAME", panel=_MODEL
+    )
     factory: str | None = option(
         "Your function that makes the model; runs your code.", metavar="MODULE:CALLABLE", panel=_MODEL
     )
@@ -46,6 +48,26 @@ class Options:
         several=False,
         metavar="C,H,W",
         panel=_MODEL,
+    )
+    class_map: Path | None = option(
+        "File that says which class folder is which output: JSON, a list of WordNet ids, CSV (folder, index).",
+        metavar="FILE",
+        panel=_DATA,
+        later=True,
+    )
+    resize: str | None = option(
+        "Resize pictures of folders: as the model's processor does, or the shorter side to N pixels.",
+        metavar="processor|N",
+        panel=_DATA,
+        later=True,
+    )
+    crop: int | None = option(
+        "After --resize N: side of the centre that is kept (default: the network's).",
+        metavar="M",
+        panel=_DATA,
+        least=1,
+        only_with=("resize",),
+        later=True,
     )
     layout: str = option(
         "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA

@@ -8,13 +8,16 @@ from audits.core.context import Context, Plan
 from audits.core.options import numbers
 from audits.core.records import Coordinate, Source, Subject
 from audits.lipschitz import Options
+from probes.classifiers.class_maps import read_class_map
 from probes.classifiers.classifier_files import Classifier, check_classifier, load_classifier
 from probes.classifiers.images import Images, load_images
 from probes.classifiers.linear_operators import Convolution, Operator
 from probes.classifiers.lipschitz_bound import weighted
 from probes.classifiers.lipschitz_steps import Shape, Step, read_steps
+from probes.classifiers.resizing import resizing_of
 from probes.classifiers.spectral_norm import block_sides, symbol_grid
 from probes.core.errors import InputError
+from probes.files.images import Resizing
 
 MIN_IMAGES = 10
 """Images that a class needs for a radius of its own."""
@@ -103,7 +106,17 @@ def _images(options: Options, classifier: Classifier, shape: Shape | None, conte
     import torch
 
     assert options.data is not None
-    images = load_images(options.data, layout=options.layout, shape=shape, class_names=classifier.class_names)
+    resize: bool | Resizing = False
+    if options.resize is not None:
+        resize = resizing_of(options.resize, options.crop, reference=options.model, arch=options.arch, shape=shape)
+    images = load_images(
+        options.data,
+        layout=options.layout,
+        shape=shape,
+        class_names=classifier.class_names,
+        resize=resize,
+        class_map=read_class_map(options.class_map) if options.class_map is not None else None,
+    )
     few = torch.stack([torch.from_numpy(images.pixels(index)) for index in range(min(_TRIED, len(images)))])
     check_classifier(
         classifier, few, labels=[int(label) for label in images.labels], device=context.device, dtype=context.dtype

@@ -99,6 +99,29 @@ def claim_interval(values: Floats, *, level: float = 0.95, claims: int = 1) -> t
     return _outer(mean, error, CAREFUL * skew / math.sqrt(n), quantile)
 
 
+def claim_p(values: Floats) -> float:
+    """Return the p-value of a mean of zero, two-sided: the least alpha whose `claim_interval` leaves zero out.
+
+    It is found by halving, to a millionth of itself, and not below 1e-15. Where all numbers are alike nothing tells how
+    they would vary: 1.
+
+    Examples
+    --------
+    >>> claim_p(np.array([0.0, 0.0])), f"{claim_p(np.linspace(-1.0, 3.0, 21)):.5f}"
+    (1.0, '0.00416')
+    """
+    found = claim_interval(values, level=0.0)
+    if found is None or found[0] <= 0 <= found[1]:
+        return 1.0
+    low, high = math.log(1e-15), 0.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        ends = claim_interval(values, level=-math.expm1(middle))
+        outside = ends is not None and not ends[0] <= 0 <= ends[1]
+        low, high = (low, middle) if outside else (middle, high)
+    return math.exp(high)
+
+
 def ratio_interval(above: Floats, below: Floats, *, level: float = 0.95) -> tuple[str, tuple[float, float]] | None:
     """Return method and ends of the interval of sum(a) / sum(b) over n pairs of non-negative numbers.
 

@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from probes.classifiers.class_maps import ClassMap, standard_order
 from probes.core.errors import InputError
 from probes.core.progress import Progress
 from probes.files.image_folders import ImageFile, ImageFolder, ImageRun, batch_size
-from probes.files.images import FORMATS, Header
+from probes.files.images import FORMATS, Header, Resizing
 from probes.files.several_refusals import SHOWN, several
 from probes.files.tables import read_table
 
@@ -69,9 +70,10 @@ def read_folder(
     *,
     shape: tuple[int, int, int] | None = None,
     class_names: tuple[str, ...] = (),
-    resize: bool = False,
+    resize: bool | Resizing = False,
     taken: slice = slice(None),
     decoding: Progress | None = None,
+    class_map: ClassMap | None = None,
 ) -> Folder:
     """List the images of a folder and check the header of each that will be taken.
 
@@ -82,11 +84,14 @@ def read_folder(
     class_names
         The model's own names, in the order of its outputs.
     resize
-        Bring images of another size to (h, w) of `shape`, bilinearly, instead of refusing them.
+        Bring images of another size to (h, w) of `shape`, bilinearly, instead of refusing them; or every image as a
+        `Resizing` says.
     taken
         The images that will be looked at, by their indices in the list; no other one is opened.
     decoding
         Where headers are refused, decode the other images too, with this progress, so that one refusal names all.
+    class_map
+        Which output each folder, or label of the table, stands for.
 
     Raises
     ------
@@ -109,7 +114,10 @@ def read_folder(
             where=str(base),
             hint=f"Their names end in {', '.join(sorted(folder.suffixes))}.",
         )
-    labels, names, mapping = _ids(listing, class_names)
+    if class_map is not None:
+        labels, names, mapping = _mapped(listing, class_names, class_map, str(base))
+    else:
+        labels, names, mapping = _ids(listing, class_names)
     found, changes = _check_headers(folder, listing, shape, resize=resize, taken=taken, decoding=decoding)
     order = range(len(listing.files))[taken]
     return Folder(
@@ -249,7 +257,20 @@ def _ids(listing: _Listing, class_names: tuple[str, ...]) -> tuple[NDArray[np.in
         matching = f"; only {len(matched)} of {len(classes)} are names of the model" if class_names else ""
         pairs = _shorten([f"{index} {name}" for index, name in enumerate(classes)])
         notes = [f"Labels follow the alphabetical order of the classes{matching}: {pairs}."]
+        if standard_order(classes):
+            notes.append("The folders are 1000 ids of WordNet, whose order was taken for the usual one of ImageNet.")
     return np.array([order[text] for text in listing.labels], dtype=np.int64), names, notes
+
+
+def _mapped(
+    listing: _Listing, class_names: tuple[str, ...], class_map: ClassMap, where: str
+) -> tuple[NDArray[np.int64], tuple[str, ...], list[str]]:
+    """Return label and names as `_ids` does, by a file that says which folder is which output."""
+    folders = class_map.labels(listing.classes or listing.labels, where)
+    names = class_names or class_map.named(folders.values(), folders)
+    pairs = _shorten([f"{index} {name}" for name, index in sorted(folders.items(), key=lambda item: item[1])])
+    note = f"{len(folders)} of the {len(class_map)} classes of {class_map.path.name} are here: {pairs}."
+    return np.array([folders[text] for text in listing.labels], dtype=np.int64), names, [note]
 
 
 def _numbers(texts: Sequence[str]) -> bool:
@@ -276,7 +297,7 @@ def _check_headers(
     listing: _Listing,
     shape: tuple[int, int, int] | None,
     *,
-    resize: bool,
+    resize: bool | Resizing,
     taken: slice,
     decoding: Progress | None,
 ) -> tuple[tuple[int, int, int], list[str]]:
@@ -290,20 +311,23 @@ def _check_headers(
             bad[index] = header
             continue
         if shape is None:
-            if resize:
+            if resize is True:
                 raise InputError(
                     "The size to which images are to be brought is not known.",
                     where=str(file.path),
                     hint="Write the size into the model's preprocessor_config.json.",
                 )
-            shape = (3, header.height, header.width)
+            shape = (3, *resize.output) if isinstance(resize, Resizing) else (3, header.height, header.width)
             expected = f"the first one ({name}) has"
         counts.update(_changes(header, shape[0]))
-        if (header.height, header.width) != shape[1:]:
+        if isinstance(resize, Resizing):
+            counts["{} resized: " + f"{resize.words}."] += 1
+        elif (header.height, header.width) != shape[1:]:
             if not resize:
                 message = f"The image has {header.width} x {header.height} pixels (w x h), {expected} "
                 message += f"{shape[2]} x {shape[1]}."
-                hint = "Bring all images to one size first: none is resized here."
+                hint = "Bring all images to one size first, or let them be resized here: --resize processor, as the "
+                hint += "model's processor does, or --resize 256 --crop 224 (shorter side, then the centre)."
                 bad[index] = InputError(message, where=file.where, hint=hint)
                 continue
             counts["{} brought to " + f"{shape[2]} x {shape[1]} pixels, bilinearly and without keeping the ratio."] += 1
@@ -318,7 +342,11 @@ def _check_headers(
 
 
 def _undecodable(
-    folder: ImageFolder, files: Mapping[int, ImageFile], shape: tuple[int, int, int], resize: bool, progress: Progress
+    folder: ImageFolder,
+    files: Mapping[int, ImageFile],
+    shape: tuple[int, int, int],
+    resize: bool | Resizing,
+    progress: Progress,
 ) -> dict[int, InputError]:
     """Return why images whose headers are in order cannot be decoded, by their places in the list."""
     bad: dict[int, InputError] = {}

@@ -7,6 +7,7 @@ readers that run nothing; a program (TorchScript, .pt2, a factory of the user) i
 
 import hashlib
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +25,14 @@ from probes.files.pickles import is_torchscript
 from probes.files.weights import without_prefixes
 from probes.models.architectures import ARCHITECTURES, build, guess_architecture, input_shape, normalisation
 from probes.models.checkpoints import Checkpoint, read_checkpoint
+from probes.models.foreign_models import refuse_foreign
+from probes.models.package_networks import EXTRA, build_packaged, check_packaged, packaged
 from probes.models.programs import call_factory, load_program, load_weights
 
 __all__ = ["Check", "Classifier", "check_classifier", "load_classifier"]
 
 _PREFIXES = ("1.", "model.", "net.", "network.")
+_PLAIN = re.compile(r"\w{1,60}", re.ASCII)
 _MEANS, _STDS = ("0.mean", "0.means", "0.mu"), ("0.std", "0.stds", "0.sds", "0.sigma")
 
 
@@ -66,7 +70,8 @@ def load_classifier(
     reference
         A folder with config.json, or a file: weights (.safetensors, or of torch.save), TorchScript, .pt2.
     arch
-        The network of bare weights, one of `ARCHITECTURES`; not needed where the file names it.
+        The network of bare weights, one of `ARCHITECTURES`, or "torchvision:NAME", "timm:NAME"; not needed where the
+        file names it.
     factory
         "module:callable", imported from the current folder too. Without arguments it returns the network that the
         weights are then loaded into; with one, the path, it returns the finished model.
@@ -86,6 +91,8 @@ def load_classifier(
         near = nearest_name(path)
         hint = f"Did you mean {path.parent / near}?" if near else "Check the path; hub models have to be fetched first."
         raise InputError("There is no such file or folder.", where=reference, hint=hint)
+    if factory is None:
+        refuse_foreign(path)
     if factory is not None:
         found = _from_factory(path, factory)
     elif path.is_dir():
@@ -104,8 +111,8 @@ def _check_options(
 ) -> None:
     if arch is not None and factory is not None:
         raise InputError("Both an architecture and a factory are given.", where="--arch", hint="Give one of the two.")
-    if arch is not None and arch not in ARCHITECTURES:
-        raise InputError(f"{arch!r} is not a known architecture.", where="--arch", hint=suggest(arch, ARCHITECTURES))
+    if arch is not None:
+        _check_arch(arch)
     if factory is not None and not allow_code:
         raise InputError(
             f"The factory {factory} is code, and code is not run unless that is allowed.",
@@ -130,6 +137,16 @@ def _check_options(
             where="--mean, --std",
             hint="Divide both by 255.",
         )
+
+
+def _check_arch(arch: str) -> None:
+    if packaged(arch):
+        check_packaged(arch)
+    elif arch not in ARCHITECTURES:
+        hint = suggest(arch, ARCHITECTURES)
+        if _PLAIN.fullmatch(arch):
+            hint += f" Others by package, such as torchvision:{arch} or timm:{arch} ({EXTRA})."
+        raise InputError(f"{arch!r} is not a known architecture.", where="--arch", hint=hint)
 
 
 def _finish(reference: str, found: _Loaded, mean: tuple[float, ...], std: tuple[float, ...]) -> Classifier:
@@ -192,7 +209,7 @@ def _from_weights(path: Path, arch: str | None) -> _Loaded:
     tensors, inside = _split(without_prefixes(checkpoint.tensors), path)
     notes = _notes_on(checkpoint)
     named = checkpoint.arch if checkpoint.arch in ARCHITECTURES else ""
-    if arch and named and arch != named:
+    if arch and named and arch.rpartition(":")[2] != named:
         raise InputError(
             f"The file says that its architecture is {named}, the option says {arch}.",
             where=f"{path}, key arch; --arch {arch}",
@@ -205,11 +222,14 @@ def _from_weights(path: Path, arch: str | None) -> _Loaded:
         raise InputError(
             f"Bare weights do not say which network they are of.{unknown}",
             where=str(path),
-            hint=f"{hint}Known: {', '.join(ARCHITECTURES)}; any other by --factory module:callable --allow-code.",
+            hint=f"{hint}Known: {', '.join(ARCHITECTURES)}, torchvision:NAME and timm:NAME; any other by --factory "
+            "module:callable --allow-code.",
         )
     if not arch:
         notes.append(f"The architecture {named} was read from the checkpoint.")
     arch = arch or named
+    if packaged(arch):
+        return _from_package(path, arch, tensors, inside, notes)
     try:
         net = build(arch, tensors)
         shape, published = input_shape(arch, tensors), normalisation(arch, tensors)
@@ -225,6 +245,36 @@ def _from_weights(path: Path, arch: str | None) -> _Loaded:
         mean=mean,
         std=std,
         origin=origin,
+        notes=tuple(notes),
+    )
+
+
+def _from_package(
+    path: Path,
+    arch: str,
+    tensors: dict[str, Tensor],
+    inside: tuple[tuple[float, ...], tuple[float, ...]] | None,
+    notes: list[str],
+) -> _Loaded:
+    """Return a network of torchvision or timm with these weights."""
+    try:
+        found = build_packaged(arch, tensors)
+    except InputError as error:
+        raise InputError(error.message, where=f"{path}, {error.where}", hint=error.hint) from None
+    mean, std = inside or (found.mean, found.std)
+    if not mean:
+        what = (
+            f"{arch} tells no mean and standard deviation for {found.shape[0]} channels: pixels are taken as they are."
+        )
+        notes.append(f"{what} Give --mean and --std where training standardised them.")
+    return _Loaded(
+        net=found.net,
+        family=arch,
+        content=_hash_tensors(found.net),
+        shape=found.shape,
+        mean=mean,
+        std=std,
+        origin="those in the checkpoint" if inside else found.origin,
         notes=tuple(notes),
     )
 

@@ -2,8 +2,8 @@
 
 They are written so that a tool can follow them: no control flow that depends on data, every activation and pool a
 module, every convolution of a residual network directly before its batch normalisation. Sources: LeNet of advertorch's
-MNIST examples; ResNets for CIFAR of He et al. 2016 (arXiv 1512.03385) in the two layouts in circulation; ResNet-50
-with the stride in its 3x3.
+MNIST examples; ResNets for CIFAR of He et al. 2016 (arXiv 1512.03385) in the two layouts in circulation; those for
+ImageNet with the stride in their 3x3; wide ones of Zagoruyko and Komodakis 2016 (arXiv 1605.07146).
 """
 
 from collections.abc import Sequence

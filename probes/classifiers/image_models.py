@@ -63,7 +63,7 @@ def load_image_model(path: Path, *, standardised: bool) -> ImageModel:
         pixels than a first layer can.
     """
     folder = find_model(str(path))
-    processor, source = _read_processor(folder.path)
+    processor, source = read_processor(folder.path)
     if processor.get("do_flip_channel_order"):
         raise _refusal(source, "do_flip_channel_order", "reverses the order of the channels")
     model, notes = _load(folder)
@@ -98,7 +98,14 @@ def _load(folder: ModelFolder) -> tuple[Any, list[str]]:
     return loaded.model, [f"Not used of the weights: {', '.join(loaded.unused[:8])}."] if loaded.unused else []
 
 
-def _read_processor(folder: Path) -> tuple[dict[str, Any], Path]:
+def read_processor(folder: Path) -> tuple[dict[str, Any], Path]:
+    """Return what the image processor of a folder is set to, and the file that says it; nothing where there is none.
+
+    Raises
+    ------
+    InputError
+        Where the file is damaged.
+    """
     for name in ("preprocessor_config.json", "processor_config.json"):
         path = folder / name
         if path.is_file():

@@ -18,10 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.classifiers.class_folders import read_folder
+from probes.classifiers.class_maps import FLAG as CLASS_MAP
+from probes.classifiers.class_maps import ClassMap
 from probes.classifiers.image_arrays import Arrays, Shape, read_arrays
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file, sha256_json
 from probes.core.progress import Progress
+from probes.files.images import Resizing
 from probes.files.levels import UNKNOWN, Levels
 from probes.files.names import suggest
 from probes.files.tables import Table, read_table
@@ -95,9 +98,10 @@ def load_images(
     attributes: Path | None = None,
     shape: Shape | None = None,
     class_names: tuple[str, ...] = (),
-    resize: bool = False,
+    resize: bool | Resizing = False,
     taken: slice = slice(None),
     decoding: Progress | None = None,
+    class_map: ClassMap | None = None,
 ) -> Images:
     """Load labelled images: NPZ (`x` (n, c, h, w) and `y`), CSV (label, then pixels) or a folder.
 
@@ -114,11 +118,13 @@ def load_images(
     class_names
         The model's own names, in the order of its outputs: used for folders.
     resize
-        Bring the images of a folder to (h, w) of `shape` instead of refusing other sizes.
+        Bring the images of a folder to (h, w) of `shape` instead of refusing other sizes, or each as a `Resizing` says.
     taken
         The images that will be used: others of a folder are not opened, whatever their size.
     decoding
         Where headers of a folder are refused, decode its other images too, with this progress: one refusal names all.
+    class_map
+        Which output of the classifier each class folder stands for.
 
     Raises
     ------
@@ -129,7 +135,12 @@ def load_images(
         raise InputError(f"There is no layout {layout!r}.", where="--layout", hint="Choose hwc or chw.")
     # For a path without permission os.path says that it is no folder; the reader then raises the refusal.
     if os.path.isdir(path):  # noqa: PTH112
-        return _from_folder(path, by, attributes, shape, class_names, resize, taken, decoding)
+        return _from_folder(path, by, attributes, shape, class_names, resize, taken, decoding, class_map)
+    if class_map is not None:
+        hint = "Leave the option out: arrays hold the numbers of their classes."
+        raise InputError("Only folders by class need a map of their classes.", where=CLASS_MAP, hint=hint)
+    if isinstance(resize, Resizing):
+        raise InputError("Arrays are not resized.", where="--resize", hint="Resize them yourself, or give a folder.")
     arrays = read_arrays(path, layout=layout, shape=shape)
     labels = _labels(arrays)
     stored, divisor, notes = _scale(arrays)
@@ -163,18 +174,27 @@ def _from_folder(
     attributes: Path | None,
     shape: Shape | None,
     class_names: tuple[str, ...],
-    resize: bool,
+    resize: bool | Resizing,
     taken: slice,
     decoding: Progress | None,
+    class_map: ClassMap | None,
 ) -> Images:
-    folder = read_folder(path, shape=shape, class_names=class_names, resize=resize, taken=taken, decoding=decoding)
+    folder = read_folder(
+        path,
+        shape=shape,
+        class_names=class_names,
+        resize=resize,
+        taken=taken,
+        decoding=decoding,
+        class_map=class_map,
+    )
     groups, more = _attributes(path, by, attributes, folder.names, folder.columns, files=True)
     content = {
         "shape": folder.shape,
         "labels": folder.labels.tolist(),
         "attributes": groups,
         "files": [[name, sha256_file(file)] for name, file in zip(folder.names, folder.files, strict=True)],
-    }
+    } | ({"resizing": resize.words} if isinstance(resize, Resizing) else {})
     return Images(
         path=str(path),
         sha256=sha256_json(content),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from probes.contained import LimitError, Limits, Session
 from probes.core.errors import InputError
-from probes.files.images import FORMATS, Decoder, Header
+from probes.files.images import FORMATS, Decoder, Header, Resizing
 from probes.files.opening import read_head, unreadable
 from probes.files.safe_paths import RootedPaths, is_folder
 
@@ -115,7 +115,7 @@ class ImageFolder:
                 mode, width, height, transparent, rotated = answer
                 yield Header(str(mode), int(width), int(height), bool(transparent), bool(rotated))
 
-    def pixels(self, files: Sequence[ImageFile], shape: Shape, *, resize: bool = False) -> Iterator[Bytes]:
+    def pixels(self, files: Sequence[ImageFile], shape: Shape, *, resize: bool | Resizing = False) -> Iterator[Bytes]:
         """Yield each image as uint8 (c, h, w); one of another size is resized, or else refused.
 
         Raises
@@ -127,7 +127,7 @@ class ImageFolder:
         for start in range(0, len(files), step):
             yield from map(_accepted, self.answers(files[start : start + step], shape, resize))
 
-    def answers(self, files: Sequence[ImageFile], shape: Shape, resize: bool) -> list[Bytes | InputError]:
+    def answers(self, files: Sequence[ImageFile], shape: Shape, resize: bool | Resizing) -> list[Bytes | InputError]:
         """Return the pixels of each image, or why it is refused."""
         found = self._ask("pixels", files, shape, resize)
         for file, answer in zip(files, found, strict=True):
@@ -162,7 +162,7 @@ class ImageRun:
     """Images of a folder, read one at a time. The further they are read in order, the more are read ahead."""
 
     def __init__(
-        self, folder: ImageFolder, files: Sequence[ImageFile], shape: Shape, resize: bool, order: range
+        self, folder: ImageFolder, files: Sequence[ImageFile], shape: Shape, resize: bool | Resizing, order: range
     ) -> None:
         self._folder, self._files, self._shape, self._resize = folder, files, shape, resize
         self._order = order

@@ -51,6 +51,68 @@ class Header:
         return self.mode in _GREY
 
 
+FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
+"""Filters by Pillow's numbers, which configurations hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resizing:
+    """How a picture is brought to a size: resized, then cropped at its centre.
+
+    Parameters
+    ----------
+    short
+        Length in pixels that the shorter side gets, the longer one in proportion; 0 where `size` says both.
+    size
+        (height, width), without keeping the ratio.
+    crop
+        (height, width) of the part that is kept; None: all of it.
+    resample
+        One of `FILTERS`.
+    rounded
+        Whether an odd margin is halved to the nearest even number, as torchvision does, instead of down.
+    """
+
+    short: int = 0
+    size: tuple[int, int] | None = None
+    crop: tuple[int, int] | None = None
+    resample: int = 2
+    rounded: bool = False
+
+    @property
+    def output(self) -> tuple[int, int]:
+        """(height, width) of the result."""
+        return self.crop or self.size or (self.short, self.short)
+
+    @property
+    def words(self) -> str:
+        """What is done, in words."""
+        how = FILTERS[self.resample]
+        if self.size is not None:
+            done = f"brought to {self.size[1]} x {self.size[0]} pixels ({how}) without keeping the ratio"
+        else:
+            done = f"shorter side brought to {self.short} pixels ({how})"
+        return done + (f", then the centre of {self.crop[1]} x {self.crop[0]} kept" if self.crop else "")
+
+    def scaled(self, width: int, height: int) -> tuple[int, int]:
+        """Return (width, height) of a picture before it is cropped.
+
+        >>> Resizing(short=256, crop=(224, 224)).scaled(640, 481)
+        (340, 256)
+        """
+        if self.size is not None:
+            return self.size[1], self.size[0]
+        if width <= height:
+            return self.short, int(self.short * height / width)
+        return int(self.short * width / height), self.short
+
+    def corner(self, width: int, height: int) -> tuple[int, int]:
+        """Return left and top of the part that is kept of a picture of this size."""
+        spare = (width - self.output[1], height - self.output[0])
+        left, top = (round(one / 2) if self.rounded else one // 2 for one in spare)
+        return left, top
+
+
 class Decoder:
     """Read several files at a time. The answer to each is a plain value; a refused file does not affect others."""
 
@@ -61,7 +123,7 @@ class Decoder:
         """Return the fields of each file's `Header`."""
         return [_answer(self._header, path) for path in paths]
 
-    def pixels(self, paths: Sequence[str], shape: tuple[int, int, int], resize: bool) -> list[Any]:
+    def pixels(self, paths: Sequence[str], shape: tuple[int, int, int], resize: bool | Resizing) -> list[Any]:
         """Return each image as uint8 (c, h, w); one of another size is resized, or else refused."""
         return [_answer(self._pixels, path, shape, resize) for path in paths]
 
@@ -71,8 +133,10 @@ class Decoder:
             transparent = image.mode in _ALPHA or "transparency" in image.info
             return astuple(Header(image.mode, image.width, image.height, transparent, _is_rotated(image)))
 
-    def _pixels(self, path: str, shape: tuple[int, int, int], resize: bool) -> NDArray[np.uint8]:
+    def _pixels(self, path: str, shape: tuple[int, int, int], resize: bool | Resizing) -> NDArray[np.uint8]:
         with opened(path, self._formats) as image:
+            if isinstance(resize, Resizing):
+                return pixels(fitted(image, resize, "L" if shape[0] == 1 else "RGB"), shape)
             if image.size != (shape[2], shape[1]) and not resize:
                 raise InputError(
                     "The file has changed its size since it was listed.",
@@ -139,6 +203,27 @@ def _check_header(image: "Image") -> None:
 def _is_rotated(image: "Image") -> bool:
     # Without a chunk ahead of the pixels, Pillow decodes a whole PNG to look for one behind them.
     return (image.format != "PNG" or "exif" in image.info) and image.getexif().get(_ORIENTATION, 1) != 1
+
+
+def fitted(image: "Image", resizing: Resizing, mode: str) -> "Image":
+    """Return a picture, turned into a mode of Pillow's, resized and cropped.
+
+    Raises
+    ------
+    InputError
+        Where one side is so much longer that the resized picture would be too large.
+    """
+    width, height = resizing.scaled(image.width, image.height)
+    if width * height > MAX_PIXELS:
+        raise InputError(
+            f"Resized, the image of {image.width} x {image.height} pixels would have {width} x {height}.",
+            hint=f"At most {MAX_PIXELS} pixels are made. Leave it out, or crop it yourself.",
+        )
+    plain = image if image.mode == mode else image.convert(mode)
+    made = plain if plain.size == (width, height) else plain.resize((width, height), resizing.resample)
+    left, top = resizing.corner(width, height)
+    bottom, right = resizing.output
+    return made.crop((left, top, left + right, top + bottom))
 
 
 def pixels(image: "Image", shape: tuple[int, int, int], *, strip: int = STRIP) -> NDArray[np.uint8]:

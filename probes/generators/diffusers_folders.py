@@ -26,6 +26,7 @@ from probes.files.text import read_text
 from probes.generators.diffusion import PREDICTIONS, Prediction, schedule_from
 from probes.generators.generative_networks import check_plain
 from probes.models.checkpoints import SUFFIXES
+from probes.models.foreign_models import refuse_foreign
 from probes.models.network_weights import LoadedNetwork, hash_tensors, known_shape, load_into, read_tensors
 
 _NETWORK, _WEIGHTS = "UNet2DModel", "diffusion_pytorch_model"
@@ -50,6 +51,7 @@ def read_folder(path: Path, arch: str | None, schedule: str | None, shape: tuple
     """
     if arch is not None:
         raise InputError("A folder names its own network.", where=f"--arch {arch}", hint="Leave the option out.")
+    refuse_foreign(path)
     if not (path / "model_index.json").is_file():
         return _from_unet(path, path, shape)
     if schedule is not None:

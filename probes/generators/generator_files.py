@@ -20,6 +20,7 @@ from probes.files.weights import MOST_WRAPPERS, entries, unwrap, without_prefixe
 from probes.generators.accountants import ACCOUNT
 from probes.generators.generative_networks import MlpGenerator, check_plain, guess_network, network_from
 from probes.models.checkpoints import SUFFIXES, load_state_dict
+from probes.models.foreign_models import refuse_foreign
 from probes.models.network_weights import hash_tensors
 from probes.models.programs import call_factory, load_weights
 
@@ -186,6 +187,8 @@ def _find(
 
 
 def _check_file(path: Path, *, any_suffix: bool) -> None:
+    if not any_suffix:
+        refuse_foreign(path)
     if not path.is_file():
         near = nearest_name(path)
         what = "This is a folder, not a file of weights." if path.is_dir() else "There is no such file."
@@ -236,6 +239,7 @@ def _from_factory(path: Path, role: str, factory: str) -> _Loaded:
 
 def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """Return the tensors of one network by name, and the keys of the file that are not used."""
+    refuse_foreign(path)
     if path.suffix.lower() == ".safetensors":
         return load_state_dict(path), ()
     content = read_pickle(path)

@@ -14,8 +14,18 @@ from probes.core.errors import InputError
 from probes.files.names import suggest
 
 _DEPTHS = {f"cifar_resnet{depth}": depth for depth in (20, 32, 44, 56, 110)}
-ARCHITECTURES = ("mnist_lenet", "small_cnn", *_DEPTHS, "resnet50")
-"""The names that `--arch` takes."""
+_LARGE: dict[str, tuple[tuple[int, ...], bool]] = {
+    "resnet18": ((2, 2, 2, 2), False),
+    "resnet34": ((3, 4, 6, 3), False),
+    "resnet50": ((3, 4, 6, 3), True),
+    "resnet101": ((3, 4, 23, 3), True),
+    "resnet152": ((3, 8, 36, 3), True),
+    "wide_resnet50_2": ((3, 4, 6, 3), True),
+    "wide_resnet101_2": ((3, 4, 23, 3), True),
+}
+"""Of the networks for ImageNet: blocks of each stage, and whether these are of three convolutions."""
+ARCHITECTURES = ("mnist_lenet", "small_cnn", *_DEPTHS, *_LARGE)
+"""The names that `--arch` takes without a package."""
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _CIFAR = ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
 _LENET = frozenset(
@@ -90,13 +100,25 @@ def guess_architecture(tensors: Mapping[str, Tensor]) -> str | None:
     deep = "layer1.0.conv3.weight" in names
     if not names >= {"conv1.weight", "bn1.weight", "layer1.0.conv2.weight"}:
         return None
-    if blocks == (3, 4, 6, 3) and deep:
-        return "resnet50"
+    if len(blocks) == 4:
+        return _large_name(tensors, blocks, deep=deep)
     if len(blocks) != 3 or len(set(blocks)) != 1:
         return None
     # Three stages of equally many blocks, each of two convolutions or of three, between the stem and the head.
     name = f"cifar_resnet{(9 if deep else 6) * blocks[0] + 2}"
     return name if name in _DEPTHS else None
+
+
+def _large_name(tensors: Mapping[str, Tensor], blocks: tuple[int, ...], *, deep: bool) -> str | None:
+    """Return the name of a residual network of four stages; blocks of wide ones are half as wide inside as they end."""
+    inner, out = (tensors.get(f"layer1.0.conv{number}.weight") for number in (1, 3))
+    wide = deep and inner is not None and out is not None and inner.ndim > 0 < out.ndim and 2 * len(inner) == len(out)
+    stem = tensors["conv1.weight"].shape[2:]
+    for name, (counts, bottleneck) in _LARGE.items():
+        if (counts, bottleneck, name.startswith("wide")) == (blocks, deep, wide):
+            # The layers of ResNets for small images have these names too, behind a stem of 3x3.
+            return name if name == "resnet50" or stem == (7, 7) else None
+    return None
 
 
 def input_shape(arch: str, tensors: Mapping[str, Tensor]) -> tuple[int, int, int]:
@@ -105,7 +127,7 @@ def input_shape(arch: str, tensors: Mapping[str, Tensor]) -> tuple[int, int, int
     channels = _size(tensors, "conv1.weight", 1, arch)
     if arch == "small_cnn":
         return channels, *_input_size(tensors)
-    side = {"mnist_lenet": 28, "resnet50": 224}.get(arch, 32)
+    side = 224 if arch in _LARGE else 28 if arch == "mnist_lenet" else 32
     return channels, side, side
 
 
@@ -130,8 +152,11 @@ def _skeleton(arch: str, tensors: Mapping[str, Tensor]) -> nn.Module:
         if arch == "mnist_lenet":
             return LeNet(channels, widths, size("linear1.weight"), size("linear2.weight"))
         return SmallCNN((channels, *_input_size(tensors)), widths, size("linear.weight"))
-    deep = "layer1.0.conv3.weight" in tensors or arch == "resnet50"
-    blocks = (3, 4, 6, 3) if arch == "resnet50" else ((_DEPTHS[arch] - 2) // (9 if deep else 6),) * 3
+    if arch in _LARGE:
+        blocks, deep = _LARGE[arch]
+    else:
+        deep = "layer1.0.conv3.weight" in tensors
+        blocks = ((_DEPTHS[arch] - 2) // (9 if deep else 6),) * 3
     stages = tuple(
         Stage(
             blocks=count,
@@ -148,7 +173,7 @@ def _skeleton(arch: str, tensors: Mapping[str, Tensor]) -> nn.Module:
         size("conv1.weight"),
         stages,
         size(f"{head}.weight"),
-        large=arch == "resnet50",
+        large=arch in _LARGE,
         # No shortcut has weights: option A where the head is `linear`; elsewhere `fit` tells that they are missing.
         shortcut=kinds[0] if kinds else "padded" if head == "linear" else "downsample",
         head=head,

@@ -22,6 +22,7 @@ from probes.files.pickles import read_pickle
 from probes.files.safe_tensors import check_safetensors, read_safetensors
 from probes.files.text import read_text
 from probes.files.weights import check_held, entries, unwrap, without_prefixes
+from probes.models.foreign_models import refuse_foreign
 from probes.models.model_configs import check_config
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def read_checkpoint(path: Path, *, held: bool = True) -> Checkpoint:
         Where the file is no checkpoint, is damaged, or would run code.
     """
     where = str(path)
+    refuse_foreign(path)
     if path.is_dir():
         raise InputError("This is a folder, not a checkpoint.", where=where, hint="Name the file in it.")
     if path.suffix.lower() not in SUFFIXES:
@@ -161,6 +163,7 @@ def read_weights(folder: ModelFolder) -> "dict[str, Any]":
 
 
 def _no_folder(path: Path, reference: str) -> InputError:
+    refuse_foreign(path, factory=False)
     if path.exists():
         pickled = " It was not opened: a pickle can run code." if path.suffix in (".pkl", ".pickle") else ""
         return InputError(
@@ -242,6 +245,7 @@ def _check_folder(folder: Path, reference: str) -> ModelFolder:
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
+        refuse_foreign(folder, factory=False)
         raise InputError(
             "The folder has no config.json, so it is not known which model this is.",
             where=str(folder),

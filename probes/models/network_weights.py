@@ -18,6 +18,7 @@ from probes.generators.accountants import ACCOUNT
 from probes.generators.diffusion import Prediction
 from probes.models.architectures import fit
 from probes.models.checkpoints import SUFFIXES, load_state_dict
+from probes.models.foreign_models import refuse_foreign
 
 # Diffusion models are sampled from averages of their weights, so these are what was released.
 _AVERAGED = ("ema_model", "ema", "model_ema", "ema_state_dict")
@@ -78,6 +79,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], list[str]]:
     """Return the tensors of a checkpoint, averaged weights rather than others, and notes on that choice."""
     if path.suffix.lower() == ".safetensors" or path.suffix.lower() not in SUFFIXES or not path.is_file():
         return load_state_dict(path), []
+    refuse_foreign(path)
     with path.open("rb") as file:
         disguise = unexpected_kind(file.read(512))
     if disguise:

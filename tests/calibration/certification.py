@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ from audits.certification.certificates import ABSTAIN, Verdict, judge
 from audits.certification.estimates import estimates
 from audits.certification.findings import findings
 from audits.certification.inputs import Inputs
+from audits.certification.log_comparison import LogCounts
+from audits.certification.logs import Log
 from audits.certification.measure import Counts
+from audits.certification.named_logs import Logs, NamedLog
 from audits.certification.radii import Geometry, gaussian_radius
 from audits.certification.rules import Rule, geometric_looks
 from audits.certification.sampling import draw
@@ -118,6 +122,7 @@ def truths(case: Case) -> dict[str, float]:
     noisy = 1 - _mean_rate(case)
     return {
         "certified_accuracy": float((right * (shares @ (radii >= RADIUS))).mean()),
+        "prediction_accuracy": float((right * (shares @ told)).mean()),
         "abstention_rate": float(1 - (right * (shares @ told) + (1 - right) * (shares @ told_other)).mean()),
         "average_certified_radius": radius,
         "average_certified_radius_published": PUBLISHED * radius,
@@ -164,7 +169,9 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     estimates(draft, counts)
     findings(draft, counts)
     outcomes: dict[str, bool | None] = {
-        name: held(_row(draft, name, group="group=g1"), true) for name, true in truths(case).items()
+        name: held(_row(draft, name, group="group=g1"), true)
+        for name, true in truths(case).items()
+        if name != "prediction_accuracy"
     }
     decide = rule_of(case.level, len(rates), "decide")
     early, other = verdicts_of(rates, decide, rng), Draft(seed=seed, level=case.level)
@@ -174,6 +181,7 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     for name, made in (("fixed", verdicts), ("decide", early)):
         wrong = [is_false(verdict, rate) for verdict, rate in zip(made, rates.tolist(), strict=True)]
         outcomes[f"false_certificate_bound[mode={name}]"] = any(wrong)
+    outcomes |= _of_logs(case, verdicts, rates, rule, rng)
     told = [(item.id, str(item.where)) for item in draft.findings]
     for key, word in (("group", "group=g"), ("label", "'label'")):
         enough = case.units >= 5 or key == "label"
@@ -184,6 +192,50 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
     for name in ("certify.noise-defeats", "certify.noise-costs"):
         outcomes[name] = any(found == name for found, _ in told)
     return outcomes
+
+
+def _of_logs(
+    case: Case, verdicts: list[Verdict], rates: Floats, rule: Rule, rng: np.random.Generator
+) -> dict[str, bool | None]:
+    """Hold what is said of two logs of the same images; with the effect `gap` the second errs by .35 more."""
+    worse = rates + 0.35 * (1 - rates) if case.effect == GAP else rates
+    # Images are the same ones, whichever class was drawn for them.
+    again = [replace(row, label=verdicts[row.index].label) for row in verdicts_of(worse, rule, rng)]
+    outcomes: dict[str, bool | None] = {}
+    for certified in (True, False):
+        draft = Draft(level=case.level)
+        counts = LogCounts(logs=_logs({"first": verdicts, "second": again}, rule if certified else None))
+        estimates(draft, counts)
+        findings(draft, counts)
+        names = ("certified_accuracy", "average_certified_radius") if certified else ("prediction_accuracy",)
+        for name in names:
+            outcomes[f"{name}_difference"] = held(_row(draft, f"{name}_difference"), 0.0)
+        if certified:
+            outcomes["certify.logs-differ"] = any(item.id == "certify.logs-differ" for item in draft.findings)
+            outcomes["certify.logs-differ found"] = outcomes["certify.logs-differ"]
+        elif case.effect == NONE:
+            outcomes["prediction_accuracy"] = held(
+                _row(draft, "prediction_accuracy"), truths(case)["prediction_accuracy"]
+            )
+    return outcomes
+
+
+def _logs(verdicts: dict[str, list[Verdict]], rule: Rule | None) -> Logs:
+    radii = () if rule is None else rule.radii
+    logs = tuple(
+        NamedLog(
+            name=name,
+            path=Path(name),
+            log=Log(
+                path=name, verdicts=tuple(rows), digits=6, decimals=6, contradictions=(), certified=rule is not None
+            ),
+            rule=rule,
+        )
+        for name, rows in verdicts.items()
+    )
+    return Logs(
+        logs=logs, verdicts={name: tuple(rows) for name, rows in verdicts.items()}, radii=radii, given=len(logs)
+    )
 
 
 def _counts(verdicts: list[Verdict], rule: Rule, groups: dict[str, tuple[str, ...]]) -> Counts:
@@ -204,6 +256,12 @@ def _finding(name: str, estimand: str, family: str, effect: str = NONE) -> Check
 
 
 CHECKS = (
+    _estimate("prediction_accuracy", "share of images that predictions are right on"),
+    *(
+        _estimate(f"{name}_difference", "the same of two classifiers that err alike (0)")
+        for name in ("certified_accuracy", "average_certified_radius", "prediction_accuracy")
+    ),
+    _finding("certify.logs-differ", "two logs differ in certified accuracy or radius (equal)", "all radii and logs"),
     _estimate("certified_accuracy", "share of a group's images that are right within the radius"),
     _estimate("abstention_rate", "share of a group's images without an answer"),
     _estimate("average_certified_radius", "mean certified radius of a group's images"),
@@ -224,6 +282,10 @@ CHECKS = (
         name="certify.uneven[group]", kind="power", estimand="one group's images err by .35 more", effects=(GAP,),
         family="all groups of the column", worlds=WORLDS_HERE,
     ),
+    Check(
+        name="certify.logs-differ", kind="power", estimand="the second errs by .35 more", effects=(GAP,),
+        family="all radii and logs", worlds=WORLDS_HERE,
+    ),
 )  # fmt: skip
 
 _OF_A_LOG = "follows from the radii of a log, without chance"
@@ -236,6 +298,9 @@ REASONS = {
     "certify.unreachable-radii": _OF_A_LOG,
     "certify.doubtful-alpha": _OF_A_LOG,
     "certify.consistent-log": _OF_A_LOG,
+    "p_value": "exact, or by the interval of its difference; certify.logs-differ rests on it",
+    "certify.logs-alike": "tells what was not shown, with intervals",
+    "certify.predictions": "tells prediction_accuracy, with its interval",
     "certify.nothing": "counts abstentions",
     "certify.accuracy": "tells certified_accuracy, with its interval",
     "certify.even": "tells what was not shown, with intervals",

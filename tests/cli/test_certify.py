@@ -736,6 +736,40 @@ def test_our_own_log_is_consistent_with_its_settings(certified: Path, call_miles
     assert {"certify.implied-alpha", "certify.unreachable-radii"} & set(found)
 
 
+def test_two_logs_are_compared_in_one_call(call_miles: Call, no_forward: None, tmp_path: Path) -> None:
+    rows = [f"{i}\t0\t{0 if i % 3 else -1}\t{0.4 if i % 3 else 0.0}\t{int(i % 3 > 0)}\t1" for i in range(40)]
+    fewer = [f"{i}\t0\t{0 if i % 2 else -1}\t{0.3 if i % 2 else 0.0}\t{i % 2}\t1" for i in range(5, 40)]
+    for name, lines in (("one", rows), ("two", fewer)):
+        (tmp_path / f"{name}.tsv").write_text("\n".join([LOG.splitlines()[0], *lines]) + "\n")
+    words = ["certify", "--from-log", f"a={tmp_path / 'one.tsv'}", "--from-log", f"b={tmp_path / 'two.tsv'}"]
+    words += ["--sigma", "0.25", "--n", "1000", "--radii", "0.35", "--log-sigma", "b=0.2"]
+    folder = finish(call_miles, words, tmp_path / "run")
+    report = read(folder)
+    assert report["coverage"] == {
+        **report["coverage"], "given": 40, "used": 35, "skipped": [{"count": 5, "reason": "not in all logs"}]
+    }  # fmt: skip
+    (found,) = estimates(folder, "certified_accuracy_difference")
+    # Of 35 images 23 reach 0.35 in the first log, and none in the second.
+    assert found["value"] == pytest.approx(-23 / 35) and found["where"] == {"log": "b", "against": "a", "radius": 0.35}
+    assert report["settings"]["from_log"] == words[2:5:2] and report["settings"]["log_sigma"] == ["b=0.2"]
+    assert files(folder) == {"report.json", "records.csv"}
+    assert faults(read_report(folder)) == []
+    assert (folder / "records.csv").read_text().splitlines()[0] == "idx,label,predict,radius,correct,seconds,log"
+    plan = call_miles(*words, "--dry-run")
+    assert plan.code == 0 and "b: 35 certificates" in plan.out
+
+
+def test_a_log_of_predictions_gives_accuracy_and_no_certificate(call_miles: Call, tmp_path: Path) -> None:
+    lines = [f"{i}\t{i % 2}\t{i % 2 if i % 4 else -1}\t{int(i % 4 > 0)}\t0:00:01.5" for i in range(40)]
+    (tmp_path / "p.tsv").write_text("\n".join(["idx\tlabel\tpredict\tcorrect\ttime", *lines]) + "\n")
+    folder = finish(call_miles, ["certify", "--from-log", str(tmp_path / "p.tsv")], tmp_path / "run")
+    assert [row["value"] for row in estimates(folder, "prediction_accuracy")] == [0.75]
+    assert [row["value"] for row in estimates(folder, "abstention_rate")] == [0.25]
+    report = read(folder)
+    assert "Any certified radius: predictions certify nothing." in report["answer"]["may_not"]
+    assert not estimates(folder, "certified_accuracy") and faults(read_report(folder)) == []
+
+
 def test_headlines_are_short_and_rest_on_their_evidence(certified: Path, call_miles: Call, tmp_path: Path) -> None:
     log = ["certify", "--from-log", str(certified / "certify.tsv"), "--n", "300"]
     runs = [
@@ -843,6 +877,9 @@ simple("skip_nought", "--skip", "--skip", "0")
 simple("max_nought", "--max", "--max", "0")
 simple("layout_unknown", "--layout", "--layout", "whc")
 simple("arch_unknown", "--arch", arch="small_cn")
+simple("arch_of_no_package", "--arch torchvision", arch="torchvision:none_such")
+simple("resize_arrays", "--resize", "--resize", "16", "--crop", "8")
+simple("crop_alone", "--crop is only for --resize", "--crop", "8")
 simple("arch_of_another", "mnist_lenet", arch="mnist_lenet")
 simple("arch_missing", "--arch small_cnn", arch=None)
 simple("arch_and_factory", "--arch", "--factory", "mine:net", "--allow-code")
@@ -990,6 +1027,18 @@ def weights_not_finite(digits: Digits, folder: Path) -> Words:
 @case("not finite")
 def logits_not_finite_under_noise(digits: Digits, folder: Path) -> Words:
     return digits.command("--seed", "9", sigma="1e38", n=16)
+
+
+@case("--class-map")
+def class_map_of_arrays(digits: Digits, folder: Path) -> Words:
+    (folder / "index.json").write_text('{"0": ["n01440764", "tench"]}')
+    return digits.command("--class-map", str(folder / "index.json"))
+
+
+@case("ONNX")
+def checkpoint_of_another_framework(digits: Digits, folder: Path) -> Words:
+    (folder / "net.onnx").write_bytes(bytes([8, 7, 0x12, 7]) + b"pytorch" + bytes(64))
+    return ["certify", str(folder / "net.onnx"), *digits.command()[2:]]
 
 
 def with_log(digits: Digits, folder: Path, text: str, *more: str) -> Words:

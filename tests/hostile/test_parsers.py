@@ -31,6 +31,7 @@ from audits.phoneme_errors.tokens import read_tokens
 from audits.report import report_file
 from audits.speaker_groups.predictions import read_predictions
 from miles_cli.audit_command import read_config
+from probes.classifiers.class_maps import read_class_map
 from probes.classifiers.images import load_images
 from probes.conditional.law_files import read_candidate, read_truth
 from probes.core.errors import InputError, MilesError
@@ -159,6 +160,10 @@ READERS: dict[str, tuple[str | bytes, Callable[[Path], object]]] = {
     "predictions.txt": ("a up we go\nb no\n", read_predictions),
     "scores.csv": (_SCORES, lambda path: read_scores(path, higher_is="member", target=None)),
     "log.tsv": (_LOG, read_log),
+    "predicted.tsv": ("idx\tlabel\tpredict\tcorrect\ttime\n0\t3\t3\t1\t1.5\n", read_log),
+    "synsets.txt": ("n01440764 tench, Tinca tinca\nn01443537 goldfish\n", read_class_map),
+    "index.json": ('{"0": ["n01440764", "tench"], "1": ["n01443537", "goldfish"]}', read_class_map),
+    "map.csv": ("folder,index\na,1\nb,2\n", read_class_map),
     "tokens.csv": (_TOKENS, lambda path: read_tokens(path, by=("dialect",))),
     "tokens.jsonl": ('{"phone": "a", "speaker": "s", "x0": 1}\n', lambda path: read_tokens(path, by=())),
     "points.csv": ("0.5,1\n2,3e4\n", lambda path: read_points(path, role="--members")),

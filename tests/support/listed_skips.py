@@ -12,6 +12,7 @@ import pytest
 LISTED = {
     r"torchaudio's compiled part cannot load here": "its wheel is linked to CUDA; where it loads, it is the oracle",
     r"no file system can be mounted here": "a sandbox may forbid mounts even to root",
+    r"torchvision and timm are not installed": "extras, whose wheel is linked to CUDA; small stand-ins are tested with",
     r"unzip is not installed": "the other two readers of zips are compared without it",
     r"ffmpeg is not installed": "a stand-in tests how it is called; what it decodes takes ffmpeg itself",
     r"only root may mount a file system": "the gate may run as another user",

@@ -33,10 +33,22 @@ def cifar(depth: int, *, head: str = "linear", deep: bool = False, width: int = 
     return randomised(ResNet(3, width, stages, classes, large=False, shortcut=shortcut, head=head))
 
 
-def imagenet(width: int, classes: int) -> ResNet:
+LARGE = {
+    "resnet18": ((2, 2, 2, 2), 0, 1),
+    "resnet34": ((3, 4, 6, 3), 0, 1),
+    "resnet50": ((3, 4, 6, 3), 1, 4),
+    "resnet101": ((3, 4, 23, 3), 1, 4),
+    "resnet152": ((3, 8, 36, 3), 1, 4),
+    "wide_resnet50_2": ((3, 4, 6, 3), 2, 4),
+    "wide_resnet101_2": ((3, 4, 23, 3), 2, 4),
+}
+
+
+def imagenet(width: int, classes: int, arch: str = "resnet50") -> ResNet:
+    counts, inner, out = LARGE[arch]
     stages = [
-        Stage(count, width * 2**place, 4 * width * 2**place, min(2, place + 1))
-        for place, count in enumerate((3, 4, 6, 3))
+        Stage(count, inner * width * 2**place, out * width * 2**place, min(2, place + 1))
+        for place, count in enumerate(counts)
     ]
     return ResNet(3, width, stages, classes, large=True, shortcut="downsample", head="fc")
 
@@ -45,7 +57,7 @@ STATES = {
     "mnist_lenet": randomised(LeNet(1, (4, 6), 7, 5)),
     "small_cnn": small_cnn((2, 9, 11), 3, width=4).state_dict(),
     **{f"cifar_resnet{depth}": cifar(depth) for depth in (20, 32, 44, 56, 110)},
-    "resnet50": randomised(imagenet(2, 6)),
+    **{name: randomised(imagenet(2, 6, name)) for name in LARGE},
 }
 
 
@@ -62,7 +74,7 @@ def test_every_network_is_built_from_its_weights(arch: str) -> None:
     assert guess_architecture(state) == arch
     module = build(arch, state).eval()
     shape = input_shape(arch, state)
-    images = torch.rand(2, *(shape if arch != "resnet50" else (3, 64, 64)))
+    images = torch.rand(2, *(shape if arch not in LARGE else (3, 64, 64)))
     head = next(value for name, value in reversed(state.items()) if name.endswith(".bias"))
     logits = module(images)
     assert logits.shape == (2, len(head)) and bool(torch.isfinite(logits).all())
@@ -109,6 +121,31 @@ def test_published_parameter_counts_of_the_others() -> None:
     assert sum(weight.numel() for weight in build("resnet50", state).parameters()) == 25_557_032
     assert state["layer4.0.downsample.0.weight"].shape == (2048, 1024, 1, 1)
     assert sum(weight.numel() for weight in build("mnist_lenet", lenet).parameters()) == 648_226
+
+
+@pytest.mark.parametrize(
+    ("arch", "count"),
+    [
+        ("resnet18", 11_689_512),
+        ("resnet34", 21_797_672),
+        ("resnet101", 44_549_160),
+        ("resnet152", 60_192_808),
+        ("wide_resnet50_2", 68_883_240),
+        ("wide_resnet101_2", 126_886_696),
+    ],
+)
+def test_published_parameter_counts_of_large_networks(arch: str, count: int) -> None:
+    with torch.device("meta"):
+        state = imagenet(64, 1000, arch).state_dict()
+    assert sum(weight.numel() for weight in build(arch, state).parameters()) == count
+    assert input_shape(arch, state) == (3, 224, 224)
+    assert normalisation(arch, state) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+def test_a_stem_for_small_images_is_not_that_of_imagenet() -> None:
+    small = {**STATES["resnet18"], "conv1.weight": torch.ones(2, 3, 3, 3)}
+    assert guess_architecture(small) is None
+    assert "conv1.weight is 2x3x3x3 in place of 2x3x7x7" in refuse("resnet18", small).message
 
 
 def norm(state: State, name: str, features: Tensor) -> Tensor:

@@ -642,7 +642,7 @@ def test_other_sizes_are_refused_or_brought_to_one(tmp_path: Path) -> None:
         "4 of 5 images cannot be used:",
         "cat/cat0.png: The image has 5 x 4 pixels (w x h), the model takes 9 x 4.",
     ]
-    assert "none is resized here" in others.hint
+    assert "--resize processor" in others.hint and "--resize 256 --crop 224" in others.hint
     assert "not known" in refuse(root, resize=True).message
     images = load_images(root, shape=(3, 4, 5), resize=True)
     assert said(images, "1 image was brought to 5 x 4")

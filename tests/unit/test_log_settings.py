@@ -49,7 +49,7 @@ def log_of(folder: Path, radii: Sequence[str]) -> Path:
 
 
 def audited(path: Path, sigma: float = 1.0, n: int = N, **named: object) -> Draft:
-    return drafted(AUDIT, {"from_log": path, "sigma": sigma, "n": n, **named})
+    return drafted(AUDIT, {"from_log": (str(path),), "sigma": sigma, "n": n, **named})
 
 
 def finding(draft: Draft, id: str) -> Claim:

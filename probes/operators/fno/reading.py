@@ -18,6 +18,7 @@ from torch import Tensor
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file, sha256_folder
 from probes.files.names import nearest_name
+from probes.models.foreign_models import refuse_foreign
 from probes.operators.fno.contents import Content, read_content, safe
 from probes.operators.fno.layers import Padding
 from probes.operators.fno.li import check_plain, is_li, read_li
@@ -173,6 +174,7 @@ def fit_fields(loaded: Loaded, channels: int) -> Loaded:
 
 
 def _found(path: Path) -> Path:
+    refuse_foreign(path)
     if path.is_dir():
         states = sorted(path.glob("*_state_dict.pt"))
         if len(states) != 1:
