@@ -1,7 +1,7 @@
 """Tables in Parquet and Arrow files, read by pyarrow in a contained child, as the text that a CSV file would hold."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,14 @@ def is_arrow(path: Path) -> bool:
 
 
 def read_arrow(
-    path: Path, *, most_rows: int, most_cells: int, limits: Limits = LIMITS
+    path: Path, parts: Sequence[Path] = (), *, most_rows: int, most_cells: int, limits: Limits = LIMITS
 ) -> tuple[tuple[str, ...], list[tuple[str | None, ...]]]:
     """Return the columns of a Parquet or Arrow file, and its rows as text; None where a value is null.
 
     Parameters
     ----------
+    parts
+        The files of a table that lies in several, which `path` names; default `path` alone.
     most_rows, most_cells
         Limits of the table; one that is larger is refused before it is held.
     limits
@@ -45,21 +47,25 @@ def read_arrow(
     InputError
         Where pyarrow is absent, the file is damaged or too large, or a column holds lists, structures or bytes.
     """
-    head = read_head(path, wanted="a table", hint=_EXPORT)
-    _check_installed(path)
-    size = path.stat().st_size
-    if size > LARGEST:
-        raise InputError(f"The file has {size:,} bytes, more than {LARGEST:,}.", where=str(path), hint=_FEWER)
-    if head[:4] == b"FEA1":
-        raise InputError("This is the first version of Feather.", where=str(path), hint=_EXPORT)
+    parts = parts or (path,)
+    size = 0
+    for part in parts:
+        head = read_head(part, wanted="a table", hint=_EXPORT)
+        _check_installed(part)
+        size += part.stat().st_size
+        if size > LARGEST:
+            raise InputError(f"The file has {size:,} bytes, more than {LARGEST:,}.", where=str(path), hint=_FEWER)
+        if head[:4] == b"FEA1":
+            raise InputError("This is the first version of Feather.", where=str(part), hint=_EXPORT)
     try:
+        names = [str(part) for part in parts]
         columns, values = call(
-            _read, str(path), most_rows, most_cells, reads=[path], limits=limits, loads=("pyarrow.parquet",)
+            _read, names, most_rows, most_cells, reads=parts, limits=limits, loads=("pyarrow.parquet",)
         )
     except LimitError as error:
         raise InputError(f"The table is not read: {error.text}.", where=str(path), hint=_FEWER) from None
     except ContainedError as error:
-        kind = "Parquet" if path.suffix.lower() in PARQUET else "an Arrow file"
+        kind = "Parquet" if parts[0].suffix.lower() in PARQUET else "an Arrow file"
         message = f"This is not {kind} that can be read: {' '.join(error.text.split())[:300]}"
         raise InputError(f"{message.rstrip('.')}.", where=str(path), hint=_EXPORT) from None
     return tuple(columns), list(zip(*map(json.loads, values), strict=True))
@@ -76,26 +82,40 @@ def _check_installed(path: Path) -> None:
         )
 
 
-def _read(path: str, most_rows: int, most_cells: int) -> tuple[list[str], list[str]]:
+def _read(paths: list[str], most_rows: int, most_cells: int) -> tuple[list[str], list[str]]:
     """Return names and columns of a table, each of these as one JSON list of texts; this runs in the child."""
     import pyarrow
 
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())
-    with open(path, "rb") as file:  # noqa: PTH123
-        schema, declared, batches = _batches(file, path)
-        _check_amount(declared, len(schema), most_rows, most_cells, path)
-        names = _names(schema, path)
-        makers = [_maker(field, _labels(schema).get(field.name, ()), path) for field in schema]
-        values: list[list[str | None]] = [[] for _ in names]
-        rows = 0
-        for batch in batches:
-            _check_amount(rows + batch.num_rows, len(names), most_rows, most_cells, path)
-            batch.validate(full=True)
-            for into, make, column in zip(values, makers, batch.columns, strict=True):
-                into += make(column, rows)
-            rows += batch.num_rows
+    names: list[str] = []
+    values: list[list[str | None]] = []
+    for path in paths:
+        with open(path, "rb") as file:  # noqa: PTH123
+            schema, declared, batches = _batches(file, path)
+            rows = len(values[0]) if values else 0
+            _check_amount(rows + declared, len(schema), most_rows, most_cells, path)
+            own = _names(schema, path)
+            names = names or own
+            if own != names:
+                hint = "Write all parts of a table with the same columns, in one order."
+                raise InputError("The part has other columns than the first one.", where=path, hint=hint)
+            values = values or [[] for _ in names]
+            _add(values, schema, batches, (most_rows, most_cells), path)
     # One text a column crosses between processes many times as fast as a list of them.
     return names, [json.dumps(column, ensure_ascii=False) for column in values]
+
+
+def _add(values: list[list[str | None]], schema: Any, batches: Iterator[Any], most: tuple[int, int], path: str) -> None:
+    """Add the rows of one file; refusals count from its own first row."""
+    labels = _labels(schema)
+    makers = [_maker(field, labels.get(field.name, ()), path) for field in schema]
+    before, rows = len(values[0]), 0
+    for batch in batches:
+        _check_amount(before + rows + batch.num_rows, len(values), *most, path)
+        batch.validate(full=True)
+        for into, make, column in zip(values, makers, batch.columns, strict=True):
+            into += make(column, rows)
+        rows += batch.num_rows
 
 
 def _check_amount(rows: int, columns: int, most_rows: int, most_cells: int, path: str) -> None:
