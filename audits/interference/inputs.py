@@ -240,7 +240,8 @@ def _codes_of(folder: Path) -> tuple[str, ...]:
     """Return the codes of all languages of a folder."""
     if not folder.is_dir():
         raise InputError("There is no such folder.", where=str(folder), hint="Check the path.")
-    codes = tuple(sorted(file.stem for file in folder.glob("*.txt")))
+    files = [file.name.removesuffix(kind) for kind in (".txt", ".txt.gz") for file in folder.glob(f"*{kind}")]
+    codes = tuple(sorted({*files}))
     if not codes:
         raise InputError(
             "The folder holds no language.", where=str(folder), hint="Give files <code>.txt, a sentence a line."

@@ -68,7 +68,10 @@ def read_speech(
     sounds = _sounds(manifest, folders, options, context, skipped, bad)
     sources = [
         Source(
-            role="manifest", path=written_place(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)
+            role="manifest",
+            path=written_place(options.manifest or manifest.path),
+            sha256=manifest.sha256,
+            items=len(manifest.clips),
         ),
         Source(
             role="recordings",

@@ -1,7 +1,7 @@
 """Tables in Parquet and Arrow files, read by pyarrow in a contained child, as the text that a CSV file would hold."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from probes.contained import ContainedError, LimitError, Limits, call
 from probes.core.errors import InputError
 from probes.files.json_values import json_text
+from probes.files.names import suggest
 from probes.files.opening import read_head
 
 PARQUET = frozenset({".parquet", ".pq"})
@@ -47,6 +48,36 @@ def read_arrow(
     InputError
         Where pyarrow is absent, the file is damaged or too large, or a column holds lists, structures or bytes.
     """
+    columns, values = _contained(path, parts, (), most_rows, most_cells, limits)
+    return columns, list(zip(*values, strict=True))
+
+
+def read_arrow_column(
+    path: Path, parts: Sequence[Path], names: Sequence[str], *, most_rows: int, limits: Limits = LIMITS
+) -> tuple[str, bool, list[str | None]]:
+    """Return the first of some columns that there is, whether a path leads into its cells, and these as text.
+
+    The cells are JSON where a name is a path (`probes.files.json_paths`) that begins with the name of a column. Other
+    columns are not read: they may hold recordings.
+
+    Raises
+    ------
+    InputError
+        As of `read_arrow`, and where there is no such column.
+    """
+    (root,), (values,) = _contained(path, parts, names, most_rows, most_rows, limits)
+    name = next(name for name in names if root in (name, _root(name)))
+    return name, name != root, values
+
+
+def _root(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _contained(
+    path: Path, parts: Sequence[Path], only: Sequence[str], most_rows: int, most_cells: int, limits: Limits
+) -> tuple[tuple[str, ...], list[list[str | None]]]:
+    """Return names and columns, read in a child."""
     parts = parts or (path,)
     size = 0
     for part in parts:
@@ -60,7 +91,7 @@ def read_arrow(
     try:
         names = [str(part) for part in parts]
         columns, values = call(
-            _read, names, most_rows, most_cells, reads=parts, limits=limits, loads=("pyarrow.parquet",)
+            _read, names, list(only), most_rows, most_cells, reads=parts, limits=limits, loads=("pyarrow.parquet",)
         )
     except LimitError as error:
         raise InputError(f"The table is not read: {error.text}.", where=str(path), hint=_FEWER) from None
@@ -68,7 +99,7 @@ def read_arrow(
         kind = "Parquet" if parts[0].suffix.lower() in PARQUET else "an Arrow file"
         message = f"This is not {kind} that can be read: {' '.join(error.text.split())[:300]}"
         raise InputError(f"{message.rstrip('.')}.", where=str(path), hint=_EXPORT) from None
-    return tuple(columns), list(zip(*map(json.loads, values), strict=True))
+    return tuple(columns), [json.loads(column) for column in values]
 
 
 def _check_installed(path: Path) -> None:
@@ -82,8 +113,11 @@ def _check_installed(path: Path) -> None:
         )
 
 
-def _read(paths: list[str], most_rows: int, most_cells: int) -> tuple[list[str], list[str]]:
-    """Return names and columns of a table, each of these as one JSON list of texts; this runs in the child."""
+def _read(paths: list[str], only: list[str], most_rows: int, most_cells: int) -> tuple[list[str], list[str]]:
+    """Return names and columns of a table, each of these as one JSON list of texts; this runs in the child.
+
+    Of `only`, where it names some, the first that there is.
+    """
     import pyarrow
 
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())
@@ -93,28 +127,48 @@ def _read(paths: list[str], most_rows: int, most_cells: int) -> tuple[list[str],
         with open(path, "rb") as file:  # noqa: PTH123
             schema, declared, batches = _batches(file, path)
             rows = len(values[0]) if values else 0
-            _check_amount(rows + declared, len(schema), most_rows, most_cells, path)
+            _check_amount(rows + declared, 1 if only else len(schema), most_rows, most_cells, path)
             own = _names(schema, path)
             names = names or own
             if own != names:
                 hint = "Write all parts of a table with the same columns, in one order."
                 raise InputError("The part has other columns than the first one.", where=path, hint=hint)
-            values = values or [[] for _ in names]
-            _add(values, schema, batches, (most_rows, most_cells), path)
+            chosen, into = _chosen(names, only, path)
+            values = values or [[] for _ in chosen]
+            makers = [_maker(schema.field(at), _labels(schema), path, nested=into) for at in chosen]
+            for made in _made(batches, chosen, makers, rows, (most_rows, most_cells), path):
+                for held, new in zip(values, made, strict=True):
+                    held += new
     # One text a column crosses between processes many times as fast as a list of them.
-    return names, [json.dumps(column, ensure_ascii=False) for column in values]
+    return [names[at] for at in chosen], [json.dumps(column, ensure_ascii=False) for column in values]
 
 
-def _add(values: list[list[str | None]], schema: Any, batches: Iterator[Any], most: tuple[int, int], path: str) -> None:
-    """Add the rows of one file; refusals count from its own first row."""
-    labels = _labels(schema)
-    makers = [_maker(field, labels.get(field.name, ()), path) for field in schema]
-    before, rows = len(values[0]), 0
+def _chosen(names: list[str], only: list[str], path: str) -> tuple[list[int], bool]:
+    """Return the numbers of the columns to read, and whether paths lead into them."""
+    if not only:
+        return [*range(len(names))], False
+    for name in only:
+        for column in (name, _root(name)):
+            if column in names:
+                return [names.index(column)], column != name
+    hint = suggest(only[0], [name[:60] for name in names[:1000]])
+    raise InputError(f"There is no column {only[0]!r}.", where=path, hint=hint)
+
+
+def _made(
+    batches: Iterator[Any],
+    chosen: list[int],
+    makers: list[Callable[[Any, int], list[str | None]]],
+    before: int,
+    most: tuple[int, int],
+    path: str,
+) -> Iterator[list[list[str | None]]]:
+    """Yield the rows of one file, column by column; refusals count from its own first row."""
+    rows = 0
     for batch in batches:
-        _check_amount(before + rows + batch.num_rows, len(values), *most, path)
+        _check_amount(before + rows + batch.num_rows, len(chosen), *most, path)
         batch.validate(full=True)
-        for into, make, column in zip(values, makers, batch.columns, strict=True):
-            into += make(column, rows)
+        yield [make(batch.columns[at], rows) for at, make in zip(chosen, makers, strict=True)]
         rows += batch.num_rows
 
 
@@ -169,10 +223,18 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _maker(field: Any, labels: list[str] | tuple[()], path: str) -> Callable[[Any, int], list[str | None]]:
-    """Return a function that turns a part of a column into text, given the number of rows before it."""
+def _maker(
+    field: Any, classes: Mapping[str, list[str]], path: str, *, nested: bool = False
+) -> Callable[[Any, int], list[str | None]]:
+    """Return a function that turns a part of a column into text, given the number of rows before it.
+
+    `nested` columns may hold lists and structures, which are written as JSON; `classes` are names of whole numbers.
+    """
     from pyarrow import types
 
+    if nested:
+        return lambda column, _: [_as_json(value) for value in column.to_pylist()]
+    labels = classes.get(field.name, [])
     kind = getattr(field.type, "storage_type", field.type)
     where = f"{path}, column {field.name[:60]}"
     if types.is_struct(kind) and {kind.field(at).name for at in range(kind.num_fields)} == {"bytes", "path"}:
@@ -195,6 +257,11 @@ def _maker(field: Any, labels: list[str] | tuple[()], path: str) -> Callable[[An
         return lambda column, _: [None if value is None else written(value) for value in column.to_pylist()]
     write = _short if types.is_float32(inner) or types.is_float16(inner) else _text
     return lambda column, _: [None if value is None else write(value) for value in column.to_pylist()]
+
+
+def _as_json(value: object) -> str | None:
+    """Return a value as JSON, in which bytes and dates are null: no path leads to a text there."""
+    return None if value is None else json.dumps(value, ensure_ascii=False, default=lambda _: None)
 
 
 def _texts(values: list[str | None], rows: int, where: str) -> list[str | None]:

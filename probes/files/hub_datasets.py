@@ -203,12 +203,13 @@ def _fetched(address: Address, cache: str) -> Path:
 
 
 def _asked(address: Address, call: Callable[[], _Value]) -> _Value:
-    from httpx import HTTPError
-    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
+    # Which library speaks HTTP differs between versions of the hub's; its errors are above this one.
+    http = tuple(base for base in HfHubHTTPError.__bases__ if issubclass(base, Exception))
     try:
         return call()
-    except (OSError, ValueError, HFValidationError, HTTPError) as error:
+    except (OSError, ValueError, HFValidationError, *http) as error:
         reason = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
         raise InputError(
             f"The hub gave no data set: {reason[:300]}",

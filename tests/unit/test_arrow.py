@@ -222,10 +222,11 @@ def test_a_saved_dataset_is_a_manifest(tmp_path: Path) -> None:
     other = {"audio": [{"bytes": b"RIFF", "path": str(tmp_path / "c.wav")}], "sex": ["f"]}
     folder = saved(tmp_path / "set", one, other)
     manifest = read(folder, "sex")
-    assert [(clip.name, clip.line, clip.source.name, clip.attributes["sex"]) for clip in manifest.clips] == [
-        ("a.wav", 1, "data-00000-of-00002.arrow", "f"),
-        ("sub/b.wav", 2, "data-00000-of-00002.arrow", "m"),
-        (str(tmp_path / "c.wav"), 1, "data-00001-of-00002.arrow", "f"),
+    # Rows are counted through all parts, as the data set counts them.
+    assert [(clip.name, clip.line, clip.source, clip.attributes["sex"]) for clip in manifest.clips] == [
+        ("a.wav", 1, folder, "f"),
+        ("sub/b.wav", 2, folder, "m"),
+        (str(tmp_path / "c.wav"), 3, folder, "f"),
     ]
     assert manifest.clips[1].path == folder.resolve() / "sub" / "b.wav"
     assert (manifest.path, len(manifest.sha256)) == (folder, 64)
@@ -249,8 +250,11 @@ def test_a_saved_dataset_that_is_not_whole_is_refused(tmp_path: Path) -> None:
     (gone / "state.json").symlink_to("/etc/hostname")
     assert "leads out of its folder, to /etc/hostname." in refuse(gone).message
     splits = saved(tmp_path / "splits" / "train", one).parent
-    (splits / "dataset_dict.json").write_text('{"splits": ["train"]}')
-    assert "several splits: train" in refuse(splits).message and str(splits / "train") in refuse(splits).hint
+    (splits / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    assert [clip.name for clip in read(splits).clips] == ["a.wav"]
+    saved(splits / "test", one)
+    assert "several splits: test, train." in refuse(splits).message and f"{splits}:test" in refuse(splits).hint
+    assert "no split 'dev'" in refuse(Path(f"{splits}:dev")).message
 
 
 @pytest.mark.parametrize("name", ["metadata.csv", "metadata.jsonl", "metadata.parquet"])
