@@ -77,8 +77,9 @@ def parse_address(text: str) -> Address:
     Address(id='a/b', revision='refs/convert/parquet', rest='default/train')
     """
     found = _FORM.fullmatch(text.rstrip("/"))
+    text = re.sub("^hf:/+", SCHEME, text)
     if found is None or ".." in text:
-        raise InputError("This is no data set of the hub.", where=text, hint=HINT)
+        raise InputError("This is no data set of the hub.", where=text[:200], hint=HINT)
     if found["at"] is None:
         hint = f"Write {SCHEME}datasets/{found['id']}@{_DEFAULT}/SPLIT; the commit that it stands for is recorded."
         raise InputError("No revision is named.", where=text, hint=hint)

@@ -94,4 +94,5 @@ def no_split(there: list[str], split: str, place: str, mark: str) -> InputError:
     """Return the refusal of a data set whose split is not named, or not there; the splits are listed."""
     shown = ", ".join(there[:12]) + f" and {len(there) - 12} more" * (len(there) > 12)
     message = f"There is no split {split!r}; there are: {shown}." if split else f"There are several splits: {shown}."
-    return InputError(message, where=place, hint=f"Name one of them, such as {place}{mark}{there[0]}.")
+    first = "train" if "train" in there else there[0]
+    return InputError(message, where=place, hint=f"Name one of them, such as {place}{mark}{first}.")

@@ -224,7 +224,7 @@ class _Entries:
         if self._lost == self.count:
             share = f"It leads to a text in none of the {self.count:,} entries."
         else:
-            share = f"It does in {self.count - self._lost:,} of {self.count:,} entries."
+            share = f"It leads to a text in {self.count - self._lost:,} of {self.count:,} entries."
             error.hint = f"Leave the others out, write an empty text there, or name another path. {error.hint}"
         raise InputError(f"{error.message} {share}", where=error.where, hint=error.hint)
 
@@ -256,7 +256,8 @@ def _text_of(entry: object, column: str, where: str) -> str:
             text = value_at(entry, column)
         except PathError as error:
             message = f"The path {column!r} leads nowhere: {error}."
-            raise InputError(message, where=where, hint=_suggest(column, tuple(entry))) from None
+            hint = f"{_suggest(column, tuple(entry))} {_such_as(entry)}".strip()
+            raise InputError(message, where=where, hint=hint) from None
     elif column not in entry:
         raise InputError(f"The entry has no key {column!r}.", where=where, hint=_suggest(column, tuple(entry)))
     else:
@@ -268,6 +269,11 @@ def _text_of(entry: object, column: str, where: str) -> str:
         message = f"The value of {column!r} is {kind_of(text)}, not a text."
         raise InputError(message, where=where, hint=hint)
     return text
+
+
+def _such_as(entry: object) -> str:
+    path = _deeper(entry)
+    return f"Such as {path}." if leads(entry, path) and isinstance(value_at(entry, path), str) else ""
 
 
 def _deeper(value: object) -> str:
