@@ -15,7 +15,7 @@ from probes.core.errors import InputError
 from probes.files.file_kinds import unexpected_kind
 from probes.files.opening import HEAD, read_head, reading, unreadable
 
-FREE = 2**26
+FREE = 2**24
 """Bytes that any file may unpack to."""
 MOST_TIMES = 300
 """Times its own size that a larger file may unpack to: tables reach 3 to 60, and gzip at most 1,032."""

@@ -70,6 +70,8 @@ def files_below(folder: Path) -> list[str]:
     seen = 0
     with reading(folder):
         for home, folders, names in os.walk(folder):
+            below = Path(home).relative_to(folder)
+            found += [(below / name).as_posix() for name in names]
             seen += len(folders) + len(names)
             if seen > MOST_FILES:
                 if not splits_of(found):
@@ -77,10 +79,8 @@ def files_below(folder: Path) -> list[str]:
                     return []
                 hint = "Name the folder of the data set, or a file in it."
                 raise InputError(f"There are more than {MOST_FILES:,} files in it.", where=str(folder), hint=hint)
-            below = Path(home).relative_to(folder)
             if len(below.parts) >= MOST_DEPTH:
                 folders.clear()
-            found += [(below / name).as_posix() for name in names]
     return found
 
 
