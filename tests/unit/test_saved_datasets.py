@@ -201,7 +201,8 @@ def test_what_is_unclear_or_not_in_the_cache_is_refused_with_the_command(cache: 
         assert refused(lambda: parse_address(text)).message == "This is no data set of the hub."  # noqa: B023
     (cache / "datasets--a--chats" / "blobs" / "b1").unlink()
     hub_datasets._found.cache_clear()
-    assert "link to nothing" in refused(lambda: texts("hf://datasets/a/chats@main/train")).message
+    error = refused(lambda: texts("hf://datasets/a/chats@main/train"))
+    assert "link to nothing in the hub's cache" in error.message and "hf download" in error.hint
     (cache / "datasets--a--chats" / "snapshots" / COMMIT / "data" / "train-00001-of-00002.parquet").unlink()
     hub_datasets._found.cache_clear()
     assert "1 of 2 parts" in refused(lambda: texts("hf://datasets/a/chats@main/train")).message
