@@ -31,8 +31,10 @@ def is_arrow(path: Path) -> bool:
 
 def read_arrow(
     path: Path, parts: Sequence[Path] = (), *, most_rows: int, most_cells: int, limits: Limits = LIMITS
-) -> tuple[tuple[str, ...], list[tuple[str | None, ...]]]:
-    """Return the columns of a Parquet or Arrow file, and its rows as text; None where a value is null.
+) -> tuple[tuple[str, ...], list[tuple[str | None, ...]], tuple[str, ...]]:
+    """Return the columns of a Parquet or Arrow file, its rows as text, and the columns whose cells are JSON.
+
+    A value that is null is None; one that is a list or a structure is written as JSON.
 
     Parameters
     ----------
@@ -46,10 +48,10 @@ def read_arrow(
     Raises
     ------
     InputError
-        Where pyarrow is absent, the file is damaged or too large, or a column holds lists, structures or bytes.
+        Where pyarrow is absent, the file is damaged or too large, or a column holds bytes.
     """
-    columns, values = _contained(path, parts, (), most_rows, most_cells, limits)
-    return columns, list(zip(*values, strict=True))
+    columns, values, nested = _contained(path, parts, (), most_rows, most_cells, limits)
+    return columns, list(zip(*values, strict=True)), nested
 
 
 def read_arrow_column(
@@ -65,7 +67,7 @@ def read_arrow_column(
     InputError
         As of `read_arrow`, and where there is no such column.
     """
-    (root,), (values,) = _contained(path, parts, names, most_rows, most_rows, limits)
+    (root,), (values,), _ = _contained(path, parts, names, most_rows, most_rows, limits)
     name = next(name for name in names if root in (name, _root(name)))
     return name, name != root, values
 
@@ -76,8 +78,8 @@ def _root(name: str) -> str:
 
 def _contained(
     path: Path, parts: Sequence[Path], only: Sequence[str], most_rows: int, most_cells: int, limits: Limits
-) -> tuple[tuple[str, ...], list[list[str | None]]]:
-    """Return names and columns, read in a child."""
+) -> tuple[tuple[str, ...], list[list[str | None]], tuple[str, ...]]:
+    """Return names and columns, read in a child, and the names of those that are JSON."""
     parts = parts or (path,)
     size = 0
     for part in parts:
@@ -90,7 +92,7 @@ def _contained(
             raise InputError("This is the first version of Feather.", where=str(part), hint=_EXPORT)
     try:
         names = [str(part) for part in parts]
-        columns, values = call(
+        columns, values, nested = call(
             _read, names, list(only), most_rows, most_cells, reads=parts, limits=limits, loads=("pyarrow.parquet",)
         )
     except LimitError as error:
@@ -99,7 +101,7 @@ def _contained(
         kind = "Parquet" if parts[0].suffix.lower() in PARQUET else "an Arrow file"
         message = f"This is not {kind} that can be read: {' '.join(error.text.split())[:300]}"
         raise InputError(f"{message.rstrip('.')}.", where=str(path), hint=_EXPORT) from None
-    return tuple(columns), [json.loads(column) for column in values]
+    return tuple(columns), [json.loads(column) for column in values], tuple(nested)
 
 
 def _check_installed(path: Path) -> None:
@@ -113,15 +115,16 @@ def _check_installed(path: Path) -> None:
         )
 
 
-def _read(paths: list[str], only: list[str], most_rows: int, most_cells: int) -> tuple[list[str], list[str]]:
-    """Return names and columns of a table, each of these as one JSON list of texts; this runs in the child.
+def _read(paths: list[str], only: list[str], most_rows: int, most_cells: int) -> tuple[list[str], list[str], list[str]]:
+    """Return names and columns of a table, each of these as one JSON list of texts, and the names of nested ones.
 
-    Of `only`, where it names some, the first that there is.
+    Of `only`, where it names some, the first that there is. This runs in the child.
     """
     import pyarrow
 
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())
     names: list[str] = []
+    nested: dict[str, None] = {}
     values: list[list[str | None]] = []
     for path in paths:
         with open(path, "rb") as file:  # noqa: PTH123
@@ -135,12 +138,13 @@ def _read(paths: list[str], only: list[str], most_rows: int, most_cells: int) ->
                 raise InputError("The part has other columns than the first one.", where=path, hint=hint)
             chosen, into = _chosen(names, only, path)
             values = values or [[] for _ in chosen]
+            nested |= dict.fromkeys(names[at] for at in chosen if _is_nested(schema.field(at).type))
             makers = [_maker(schema.field(at), _labels(schema), path, nested=into) for at in chosen]
             for made in _made(batches, chosen, makers, rows, (most_rows, most_cells), path):
                 for held, new in zip(values, made, strict=True):
                     held += new
     # One text a column crosses between processes many times as fast as a list of them.
-    return [names[at] for at in chosen], [json.dumps(column, ensure_ascii=False) for column in values]
+    return [names[at] for at in chosen], [json.dumps(column, ensure_ascii=False) for column in values], [*nested]
 
 
 def _chosen(names: list[str], only: list[str], path: str) -> tuple[list[int], bool]:
@@ -228,25 +232,23 @@ def _maker(
 ) -> Callable[[Any, int], list[str | None]]:
     """Return a function that turns a part of a column into text, given the number of rows before it.
 
-    `nested` columns may hold lists and structures, which are written as JSON; `classes` are names of whole numbers.
+    `nested` columns are written as JSON, as lists and structures always are; `classes` are names of whole numbers.
     """
     from pyarrow import types
 
-    if nested:
+    if nested or _is_nested(field.type):
         return lambda column, _: [_as_json(value) for value in column.to_pylist()]
     labels = classes.get(field.name, [])
     kind = getattr(field.type, "storage_type", field.type)
     where = f"{path}, column {field.name[:60]}"
-    if types.is_struct(kind) and {kind.field(at).name for at in range(kind.num_fields)} == {"bytes", "path"}:
+    if _is_recording(kind):
         return lambda column, rows: _paths(column, rows, where)
     inner = kind.value_type if types.is_dictionary(kind) else kind
-    if types.is_nested(inner) or "binary" in str(inner):
-        held = "bytes" if "binary" in str(inner) else f"values of the type {str(inner)[:60]}"
+    if "binary" in str(inner):
         raise InputError(
-            f"The column {field.name[:60]!r} holds {held}, not one text or number a row.",
+            f"The column {field.name[:60]!r} holds bytes, not one text or number a row.",
             where=where,
-            hint=f"Leave the column out, such as with table.drop_columns([{field.name[:60]!r}]) of pyarrow, or write "
-            "one text or number a row, such as the words of a list joined by spaces.",
+            hint=f"Leave the column out, such as with table.drop_columns([{field.name[:60]!r}]) of pyarrow.",
         )
     if types.is_string(inner) or types.is_large_string(inner) or str(inner) == "string_view":
         return lambda column, rows: _texts(column.to_pylist(), rows, where)
@@ -259,9 +261,26 @@ def _maker(
     return lambda column, _: [None if value is None else write(value) for value in column.to_pylist()]
 
 
+def _is_recording(kind: Any) -> bool:
+    """Tell whether a type is that of recordings or images of Hugging Face's datasets."""
+    from pyarrow import types
+
+    return types.is_struct(kind) and {kind.field(at).name for at in range(kind.num_fields)} == {"bytes", "path"}
+
+
+def _is_nested(kind: Any) -> bool:
+    """Tell whether a type is that of lists or structures, other than recordings."""
+    from pyarrow import types
+
+    kind = getattr(kind, "storage_type", kind)
+    if _is_recording(kind):
+        return False
+    return bool(types.is_nested(kind.value_type if types.is_dictionary(kind) else kind))
+
+
 def _as_json(value: object) -> str | None:
     """Return a value as JSON, in which bytes and dates are null: no path leads to a text there."""
-    return None if value is None else json.dumps(value, ensure_ascii=False, default=lambda _: None)
+    return None if value is None else json.dumps(value, sort_keys=True, ensure_ascii=False, default=lambda _: None)
 
 
 def _texts(values: list[str | None], rows: int, where: str) -> list[str | None]:

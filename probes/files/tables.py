@@ -55,7 +55,7 @@ class Table:
 
     Cells are as in the file; numbers `with_points` may have decimal commas where `decimal_comma` is true, and have them
     or points where the user names the mark, `decimal`; such a mark may be named where the file is `delimited`.
-    `nested` says where a column of JSON first holds a list or an object, whose cell is the text of that as JSON.
+    `nested` says where a column first holds a list or an object, whose cell is the text of that as JSON.
     `separator` parts the fields of a delimited file; it is empty for others.
     """
 
@@ -159,8 +159,9 @@ def read_table(
     nested: dict[str, str] = {}
     if place.is_arrow:
         check_decimal(path, decimal)
-        columns, values = read_arrow(path, place.files, most_rows=most_rows, most_cells=most_cells)
+        columns, values, lists = read_arrow(path, place.files, most_rows=most_rows, most_cells=most_cells)
         rows = [Row(line, dict(zip(columns, row, strict=True))) for line, row in enumerate(values, start=1)]
+        nested |= {name: f"{path}, column {name[:60]}" for name in lists}
     elif is_json(file := place.file):
         check_decimal(path, decimal)
         rows = _limited(file, _json_rows(file, most_rows, nested), most_rows, most_cells)

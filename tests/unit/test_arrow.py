@@ -82,18 +82,39 @@ def test_values_are_written_as_in_a_csv_file(tmp_path: Path, values: Any, read: 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        (pa.array([[1, 2]]), "holds values of the type list<"),
-        (pa.array([{"a": 1}]), "holds values of the type struct<"),
         (pa.array([b"RIFF"]), "holds bytes"),
         (pa.array([b"RIFF"]).dictionary_encode(), "holds bytes"),
         (pa.array([b"RIFF"], pa.binary(4)), "holds bytes"),
     ],
 )
-def test_lists_structures_and_bytes_are_refused_by_name(tmp_path: Path, values: Any, said: str) -> None:
+def test_bytes_are_refused_by_name(tmp_path: Path, values: Any, said: str) -> None:
     error = refused(save(pa.table({"path": ["a.wav"], "extra": values}), tmp_path / "t.parquet"))
     assert said in error.message and "'extra'" in error.message
     assert error.where == f"{tmp_path / 't.parquet'}, column extra"
     assert "drop_columns(['extra'])" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("values", "cell"),
+    [
+        (pa.array([[1, 2]]), "[1, 2]"),
+        (pa.array([{"b": "\u00e9", "a": None}]), '{"a": null, "b": "\u00e9"}'),
+        (pa.array([[{"bytes": b"x", "at": datetime.date(2026, 1, 2)}]]), '[{"at": null, "bytes": null}]'),
+    ],
+)
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow"])
+def test_lists_and_structures_are_json_and_refused_where_they_are_used(
+    tmp_path: Path, values: Any, cell: str, name: str
+) -> None:
+    path = save(pa.table({"path": ["a.wav"], "extra": values}), tmp_path / name)
+    table = read_table(path)
+    assert table.rows[0].values == {"path": "a.wav", "extra": cell}
+    assert table.nested == {"extra": f"{path}, column extra"}
+    # As of JSON: it does not matter where nobody uses it.
+    assert read(path).clips[0].name == "a.wav"
+    with pytest.raises(InputError, match="'extra' holds a list or an object") as caught:
+        read(path, "extra")
+    assert caught.value.where == f"{path}, column extra"
 
 
 def test_recordings_of_hugging_face_are_known_by_their_paths(tmp_path: Path) -> None:
