@@ -171,10 +171,12 @@ def _chosen(address: Address, there: list[str], folder: Path | None = None) -> l
     place = f"{SCHEME}datasets/{address.id}@{address.revision}"
     if not splits or (address.rest and Path(address.rest).suffix and address.rest not in splits):
         tables = [name for name in there if plain_suffix(Path(name)) in _TEXT | SUFFIXES]
-        missing = f"There is no {address.rest}" if address.rest else "There are no parts in Parquet"
+        missing = f"There is no {address.rest!r}" if address.rest else "There is no Parquet file"
         shown = f"There are: {', '.join(tables[:8])}. " if tables else ""
         raise InputError(
-            f"{missing} in it{' in the cache' if folder else ''}.", where=address.written(), hint=shown + _how(address)
+            f"{missing} among its files{' in the hub cache' if folder else ''}.",
+            where=address.written(),
+            hint=shown + _how(address),
         )
     if address.rest and address.rest not in splits and len(below) == 1:
         (files,) = below.values()

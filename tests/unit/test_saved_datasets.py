@@ -191,6 +191,7 @@ def test_what_is_unclear_or_not_in_the_cache_is_refused_with_the_command(cache: 
     assert "hf://datasets/a/chats@main/train" in error.hint
     assert "no split 'dev'" in refused(lambda: texts("hf://datasets/a/chats@main/dev")).message
     error = refused(lambda: texts("hf://datasets/a/chats@main/extra/other.csv"))
+    assert error.message == "There is no 'extra/other.csv' among its files in the hub cache."
     assert "extra/more.csv" in error.hint and "hf download a/chats --repo-type dataset --revision main" in error.hint
     for name in ("a/other@main", "a/chats@v2"):
         error = refused(lambda: texts(f"hf://datasets/{name}/train"))  # noqa: B023
