@@ -113,7 +113,12 @@ def _found(text: str, cache: str, offline: bool) -> HubFiles:
     if offline:
         message = f"{address.id} is not in the hub's cache at {address.revision}, and HF_HUB_OFFLINE is set."
         raise InputError(message, where=address.written(), hint=_how(address))
-    return _of_folder(address, _fetched(address, cache))
+    try:
+        return _of_folder(address, _fetched(address, cache))
+    except InputError as error:
+        if held is not None:
+            error.hint = f"{error.hint} The cache holds this revision as it once was: HF_HUB_OFFLINE=1 takes that."
+        raise
 
 
 def _offline() -> bool:

@@ -209,6 +209,23 @@ def test_what_is_unclear_or_not_in_the_cache_is_refused_with_the_command(cache: 
     assert "1 of 2 parts" in refused(lambda: texts("hf://datasets/a/chats@main/train")).message
 
 
+def test_a_hub_that_does_not_answer_is_told_with_what_the_cache_has(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+
+    def unreachable(*_: Any, **__: Any) -> Any:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", unreachable)
+    error = refused(lambda: texts("hf://datasets/a/chats@main/train"))
+    assert error.message == "The hub gave no data set: no route" and "HF_HUB_OFFLINE=1 takes that" in error.hint
+    # A commit cannot change: the hub is not asked.
+    assert texts(f"hf://datasets/a/chats@{COMMIT}/train") == ["a", "b"]
+    assert "HF_HUB_OFFLINE=1" not in refused(lambda: texts("hf://datasets/a/other@main/train")).hint
+
+
 def test_a_link_out_of_the_cache_is_not_followed(cache: Path, tmp_path: Path) -> None:
     link = cache / "datasets--a--chats" / "snapshots" / COMMIT / "data" / "test-00000-of-00001.parquet"
     link.unlink()
