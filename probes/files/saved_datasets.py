@@ -14,7 +14,7 @@ from probes.files.safe_paths import check_link
 from probes.files.shards import choose, no_split, splits_of
 from probes.files.text import read_text
 
-MOST_FILES = 100_000
+MOST_FILES = 50_000
 """Files of a folder that are looked at, and folders in it."""
 MOST_DEPTH = 4
 _STATE, _INFO, _SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
@@ -59,12 +59,12 @@ def parts_of_folder(folder: Path, split: str = "") -> tuple[Path, ...]:
 
 
 def files_below(folder: Path) -> list[str]:
-    """Return the paths of files below a folder, links to folders left out; none of a large one without a part.
+    """Return the paths of files below a folder, links to folders left out; none where it has more than `MOST_FILES`.
 
     Raises
     ------
     InputError
-        Where there are parts of a data set among more than `MOST_FILES`, or the folder cannot be read.
+        Where the folder cannot be read.
     """
     found: list[str] = []
     seen = 0
@@ -74,11 +74,8 @@ def files_below(folder: Path) -> list[str]:
             found += [(below / name).as_posix() for name in names]
             seen += len(folders) + len(names)
             if seen > MOST_FILES:
-                if not splits_of(found):
-                    # A corpus of recordings or images.
-                    return []
-                hint = "Name the folder of the data set, or a file in it."
-                raise InputError(f"There are more than {MOST_FILES:,} files in it.", where=str(folder), hint=hint)
+                # A corpus of recordings or images, or a whole disk.
+                return []
             if len(below.parts) >= MOST_DEPTH:
                 folders.clear()
     return found
