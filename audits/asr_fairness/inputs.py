@@ -25,6 +25,7 @@ from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.files.levels import parse_bins
 from probes.files.several_refusals import SHOWN
+from probes.files.table_places import written_place
 from probes.models.checkpoints import ModelFolder, count_parameters, find_model
 from probes.speech.activations import check_family
 from probes.speech.bad_clips import BadClips
@@ -88,7 +89,9 @@ def check(options: Options, context: Context) -> Plan:
         if isinstance(folder, ModelFolder)
         else None,
         data=(
-            Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
+            Source(
+                role="manifest", path=written_place(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)
+            ),
             Source(role="recordings", path=str(_root(manifest)), sha256=content, items=len(recordings)),
             *value_map_sources(options.values),
             *rules_sources(normaliser),

@@ -19,7 +19,7 @@ from probes.conditional.law_files import law_keys, read_candidate, read_truth
 from probes.conditional.laws import Candidate, Floats, Truth
 from probes.conditional.ranks import projections
 from probes.core.errors import InputError
-from probes.core.hashing import sha256_file
+from probes.files.table_places import sha256_table, written_place
 
 FEWEST_ROWS, MOST_CANDIDATES, MOST_DRAWS = 20, 40, 1000
 READ = 2**22
@@ -97,7 +97,8 @@ def check(options: Options, context: Context) -> Plan:
         inputs=inputs,
         subject=None,
         data=tuple(
-            Source(role=roles.get(path, "laws"), path=str(path), sha256=sha256_file(path), items=n) for path in paths
+            Source(role=roles.get(path, "laws"), path=written_place(path), sha256=sha256_table(path), items=n)
+            for path in paths
         ),
         cost=_cost(inputs),
         notes=(*truth.notes, *dict.fromkeys(note for one in candidates for note in one.notes), *_notes(inputs, by)),

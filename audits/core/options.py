@@ -109,9 +109,15 @@ def later_defaults(options: type) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value of an option as a report holds it."""
+    """Return a value of an option as a report holds it.
+
+    >>> as_json(Path("a.csv")), as_json(Path("hf://datasets/a/b@main"))
+    ('a.csv', 'hf://datasets/a/b@main')
+    """
     if isinstance(value, Path):
-        return str(value)
+        # A path keeps one slash of an address on the hub.
+        text = str(value)
+        return text.replace("hf:/", "hf://", 1) if text.startswith("hf:/datasets/") else text
     if isinstance(value, tuple):
         return [as_json(item) for item in value]
     if hasattr(value, "__dataclass_fields__"):

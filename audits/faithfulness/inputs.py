@@ -12,7 +12,7 @@ from audits.faithfulness import Options
 from audits.faithfulness.metrics import TAKEN, families_of
 from audits.faithfulness.samples import DATASET, FIELDS, Sample, Wanted, read_samples, sentences_of
 from probes.core.errors import InputError
-from probes.core.hashing import sha256_file
+from probes.files.table_places import find_table, sha256_table, written_place
 from probes.models.checkpoints import ModelFolder, find_model
 
 if TYPE_CHECKING:
@@ -90,8 +90,12 @@ def check(options: Options, context: Context) -> Plan:
         rates=_shares(options.rates, "--rates", above=True),
         alphas=_shares(options.noisy, "--noisy") if options.noisy else (),
     )
+    # A file beside the table counts too.
+    own = find_table(options.file)
+    paths = [options.file, *(path for path in table.sources if path not in own.files)]
     sources = tuple(
-        Source(role="rows", path=str(path), sha256=sha256_file(path), items=len(table.rows)) for path in table.sources
+        Source(role="rows", path=written_place(path), sha256=sha256_table(path), items=len(table.rows))
+        for path in paths
     )
     return Plan(
         inputs=inputs,

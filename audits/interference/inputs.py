@@ -29,6 +29,7 @@ from audits.interference.settings import (
 )
 from probes.core.errors import InputError
 from probes.core.executor import Workers
+from probes.files.table_places import written_place
 from probes.language_models.language_corpora import LanguageText, check_codes, read_attributes, read_language
 from probes.language_models.text_tokenizers import BYTES
 
@@ -239,7 +240,8 @@ def _codes_of(folder: Path) -> tuple[str, ...]:
     """Return the codes of all languages of a folder."""
     if not folder.is_dir():
         raise InputError("There is no such folder.", where=str(folder), hint="Check the path.")
-    codes = tuple(sorted(file.stem for file in folder.glob("*.txt")))
+    files = [file.name.removesuffix(kind) for kind in (".txt", ".txt.gz") for file in folder.glob(f"*{kind}")]
+    codes = tuple(sorted({*files}))
     if not codes:
         raise InputError(
             "The folder holds no language.", where=str(folder), hint="Give files <code>.txt, a sentence a line."
@@ -260,7 +262,7 @@ def _sources(inputs: Inputs, options: Options) -> tuple[Source, ...]:
     ]
     if inputs.table is not None:
         table = inputs.table
-        found.append(Source(role="losses", path=str(table.path), sha256=table.sha256, items=table.given))
+        found.append(Source(role="losses", path=written_place(table.path), sha256=table.sha256, items=table.given))
     tables = [(inputs.attributes.path, "languages"), (options.downstream, "downstream")]
     tables += [(Path(file), "similarity") for file in options.similarity]
     for path, role in tables:
@@ -270,7 +272,7 @@ def _sources(inputs: Inputs, options: Options) -> tuple[Source, ...]:
 
 
 def _table_source(path: Path, role: str) -> Source:
-    from probes.core.hashing import sha256_file
+    from probes.files.table_places import sha256_table, written_place
     from probes.files.tables import read_table
 
-    return Source(role=role, path=str(path), sha256=sha256_file(path), items=len(read_table(path).rows))
+    return Source(role=role, path=written_place(path), sha256=sha256_table(path), items=len(read_table(path).rows))

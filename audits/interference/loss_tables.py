@@ -16,8 +16,8 @@ import numpy as np
 
 from audits.interference.loss_rows import Floats, Integers, LossRows, read_rows
 from probes.core.errors import InputError
-from probes.core.hashing import sha256_file
 from probes.files.names import suggest
+from probes.files.table_places import sha256_table
 
 NOT_ASKED = "language not asked for"
 NO_WEIGHT = "sentence of weight 0"
@@ -123,7 +123,7 @@ def read_losses(path: Path, *, codes: Sequence[str] | None = None) -> LossTable:
     notes += [f"No loss with {', '.join(sorted(lost - languages))} can be compared."] if lost - languages else []
     return LossTable(
         path=path,
-        sha256=sha256_file(path),
+        sha256=sha256_table(path),
         given=len(rows.lines),
         languages=tuple(sorted(languages)),
         rows=found,

@@ -26,6 +26,7 @@ from audits.membership.shadow_scores import ShadowScores as ShadowScores
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 from probes.files.names import suggest
+from probes.files.table_places import is_dataset, sha256_table
 from probes.files.tables import check_decimal
 
 BOTH = "id both member and non-member"
@@ -91,7 +92,7 @@ def read_scores(
     if higher_is not in (None, "member", "nonmember"):
         message = f"{higher_is!r} is neither member nor nonmember."
         raise InputError(message, where="--higher-is", hint="Say for whom the scores are higher.")
-    if path.is_dir():
+    if path.is_dir() and not is_dataset(path):
         check_decimal(path, decimal)
         return read_score_folder(path, higher_is=higher_is, target=target)
     head = _head(path)
@@ -125,7 +126,7 @@ def _used(path: Path, layout: str, rows: ScoreRows) -> ScoreSet:
     pick = np.flatnonzero(used).tolist()
     return ScoreSet(
         path=str(path),
-        sha256=sha256_file(path),
+        sha256=sha256_table(path),
         layout=layout,
         scores={name: values[used] for name, values in rows.scores.items()},
         member=rows.member[used],
@@ -157,6 +158,8 @@ def _repeated(rows: ScoreRows, good: Flags) -> tuple[Flags, Flags]:
 
 def _head(path: Path) -> bytes:
     """Return the first bytes of an ordinary file, none of a missing one, which the reader of text refuses."""
+    if is_dataset(path):
+        return b""
     try:
         if path.exists() and not path.is_file():
             raise InputError("This is not an ordinary file.", where=str(path), hint="Name a CSV, TSV or NPZ file.")

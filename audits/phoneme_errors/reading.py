@@ -16,7 +16,9 @@ from audits.phoneme_errors.speech_inputs import read_speech, subject_of
 from audits.phoneme_errors.tokens import Tokens, read_tokens
 from probes.core.errors import InputError
 from probes.files.arrow import ARROW, PARQUET
+from probes.files.gzips import plain_suffix
 from probes.files.levels import Note, parse_bins
+from probes.files.table_places import find_table, is_dataset, written_place
 from probes.models.checkpoints import ModelFolder, find_model
 from probes.speech.manifests import Manifest
 
@@ -66,7 +68,7 @@ def read_token_files(options: Options, context: Context) -> tuple[Inputs, Subjec
     """
     path = Path(options.tokens)
     try:
-        is_model = path.is_dir() or (not path.suffix and not path.exists())
+        is_model = not is_dataset(path) and (path.is_dir() or (not path.suffix and not path.exists()))
     except OSError as error:
         raise InputError(
             f"The file cannot be read: {error.strerror}.", where=options.tokens[:200], hint="Check the path."
@@ -78,7 +80,8 @@ def read_token_files(options: Options, context: Context) -> tuple[Inputs, Subjec
             hint="Name the recordings with --manifest and their alignments with --alignments.",
         )
     # Before they are read, so that no change goes unseen.
-    stamps = tuple((one, stamp(one)) for one in (path, *([Path(options.against)] if options.against else [])))
+    named = (path, *([Path(options.against)] if options.against else []))
+    stamps = tuple((file, stamp(file)) for one in named for file in find_table(one).files)
     tokens = _read(path, options, context)
     layers = _layers(options)
     corpus = corpus_of(tokens, options)
@@ -97,9 +100,11 @@ def read_token_files(options: Options, context: Context) -> tuple[Inputs, Subjec
     inputs = Inputs(
         tokens=tokens, corpus=corpus, speech=None, manifest=None, second=second, layers=chosen, stamps=stamps
     )
-    data = [Source(role="tokens", path=options.tokens, sha256=tokens.sha256, items=tokens.given)]
+    data = [Source(role="tokens", path=written_place(path), sha256=tokens.sha256, items=tokens.given)]
     if second is not None:
-        data.append(Source(role="tokens compared", path=str(options.against), sha256=second.sha256, items=second.given))
+        data.append(
+            Source(role="tokens compared", path=written_place(named[1]), sha256=second.sha256, items=second.given)
+        )
     return inputs, None, (*data, *value_map_sources(options.values))
 
 
@@ -111,7 +116,7 @@ def read_recordings(options: Options, context: Context) -> tuple[Inputs, Subject
     InputError
         Where a model, the manifest, a recording or an alignment cannot be used.
     """
-    if Path(options.tokens).suffix.lower() in TOKEN_FORMS:
+    if plain_suffix(Path(options.tokens)) in TOKEN_FORMS:
         raise InputError(
             f"{options.tokens} is a file of tokens, which needs no recordings.",
             where="--manifest",

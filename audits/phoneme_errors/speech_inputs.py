@@ -14,6 +14,7 @@ from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.files.levels import Note, parse_bins
 from probes.files.names import suggest
+from probes.files.table_places import written_place
 from probes.models.checkpoints import ModelFolder, count_parameters, find_model
 from probes.speech.activations import check_family
 from probes.speech.alignments import read_alignments
@@ -67,7 +68,12 @@ def read_speech(
     bad = BadClips(options.manifest or Path(), len(manifest.clips), skip="--on-bad skip", advice=manifest.advice)
     sounds = _sounds(manifest, folders, options, context, skipped, bad)
     sources = [
-        Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
+        Source(
+            role="manifest",
+            path=written_place(options.manifest or manifest.path),
+            sha256=manifest.sha256,
+            items=len(manifest.clips),
+        ),
         Source(
             role="recordings",
             path=str(manifest.path.parent),

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from audits.phoneme_errors.token_tables import TokenTable, read_token_table
 from probes.core.errors import InputError
-from probes.core.hashing import sha256_file
 from probes.core.progress import Progress, Silent
 from probes.files.levels import Levels, Note, clean, is_unknown, level_words
 from probes.files.names import suggest
+from probes.files.table_places import is_dataset, sha256_table
 from probes.files.tables import Table, check_decimal
 from probes.speech.manifests import ROLES, find_column, level_rules
 from probes.vectors.token_arrays import MAX_WIDTH, TokenArchive, layer_of, open_tokens
@@ -166,7 +166,7 @@ def read_tokens(
         given=len(kept),
         skipped=skipped,
         lines=np.array([source.line(row) for row in rows], dtype=np.int64),
-        sha256=sha256_file(path),
+        sha256=sha256_table(path),
         notes=tuple(note for rule in rules.values() for note in rule.notes()),
         read_as=_read_as(names, rules, {name: levels for name, (_, levels) in found.items()}, wanted),
         form=source.notes,
@@ -228,6 +228,8 @@ def _named(features: Sequence[str]) -> str:
 
 
 def _is_archive(path: Path) -> bool:
+    if is_dataset(path):
+        return False
     try:
         if path.exists() and not path.is_file():
             raise InputError(

@@ -25,7 +25,8 @@ class Options:
     """Options of `miles precision-recall`."""
 
     reference: Path = option(
-        "Texts of the kind that is wanted: JSONL, CSV, Parquet, TXT (a text a line), or embeddings as NPZ or NPY.",
+        "Texts of the kind that is wanted: JSONL, CSV, Parquet, TXT (a text a line), also .gz, a data set of Hugging "
+        "Face (a folder, FOLDER:SPLIT, hf://datasets/OWNER/NAME@REVISION/SPLIT), or embeddings as NPZ or NPY.",
         required=True,
         metavar="FILE",
     )
@@ -41,7 +42,12 @@ class Options:
         listed=False,
         metavar="NAME=T",
     )
-    text_col: str = option("Key or column of the text. Several: the first that a file has.", "text", metavar="NAME,...")
+    text_col: str = option(
+        "Key or column of the text, or a path into JSON such as messages.-1.content. Several: the first that a file "
+        "has. SIDE=NAME is for one side alone: reference, prompts or a candidate's name.",
+        "text",
+        metavar="NAME,...|SIDE=NAME,...",
+    )
     preset: str = option(
         "Published settings, unless your options say otherwise: pr4llm is gpt2-large, last token, unit norm, "
         "PCA 0.9, k 4, 4,000 texts of at most 370 words, duplicates kept.",

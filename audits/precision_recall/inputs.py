@@ -15,7 +15,9 @@ from audits.precision_recall.pools import distinct
 from audits.precision_recall.preflight import coordinates_of, cost_of, warnings_of
 from audits.precision_recall.settings import Settings, default_encoder, settle
 from audits.precision_recall.sides import REFERENCE, RESERVED, Candidate, Generation, Inputs, needed
+from audits.precision_recall.text_columns import PROMPTS, columns_by_side
 from probes.core.errors import InputError
+from probes.files.table_places import written_place
 from probes.models.checkpoints import find_model
 from probes.texts.text_encoders import TextEncoderSpec, find_text_encoder
 from probes.texts.text_files import TextSet, read_texts
@@ -35,14 +37,13 @@ def check(options: Options, context: Context) -> Plan:
     """
     settings = settle(options)
     named = _named(options.candidate, "--candidate", "FILE")
-    reference = read_texts(options.reference, column=options.text_col, max_words=settings.max_words)
+    columns = columns_by_side(options.text_col, [REFERENCE, PROMPTS, *(name for name, _ in named)])
+    reference = read_texts(options.reference, column=columns[REFERENCE], max_words=settings.max_words)
     _check_distinct(reference, settings)
-    files = {
-        name: read_texts(Path(file), column=options.text_col, max_words=settings.max_words) for name, file in named
-    }
+    files = {name: read_texts(Path(file), column=columns[name], max_words=settings.max_words) for name, file in named}
     alone = settings.samples or max(len(reference) // 2, needed(settings))
     # Some texts that a model begins by itself are empty.
-    generation = _generation(options, alone + alone // 20 + 1)
+    generation = _generation(options, alone + alone // 20 + 1, columns[PROMPTS])
     heat = _temperatures(options, tuple(files))
     candidates = [Candidate(name=name, texts=texts, temperature=heat.get(name)) for name, texts in files.items()]
     if generation is not None:
@@ -151,8 +152,8 @@ def _temperature(text: str, flag: str) -> float:
     return value
 
 
-def _generation(options: Options, alone: int) -> Generation | None:
-    """Find the model and its prompts; without prompts it begins `alone` texts by itself."""
+def _generation(options: Options, alone: int, column: str) -> Generation | None:
+    """Find the model and its prompts, in a column of theirs; without prompts it begins `alone` texts by itself."""
     if options.generate is None:
         if options.temperatures != Options().temperatures:
             raise InputError(
@@ -162,7 +163,7 @@ def _generation(options: Options, alone: int) -> Generation | None:
             )
         return None
     folder = find_model(options.generate)
-    source = None if options.prompts is None else read_texts(options.prompts, column=options.text_col)
+    source = None if options.prompts is None else read_texts(options.prompts, column=column)
     if source is not None and source.texts is None:
         raise InputError("Prompts must be texts.", where=str(options.prompts), hint="Give JSONL, CSV or TXT.")
     prompts = ("",) * alone if source is None else source.texts or ()
@@ -279,7 +280,7 @@ def _sources(inputs: Inputs) -> tuple[Source, ...]:
     given = [(name if name == REFERENCE else f"candidate {name}", texts) for name, texts in inputs.sets.items()]
     if inputs.generation is not None and inputs.generation.source is not None:
         given.append(("prompts", inputs.generation.source))
-    rows = [Source(role=role, path=str(one.path), sha256=one.sha256, items=one.given) for role, one in given]
+    rows = [Source(role=role, path=written_place(one.path), sha256=one.sha256, items=one.given) for role, one in given]
     if inputs.encoder is not None and inputs.encoder.folder is not None:
         folder = inputs.encoder.folder
         rows.append(Source(role="encoder", path=inputs.encoder.reference, sha256=folder.sha256, items=1))

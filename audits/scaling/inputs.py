@@ -12,7 +12,8 @@ from audits.core.records import Source, Subject
 from audits.scaling import QUANTITIES, Options
 from audits.scaling.growth_claims import read_claims
 from probes.core.errors import InputError
-from probes.core.hashing import sha256_file, sha256_json
+from probes.core.hashing import sha256_json
+from probes.files.table_places import sha256_table, written_place
 
 if TYPE_CHECKING:
     from audits.scaling.growth_claims import Law
@@ -113,7 +114,9 @@ def _of_table(options: Options, path: Path) -> Plan:
     return Plan(
         inputs=inputs,
         subject=None,
-        data=(Source(role="measurements", path=str(path), sha256=sha256_file(path), items=len(table.cells)),),
+        data=(
+            Source(role="measurements", path=written_place(path), sha256=sha256_table(path), items=len(table.cells)),
+        ),
         cost=(("cells", f"{len(table.cells):,} of {len(table.targets)} targets"), ("time", "seconds")),
         notes=table.notes,
     )

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from audits.speaker_groups import Options
 from probes.core.errors import InputError
 from probes.files.decimals import in_thousands, mark_hint, plain_float, with_point
+from probes.files.gzips import plain_suffix
 from probes.files.levels import clean, parse_bins
 from probes.files.names import suggest
 from probes.files.tables import Table
 from probes.speech.corpora import read_corpus
 from probes.speech.known_layouts import advice_on_table, with_advice
-from probes.speech.manifest_folders import open_manifest
+from probes.speech.manifest_folders import open_manifest, root_of
 from probes.speech.manifests import ROLES, Clip, ColumnMap, Manifest, assemble
 
 NAMES = ("id", "utt_id", "utterance_id", "hash_name", "audio_id", "segment_filename", "utterance")
@@ -58,7 +59,7 @@ def read_rows(options: Options) -> tuple[Manifest, tuple[str, ...]]:
         by=options.by,
         values=options.values,
         bins=bins,
-        audio_root=options.manifest.parent,
+        audio_root=root_of(options.manifest),
         needs=needs,
         opened=False,
         advice=advice,
@@ -157,7 +158,7 @@ def _count(clip: Clip, column: str, decimal: str | None) -> float:
     text = (clip.extras.get(column) or "").strip()
     where = f"{clip.where}, column {column}"
     # Cells of other files have their types, and --decimal is refused.
-    option = clip.source.suffix.lower() in _DELIMITED
+    option = plain_suffix(clip.source) in _DELIMITED
     _check_mark(text, decimal, where, option)
     try:
         # A data frame writes whole numbers so where the comma is the decimal mark.

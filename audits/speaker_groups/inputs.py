@@ -33,6 +33,7 @@ from audits.speaker_groups.references import NO_REFERENCE, chosen, has_words
 from probes.core.errors import InputError
 from probes.files.levels import Note
 from probes.files.names import suggest
+from probes.files.table_places import written_place
 from probes.speech.bad_clips import BadClips
 from probes.speech.manifests import Clip, Manifest
 from probes.speech.normalisers import read_normaliser
@@ -107,7 +108,9 @@ def check(options: Options, context: Context) -> Plan:
         inputs=inputs,
         subject=None,
         data=(
-            Source(role="manifest", path=str(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)),
+            Source(
+                role="manifest", path=written_place(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)
+            ),
             *(_source(name, named, files) for name in files),
             *value_map_sources(options.values),
             *rules_sources(normaliser),
@@ -158,7 +161,9 @@ def _same(one: Path, other: Path) -> bool:
 
 def _source(name: str, named: Mapping[str, Path], files: Mapping[str, Predictions]) -> Source:
     found = files[name]
-    return Source(role=f"transcripts of {name}", path=str(named[name]), sha256=found.sha256, items=len(found.entries))
+    return Source(
+        role=f"transcripts of {name}", path=written_place(named[name]), sha256=found.sha256, items=len(found.entries)
+    )
 
 
 def _check_options(options: Options) -> None:

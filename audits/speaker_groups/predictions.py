@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.core.errors import InputError
-from probes.core.hashing import sha256_file
-from probes.files.arrow import is_arrow
 from probes.files.delimited import Delimited
+from probes.files.gzips import plain_suffix
 from probes.files.json_values import parse_json
 from probes.files.names import suggest_column
+from probes.files.table_places import find_table, sha256_table
 from probes.files.tables import is_json, read_table, wrapped
 from probes.files.text import numbered_lines, read_text
 
@@ -89,21 +89,22 @@ def read_predictions(path: Path) -> Predictions:
     """
     form, found, read_as = _read(path)
     entries = _collect(path, form, found)
-    return Predictions(path=path, sha256=sha256_file(path), form=form, entries=entries, read_as=read_as)
+    return Predictions(path=path, sha256=sha256_table(path), form=form, entries=entries, read_as=read_as)
 
 
 def _read(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
     """Return the format of a file, its entries, and how its columns were read."""
-    suffix = path.suffix.lower()
+    place = find_table(path)
+    suffix = plain_suffix(place.files[0])
+    if place.is_arrow:
+        return _table(path)
+    named, path = path, place.file
     if suffix == ".trn":
         return "sctk trn", _trn(path), (f"{path.name} is read as SCTK's trn: the words (name).",)
-    if not is_arrow(path) and is_json(path):
+    if is_json(path):
         return _json(path)
-    if is_arrow(path) or suffix in _TABLES or _names_columns(_header(path)):
-        table = read_table(path)
-        records = [_Record(row.line, f"{path}:{row.line}", row.values) for row in table.rows]
-        entries, read_as = _select(path, table.columns, records, table.separator)
-        return "table", entries, (read_as, *table.notes)
+    if suffix in _TABLES or _names_columns(_header(path)):
+        return _table(named)
     if suffix in _PLAIN:
         return "kaldi text", _kaldi(path), (f"{path.name} is read as Kaldi's text: a name and its words.",)
     header = _header(path)
@@ -113,6 +114,13 @@ def _read(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
         hint="Give a table (.csv, .tsv, .parquet), JSON (.json, .jsonl), Kaldi's text (.txt) or SCTK's trn (.trn)."
         + f" As a table its columns would be: {', '.join(header)[:200]}." * (len(header) > 1),
     )
+
+
+def _table(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
+    table = read_table(path)
+    records = [_Record(row.line, f"{path}:{row.line}", row.values) for row in table.rows]
+    entries, read_as = _select(path, table.columns, records, table.separator)
+    return "table", entries, (read_as, *table.notes)
 
 
 def _header(path: Path) -> list[str]:
@@ -170,7 +178,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 def _json(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
     lines = list(_lines(path))
     listed = lines[0][1][:1] == "["
-    if not listed and len(lines) > 1 and (path.suffix.lower() in _JSON_LINES or _is_json(lines[0][1])):
+    if not listed and len(lines) > 1 and (plain_suffix(path) in _JSON_LINES or _is_json(lines[0][1])):
         records = []
         for line, content in lines:
             where = f"{path}:{line}"

@@ -19,7 +19,7 @@ from audits.tracking.predictions import Answers, check_system, own_predictions, 
 from audits.tracking.scoring import SCORINGS, Scoring
 from probes.core.errors import InputError
 from probes.core.executor import Workers
-from probes.core.hashing import sha256_file
+from probes.files.table_places import sha256_table, written_place
 from probes.models.checkpoints import ModelFolder, find_model
 
 MODEL = "model"
@@ -299,10 +299,12 @@ def _sources(options: Options, files: Sequence[tuple[Path, object]], answers: di
     sources = []
     for path, found in files:
         count = len(getattr(found, "items", ()))
-        sources.append(Source(role="items", path=str(path), sha256=sha256_file(path), items=count))
+        sources.append(Source(role="items", path=written_place(path), sha256=sha256_table(path), items=count))
     for name, path in _named(options.predictions):
         count = sum(len(of) for system, of in answers.items() if system == name or system.startswith(f"{name}."))
-        sources.append(Source(role=f"predictions {name}", path=str(path), sha256=sha256_file(path), items=count))
+        sources.append(
+            Source(role=f"predictions {name}", path=written_place(path), sha256=sha256_table(path), items=count)
+        )
     return tuple(sources)
 
 

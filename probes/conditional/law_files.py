@@ -20,6 +20,7 @@ from probes.core.errors import InputError
 from probes.files.arrays import PIECE, Archive, open_archive
 from probes.files.json_values import json_text
 from probes.files.opening import read_head
+from probes.files.table_places import is_dataset
 from probes.files.tables import read_table
 
 Image = tuple[int, int, int]
@@ -170,6 +171,8 @@ def parse_features(text: str | None) -> tuple[int | None, str | None]:
 
 
 def _is_archive(path: Path) -> bool:
+    if is_dataset(path):
+        return False
     head = read_head(path, wanted="outcomes or laws of them", hint=_HINT)
     return head.startswith(_ARCHIVES) or path.suffix.lower() in _SUFFIXES
 

@@ -12,8 +12,8 @@ from probes.conditional.image_laws import View
 from probes.conditional.law_arrays import MOST, NEEDED, Held, Laws, Numbers, find_kind
 from probes.conditional.laws import Floats, Ints
 from probes.core.errors import InputError
-from probes.files.arrow import is_arrow
 from probes.files.decimals import plain_float
+from probes.files.table_places import find_table
 from probes.files.tables import Table, is_json, read_table
 
 _INPUT, _DRAW = re.compile(r"x_?(\d{0,9})"), re.compile(r"sample_?(\d{1,9})")
@@ -107,7 +107,8 @@ def read_law_table(
         Where the table cannot be read, holds no law or two, or its lines do not fit the rows.
     """
     # The mark is that of the data or of another candidate where this file can have none.
-    table = read_table(path, None if is_json(path) or is_arrow(path) else decimal)
+    place = find_table(path)
+    table = read_table(path, None if place.is_arrow or is_json(place.file) else decimal)
     if {"row", "sample"} <= {*table.columns}:
         names = _outcomes(table, view, target)
         order, draws = _arranged(table, view.n, ids, [row.values.get("sample") or "" for row in table.rows])

@@ -15,6 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from probes.core.errors import InputError
+from probes.files.gzips import plain_suffix
 from probes.files.names import separator_hint
 from probes.files.text import text_blocks
 
@@ -98,7 +99,8 @@ class Delimited:
     Parameters
     ----------
     path
-        The file. Its dialect follows from its suffix and its first line that is not blank, such as `sep=;`.
+        The file, which may be compressed (`.csv.gz`). Its dialect follows from its suffix and its first line that is
+        not blank, such as `sep=;`.
     keep_empty
         Keep rows of one empty field, such as `""` below a header of one name; else they are blank lines.
     numbers
@@ -131,7 +133,7 @@ class Delimited:
             self.dialect, self._line = Dialect(named[2]), len(above)
             above = self._above(lines)
         else:
-            self.dialect = find_dialect("" if numbers else path.suffix.lower(), above[-1])
+            self.dialect = find_dialect("" if numbers else plain_suffix(path), above[-1])
         self._reader = csv.reader(
             chain(above, lines),
             strict=True,

@@ -54,7 +54,10 @@ _MAGIC = {
     b"\x89PNG": ("a PNG image", ""),
     b"\xff\xd8\xff": ("a JPEG image", ""),
     _ZIP: ("a ZIP archive", _UNPACK),
-    b"\x1f\x8b": ("a gzip file", _UNPACK),
+    b"\x1f\x8b": (
+        "a gzip file",
+        "Where it is a text or a table, let its name end in .gz, or unpack it.",
+    ),
     # The size of its blocks and the first of them, or the end; "BZh" alone may begin the name of a column.
     **{b"BZh%d%s" % (size, block): ("a bzip2 file", _UNPACK) for size in range(1, 10) for block in _BZIP2},
     b"\xfd7zXZ": ("an xz file", _UNPACK),

@@ -13,12 +13,13 @@ from operator import attrgetter
 from pathlib import Path
 
 from probes.core.errors import InputError
-from probes.files.arrow import is_arrow, read_arrow
+from probes.files.arrow import read_arrow
 from probes.files.decimals import NumberColumn, mark_hint, with_point
 from probes.files.delimited import HINT, Delimited
+from probes.files.gzips import plain_suffix, read_plain_head
 from probes.files.json_values import json_text, parse_json
 from probes.files.names import suggest_column
-from probes.files.opening import read_head
+from probes.files.table_places import find_table
 from probes.files.text import MARK, check_size, numbered_lines, read_text
 
 MOST_ROWS = 5_000_000
@@ -54,7 +55,7 @@ class Table:
 
     Cells are as in the file; numbers `with_points` may have decimal commas where `decimal_comma` is true, and have them
     or points where the user names the mark, `decimal`; such a mark may be named where the file is `delimited`.
-    `nested` says where a column of JSON first holds a list or an object, whose cell is the text of that as JSON.
+    `nested` says where a column first holds a list or an object, whose cell is the text of that as JSON.
     `separator` parts the fields of a delimited file; it is empty for others.
     """
 
@@ -141,6 +142,9 @@ def read_table(
 ) -> Table:
     """Read a table; its form follows from its suffix, or from its first line where the suffix says nothing.
 
+    It is a file, which may be compressed (`.csv.gz`), or a folder or address as `probes.files.table_places` has them;
+    rows are counted through all of its files.
+
     Cells are given as they are: `Table.with_points` reads decimal commas, in a file with semicolons or where the user
     names the mark, `decimal`. A table of more than `most_rows` or `most_cells` is refused before it is held.
 
@@ -149,33 +153,35 @@ def read_table(
     InputError
         Where the file cannot be read, is not UTF-8 text, is empty or too large, or a row does not fit.
     """
+    place = find_table(path)
     semicolons = False
     separator = ""
     nested: dict[str, str] = {}
-    if is_arrow(path):
+    if place.is_arrow:
         check_decimal(path, decimal)
-        columns, values = read_arrow(path, most_rows=most_rows, most_cells=most_cells)
+        columns, values, lists = read_arrow(path, place.files, most_rows=most_rows, most_cells=most_cells)
         rows = [Row(line, dict(zip(columns, row, strict=True))) for line, row in enumerate(values, start=1)]
-    elif is_json(path):
+        nested |= {name: f"{path}, column {name[:60]}" for name in lists}
+    elif is_json(file := place.file):
         check_decimal(path, decimal)
-        rows = _limited(path, _json_rows(path, most_rows, nested), most_rows, most_cells)
+        rows = _limited(file, _json_rows(file, most_rows, nested), most_rows, most_cells)
         if len(rows) == 1:
-            _check_wrapped(path, rows[0].values)
+            _check_wrapped(file, rows[0].values)
         columns = tuple(dict.fromkeys(name for row in rows for name in row.values))
     else:
-        table = Delimited(path)
+        table = Delimited(file)
         columns = table.names
-        rows = _limited(path, _delimited_rows(table), most_rows, most_cells)
+        rows = _limited(file, _delimited_rows(table), most_rows, most_cells)
         semicolons, separator = table.dialect.decimal_comma, table.dialect.separator
     if not rows:
         message = "The file has a header but no rows." if columns else "The file holds no rows."
         raise InputError(message, where=str(path), hint=HINT)
     return Table(
-        path,
+        Path(place.written),
         columns,
         tuple(rows),
-        sources=(path,),
-        notes=decimal_notes(semicolons, decimal),
+        sources=place.files,
+        notes=(*place.notes, *decimal_notes(semicolons, decimal)),
         decimal_comma=semicolons if decimal is None else decimal == ",",
         decimal=decimal,
         nested=nested,
@@ -204,8 +210,8 @@ def check_decimal(path: Path, decimal: str | None) -> None:
 
 def is_json(path: Path) -> bool:
     """Tell whether a file holds JSON, by its suffix or its first character."""
-    head = read_head(path, wanted="text", hint=HINT).removeprefix(MARK)
-    return path.suffix.lower() in _JSON_SUFFIXES or head.lstrip()[:1] in (b"{", b"[")
+    head = read_plain_head(path, wanted="text", hint=HINT).removeprefix(MARK)
+    return plain_suffix(path) in _JSON_SUFFIXES or head.lstrip()[:1] in (b"{", b"[")
 
 
 def _limited(path: Path, blocks: Iterator[list[Row]], most_rows: int, most_cells: int) -> list[Row]:
@@ -228,7 +234,7 @@ def _delimited_rows(table: Delimited) -> Iterator[list[Row]]:
 
 
 def _json_rows(path: Path, most_rows: int, nested: dict[str, str]) -> Iterator[list[Row]]:
-    head = read_head(path, wanted="text", hint=HINT).removeprefix(MARK)
+    head = read_plain_head(path, wanted="text", hint=HINT).removeprefix(MARK)
     if head.lstrip()[:1] == b"[":
         values = enumerate(_listed(path, most_rows), start=1)
         yield [Row(number, _object(value, f"{path}, entry {number}", nested)) for number, value in values]
@@ -262,7 +268,7 @@ def wrapped(path: Path, key: str) -> InputError:
 
 def _listed(path: Path, most_rows: int) -> list[object]:
     check_size(path, LARGEST_JSON, hint="Write one object a line (JSONL).")
-    text = read_text(path, hint=HINT)
+    text = read_text(path, hint=HINT, largest=LARGEST_JSON)
     # Counted before any is made: two bytes of an empty object take a hundred of memory.
     if text.count("{") + text.count("[") > 2 * most_rows:
         raise InputError(f"There are more than {most_rows:,} rows.", where=str(path), hint=FEWER)

@@ -11,7 +11,8 @@ from string import ascii_letters
 
 from probes.core.errors import InputError
 from probes.files.file_kinds import IN_EXCEL, binary_kind, wide_encoding
-from probes.files.opening import read_head, unreadable
+from probes.files.gzips import is_gzip, open_plain, read_plain_head
+from probes.files.opening import unreadable
 
 LONGEST_LINE = 2**26
 """Bytes of the longest line that is read, where a reader sets no other limit."""
@@ -44,18 +45,30 @@ def read_text(path: Path, *, hint: str = HINT, largest: int = LARGEST, wide: boo
         Where it is missing, a folder, unreadable, empty, binary, in another encoding or too large.
     """
     check_size(path, largest)
-    if wide and read_head(path, wanted="text", hint=hint).startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        text = _from_utf16(path)
+    if wide and read_plain_head(path, wanted="text", hint=hint).startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        text = _from_utf16(path, largest)
     else:
-        text = "".join(block.decode() for block in byte_blocks(path, hint=hint, longest=largest, size=2**22))
+        text = "".join(_limited(path, byte_blocks(path, hint=hint, longest=largest, size=2**22), largest))
     if not text.strip():
         raise InputError("The file is empty.", where=str(path), hint=hint)
     return text
 
 
-def _from_utf16(path: Path) -> str:
+def _limited(path: Path, blocks: Iterator[bytes], largest: int) -> Iterator[str]:
+    """Yield blocks as text; what a compressed file unpacks to is known only while it is read."""
+    count = 0
+    for block in blocks:
+        count += len(block)
+        if count > largest:
+            message = f"The file unpacks to more than {largest} bytes."
+            raise InputError(message, where=str(path), hint="Split it, or leave out what is not needed.")
+        yield block.decode()
+
+
+def _from_utf16(path: Path, largest: int) -> str:
     try:
-        text = path.read_bytes().decode("utf-16")
+        with open_plain(path) as file:
+            text = file.read(largest).decode("utf-16")
     except OSError as error:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
@@ -96,6 +109,8 @@ def byte_blocks(
 ) -> Iterator[bytes]:
     """Yield the bytes of a text file in whole lines, known to be UTF-8; a byte order mark is left out.
 
+    A file `.gz` is unpacked while it is read.
+
     Parameters
     ----------
     hint
@@ -103,7 +118,7 @@ def byte_blocks(
     longest
         Bytes of a line after which nothing more is read.
     seen
-        Called with all bytes as they are in the file.
+        Called with all bytes as they are in the file, which may be compressed.
 
     Raises
     ------
@@ -115,10 +130,8 @@ def byte_blocks(
     parts: list[bytes] = []
     lines, held, start = 0, 0, True
     try:
-        with path.open("rb") as file:
+        with open_plain(path, seen) as file:
             while data := file.read(size):
-                if seen is not None:
-                    seen(data)
                 data, start = data.removeprefix(MARK) if start else data, False
                 end = data.rfind(b"\n") + 1
                 if end:
@@ -142,12 +155,14 @@ def too_long(line: bytes, where: str, longest: int) -> InputError:
 
 
 def _check_head(path: Path, hint: str) -> None:
-    head = read_head(path, wanted="text", hint=hint)
+    head = read_plain_head(path, wanted="text", hint=hint)
     found = binary_kind(head)
     if found:
-        message = f"This is {found.what}, not text."
+        packed = is_gzip(path)
+        message = f"{'In the gzip file' if packed else 'This'} is {found.what}, not text."
         # Where it has the suffix that the hint names, this reader takes no such file.
         advice = "" if path.suffix and path.suffix.lower() in found.hint else found.hint
+        advice = f"Unpack it (gunzip -k FILE). {advice}" if packed else advice
         raise InputError(message, where=str(path), hint=f"{advice} {hint}".strip())
     wide = wide_encoding(head)
     if wide:

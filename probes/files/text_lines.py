@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.core.errors import InputError
+from probes.files.gzips import is_gzip
 from probes.files.text import MARK, OLD_ENDS, byte_blocks, too_long
 
 LONGEST_LINE = 2**20
@@ -60,9 +61,9 @@ class TextLines:
     Attributes
     ----------
     count, size, characters
-        Lines, bytes as they are in the file, and characters without the ends of lines.
+        Lines, bytes of the text, and characters without the ends of lines.
     digest
-        SHA-256 of the bytes.
+        SHA-256 of the bytes of the file, which may be compressed.
     """
 
     def __init__(self, path: Path, *, longest: int = LONGEST_LINE, block: int = BLOCK) -> None:
@@ -80,6 +81,8 @@ class TextLines:
             Where they are not UTF-8 text, or one is longer than `longest`.
         """
         for data in byte_blocks(self.path, hint=HINT, longest=self._longest, size=self._block, seen=self._see):
+            if is_gzip(self.path):
+                self.size += len(data)
             yield self._counted(data if data.endswith(_NEWLINE) else data + _NEWLINE)
 
     def notes(self) -> Iterator[str]:
@@ -94,9 +97,11 @@ class TextLines:
         return InputError(message, where=str(self.path), hint=hint + OLD_ENDS * self._lone_returns)
 
     def _see(self, data: bytes) -> None:
+        self.digest.update(data)
+        if is_gzip(self.path):
+            return
         if not self.size:
             self._marked = data.startswith(MARK)
-        self.digest.update(data)
         self.size += len(data)
 
     def _counted(self, data: bytes) -> Block:

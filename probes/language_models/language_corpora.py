@@ -279,6 +279,12 @@ def _path(folder: Path, code: str) -> Path:
     if message:
         raise InputError(message, where=str(folder), hint="Name the folder that holds the files <code>.txt.")
     path = folder / f"{code}.txt"
+    packed = folder / f"{code}.txt.gz"
+    if packed.exists():
+        if path.exists():
+            hint = "Keep one of the two."
+            raise InputError(f"There are {path.name} and {packed.name}.", where=str(folder), hint=hint)
+        path = packed
     check_link(path, folder)
     read_head(path, wanted="text", hint=HINT)
     return path

@@ -16,7 +16,7 @@ from probes.files.safe_paths import RootedPaths
 from probes.files.tables import Row, Table, check_flat
 from probes.speech.clip_paths import locate
 from probes.speech.known_layouts import advice_on_table, with_advice
-from probes.speech.manifest_folders import open_manifest
+from probes.speech.manifest_folders import open_manifest, root_of
 from probes.speech.segments import SegmentColumns, find_segment_columns
 
 ROLES: Mapping[str, tuple[str, ...]] = {
@@ -163,7 +163,7 @@ def read_manifest(
         by=by,
         values=values,
         bins=bins,
-        audio_root=audio_root or (path if path.is_dir() else path.parent),
+        audio_root=audio_root or root_of(path),
         needs=needs,
         advice=advice_on_table(path, table.columns),
     )

@@ -1,6 +1,7 @@
 """Does a reader of data meet any bytes with a value or an error that names them, and never with anything else?"""
 
 import csv
+import gzip
 import json
 import random
 from collections.abc import Callable
@@ -54,6 +55,7 @@ from probes.texts.text_files import read_texts
 few = settings(max_examples=70, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 _MANIFEST = "path,speaker,text,gender,age\na.wav,s1,up we go,f,30\nb.wav,s2,no,m,41\nc.wav,s2,,m,\n"
 _ROWS = '{"path": "a.wav", "text": "up", "gender": "f", "offset": 1}\n{"path": "b.wav", "text": "no", "gender": null}\n'
+_CHAT = '{"messages": [{"role": "user", "content": "go"}, {"role": "assistant", "content": "up we go"}]}\n'
 _GRID = """File type = "ooTextFile"
 Object class = "TextGrid"
 
@@ -189,6 +191,9 @@ READERS: dict[str, tuple[str | bytes, Callable[[Path], object]]] = {
     "texts.jsonl": ('{"text": "we do"}\n{"text": "up", "embedding": [1, 2]}\n', read_texts),
     "texts.txt": ("we do\nup\n", read_texts),
     "texts.csv": ("text\nwe do\n", read_texts),
+    "manifest.csv.gz": (gzip.compress(_MANIFEST.encode(), mtime=0), _manifest),
+    "texts.jsonl.gz": (gzip.compress(b'{"text": "we do"}\n{"text": "up"}\n', mtime=0), read_texts),
+    "chat.jsonl": (_CHAT, lambda path: read_texts(path, column="messages.-1.content")),
     "suite.toml": (_SUITE, _suite),
     "config.toml": (_CONFIG, lambda path: read_config(path, "audit-fairness", Fairness)),
     "tokenizer.json": (b"", read_tokenizer),

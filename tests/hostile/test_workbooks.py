@@ -59,7 +59,9 @@ def test_whoever_wrote_the_workbook(tmp_path: Path, book: str) -> None:
 def test_a_packed_table_is_to_be_unpacked(tmp_path: Path, what: str) -> None:
     error = refusal(tmp_path / "t.csv", PACKED[what])
     assert error.message == f"This is {what}, not text."
-    assert error.hint == "Unpack it, and name the file inside. Give a table with a header and rows."
+    advice = "Where it is a text or a table, let its name end in .gz, or unpack it."
+    advice = advice if what == "a gzip file" else "Unpack it, and name the file inside."
+    assert error.hint == f"{advice} Give a table with a header and rows."
 
 
 @pytest.mark.parametrize("level", [1, 9])

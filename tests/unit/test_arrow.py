@@ -82,18 +82,39 @@ def test_values_are_written_as_in_a_csv_file(tmp_path: Path, values: Any, read: 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        (pa.array([[1, 2]]), "holds values of the type list<"),
-        (pa.array([{"a": 1}]), "holds values of the type struct<"),
         (pa.array([b"RIFF"]), "holds bytes"),
         (pa.array([b"RIFF"]).dictionary_encode(), "holds bytes"),
         (pa.array([b"RIFF"], pa.binary(4)), "holds bytes"),
     ],
 )
-def test_lists_structures_and_bytes_are_refused_by_name(tmp_path: Path, values: Any, said: str) -> None:
+def test_bytes_are_refused_by_name(tmp_path: Path, values: Any, said: str) -> None:
     error = refused(save(pa.table({"path": ["a.wav"], "extra": values}), tmp_path / "t.parquet"))
     assert said in error.message and "'extra'" in error.message
     assert error.where == f"{tmp_path / 't.parquet'}, column extra"
     assert "drop_columns(['extra'])" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("values", "cell"),
+    [
+        (pa.array([[1, 2]]), "[1, 2]"),
+        (pa.array([{"b": "\u00e9", "a": None}]), '{"a": null, "b": "\u00e9"}'),
+        (pa.array([[{"bytes": b"x", "at": datetime.date(2026, 1, 2)}]]), '[{"at": null, "bytes": null}]'),
+    ],
+)
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow"])
+def test_lists_and_structures_are_json_and_refused_where_they_are_used(
+    tmp_path: Path, values: Any, cell: str, name: str
+) -> None:
+    path = save(pa.table({"path": ["a.wav"], "extra": values}), tmp_path / name)
+    table = read_table(path)
+    assert table.rows[0].values == {"path": "a.wav", "extra": cell}
+    assert table.nested == {"extra": f"{path}, column extra"}
+    # As of JSON: it does not matter where nobody uses it.
+    assert read(path).clips[0].name == "a.wav"
+    with pytest.raises(InputError, match="'extra' holds a list or an object") as caught:
+        read(path, "extra")
+    assert caught.value.where == f"{path}, column extra"
 
 
 def test_recordings_of_hugging_face_are_known_by_their_paths(tmp_path: Path) -> None:
@@ -222,10 +243,11 @@ def test_a_saved_dataset_is_a_manifest(tmp_path: Path) -> None:
     other = {"audio": [{"bytes": b"RIFF", "path": str(tmp_path / "c.wav")}], "sex": ["f"]}
     folder = saved(tmp_path / "set", one, other)
     manifest = read(folder, "sex")
-    assert [(clip.name, clip.line, clip.source.name, clip.attributes["sex"]) for clip in manifest.clips] == [
-        ("a.wav", 1, "data-00000-of-00002.arrow", "f"),
-        ("sub/b.wav", 2, "data-00000-of-00002.arrow", "m"),
-        (str(tmp_path / "c.wav"), 1, "data-00001-of-00002.arrow", "f"),
+    # Rows are counted through all parts, as the data set counts them.
+    assert [(clip.name, clip.line, clip.source, clip.attributes["sex"]) for clip in manifest.clips] == [
+        ("a.wav", 1, folder, "f"),
+        ("sub/b.wav", 2, folder, "m"),
+        (str(tmp_path / "c.wav"), 3, folder, "f"),
     ]
     assert manifest.clips[1].path == folder.resolve() / "sub" / "b.wav"
     assert (manifest.path, len(manifest.sha256)) == (folder, 64)
@@ -249,8 +271,11 @@ def test_a_saved_dataset_that_is_not_whole_is_refused(tmp_path: Path) -> None:
     (gone / "state.json").symlink_to("/etc/hostname")
     assert "leads out of its folder, to /etc/hostname." in refuse(gone).message
     splits = saved(tmp_path / "splits" / "train", one).parent
-    (splits / "dataset_dict.json").write_text('{"splits": ["train"]}')
-    assert "several splits: train" in refuse(splits).message and str(splits / "train") in refuse(splits).hint
+    (splits / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    assert [clip.name for clip in read(splits).clips] == ["a.wav"]
+    saved(splits / "test", one)
+    assert "several splits: test, train." in refuse(splits).message and f"{splits}:train" in refuse(splits).hint
+    assert "no split 'dev'" in refuse(Path(f"{splits}:dev")).message
 
 
 @pytest.mark.parametrize("name", ["metadata.csv", "metadata.jsonl", "metadata.parquet"])
