@@ -182,10 +182,10 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=40, help="lines of each difference that are printed")
     given = parser.parse_args()
     # As the command line does before torch is loaded, which making the inputs does too.
-    from miles_cli import main as program
+    from miles_cli import threads
 
-    program._let_idle_threads_sleep()
-    program._fix_order_of_sums()
+    threads.let_idle_sleep()
+    threads.fix_order_of_sums()
     given.folder.mkdir(parents=True, exist_ok=True)
     runs = all_runs(given.only, given.runs)
     if given.verb == "keep":
