@@ -50,6 +50,15 @@ class Options(Workers):
         not_with=("members", "nonmembers"),
         later=True,
     )
+    text_col: str = _points(
+        "Key or column of the texts, or a path into JSON such as messages.-1.content. Several: the first that a file "
+        "has. SIDE=NAME is for one side alone: members or nonmembers.",
+        "text",
+        metavar="NAME,...|SIDE=NAME,...",
+        only_with=("model",),
+        not_with=("canaries",),
+        later=True,
+    )
     higher_is: str | None = _points(
         "Whether high scores mean members or non-members; needed unless the column is named loss.",
         choices=("member", "nonmember"),

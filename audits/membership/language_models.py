@@ -8,11 +8,13 @@ from pathlib import Path
 
 from audits.core.context import Context
 from audits.core.records import Source
+from audits.core.text_columns import columns_by_side
 from audits.membership import Options
 from audits.membership.pool import Pool, distinct, pool_of_texts
 from audits.membership.sealed_lists import SealedList, read_sealed_list
 from probes.core.errors import InputError
 from probes.files.json_values import parse_json
+from probes.files.table_places import is_dataset
 from probes.files.text import read_text
 from probes.models.checkpoints import ModelFolder, find_model
 from probes.texts.text_files import TextSet, read_texts
@@ -23,7 +25,7 @@ SHORT = "fewer than two tokens"
 SUFFIXES = (".txt", ".jsonl", ".ndjson", ".json", ".tsv", ".tab", ".parquet", ".arrow", ".feather")
 """Of files that hold texts and never points."""
 _LARGEST_CONFIG = 2**20
-_TEXTS = "A language model is attacked on texts: give a file TXT, JSONL, CSV, TSV or Parquet."
+_TEXTS = "A language model is attacked on texts: give a file TXT, JSONL, CSV, TSV, Parquet or a folder of a data set."
 _OTHERS = (
     *("samples", "discriminator", "suite", "reference", "arch", "schedule", "prediction", "latent"),
     *("timesteps", "shadows"),
@@ -195,9 +197,9 @@ def _texts(options: Options) -> tuple[SealedList | None, list[_Side], tuple[Sour
         ]
         return sealed, sides, (source,)
     assert options.members is not None and options.nonmembers is not None
-    found = [
-        (role, _read(path, role)) for role, path in (("members", options.members), ("nonmembers", options.nonmembers))
-    ]
+    named = {"members": options.members, "nonmembers": options.nonmembers}
+    columns = columns_by_side(options.text_col, list(named))
+    found = [(role, _read(path, role, columns[role])) for role, path in named.items()]
     sources = [Source(role=role, path=str(one.path), sha256=one.sha256, items=one.given) for role, one in found]
     sides = [
         _Side(
@@ -212,11 +214,11 @@ def _texts(options: Options) -> tuple[SealedList | None, list[_Side], tuple[Sour
     return None, sides, tuple(sources)
 
 
-def _read(path: Path, role: str) -> TextSet:
-    if path.is_dir():
+def _read(path: Path, role: str, column: str) -> TextSet:
+    if path.is_dir() and not is_dataset(path):
         raise InputError("This is a folder, and no file of texts.", where=f"--{role} {path}", hint=_TEXTS)
     with _named(f"--{role}"):
-        found = read_texts(path)
+        found = read_texts(path, column=column)
     if found.texts is None:
         raise InputError(
             "The file holds embeddings, and no texts.",

@@ -9,13 +9,13 @@ import numpy as np
 from audits.core.context import Context, Plan
 from audits.core.options import numbers
 from audits.core.records import Source
+from audits.core.text_columns import columns_by_side
 from audits.core.wording import listed
 from audits.precision_recall import Options
 from audits.precision_recall.pools import distinct
 from audits.precision_recall.preflight import coordinates_of, cost_of, warnings_of
 from audits.precision_recall.settings import Settings, default_encoder, settle
 from audits.precision_recall.sides import REFERENCE, RESERVED, Candidate, Generation, Inputs, needed
-from audits.precision_recall.text_columns import PROMPTS, columns_by_side
 from probes.core.errors import InputError
 from probes.files.table_places import written_place
 from probes.models.checkpoints import find_model
@@ -25,6 +25,8 @@ from probes.texts.text_generation import check_causal
 from probes.texts.token_draws import Sampling
 
 LONGEST_NAME = 60
+PROMPTS = "prompts"
+"""The side of `--prompts`, for its columns."""
 
 
 def check(options: Options, context: Context) -> Plan:

@@ -1,5 +1,6 @@
 """Are canaries that a language model learnt by heart found, its claim refuted, and nothing said of one without them?"""
 
+import gzip
 import json
 import shutil
 from collections.abc import Callable
@@ -123,6 +124,24 @@ def test_texts_of_files_are_counted_cut_and_compared_without_the_model(
     assert "membership.leak" in found(tmp_path / "run") and "membership.shifted" not in found(tmp_path / "run")
     (loss,) = estimates(tmp_path / "run", "utility", measure="held_out_loss")
     assert 0 < loss["low"] < loss["value"] < loss["high"] and loss["unit"] == "non-members"
+
+
+def test_texts_stand_in_chats_and_in_a_column_of_one_side(world: World, call_miles: Call, tmp_path: Path) -> None:
+    texts = background(300)
+    sides = {"in": texts[:60], "out": texts[100:160]}
+    for name, own in sides.items():
+        (tmp_path / f"{name}.txt").write_text("\n".join(own) + "\n", encoding="utf-8")
+    chats = [json.dumps({"messages": [{"content": "?"}, {"content": text}]}) for text in sides["in"]]
+    (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress(("\n".join(chats) + "\n").encode()))
+    rows = [json.dumps({"answer": text}) for text in sides["out"]]
+    (tmp_path / "out.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    words = ("membership", "--model", world.folder / "with", "--members", tmp_path / "in.txt")
+    assert call_miles(*words, "--nonmembers", tmp_path / "out.txt", "--out", tmp_path / "plain").code == 0
+    words = ("membership", "--model", world.folder / "with", "--members", tmp_path / "in.jsonl.gz")
+    words += ("--text-col", "members=messages.-1.content,nonmembers=answer")
+    outcome = call_miles(*words, "--nonmembers", tmp_path / "out.jsonl", "--out", tmp_path / "run")
+    assert outcome.code == 0, outcome.err
+    assert read(tmp_path / "run")["estimates"] == read(tmp_path / "plain")["estimates"]
 
 
 def test_texts_of_another_kind_than_members_give_no_verdict(world: World, call_miles: Call, tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ for option, value in {
     texts(f"option_{option}", f"--{option} is not for language models", more=(f"--{option}", value))
 texts("an_attack_on_denoisers", "sima is not for language models", "loss, zlib, min-k", more=("--attack", "sima"))
 texts("reference_without_a_model", "needs a model", "--reference-model", more=("--attack", "reference"))
+texts("a_column_of_no_side", "There is no side 'inside'", "--text-col", more=("--text-col", "inside=text"))
 texts("no_nonmembers", "--nonmembers is missing", nonmembers=None)
 texts("canaries_beside_members", "exclude each other", more=("--canaries", "list.csv"))
 CASES.add(

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from audits.precision_recall import Options
 from probes.core.errors import InputError
 
-PROMPTS = "prompts"
-"""The side of `--prompts`."""
+COLUMN = "text"
+"""The key or column where none is named."""
 
 
 def columns_by_side(text: str, sides: Sequence[str]) -> dict[str, str]:
@@ -31,5 +30,5 @@ def columns_by_side(text: str, sides: Sequence[str]) -> dict[str, str]:
             hint = f"Write {side}=NAME, the key or column of its texts."
             raise InputError(f"The side {side!r} has no column.", where="--text-col", hint=hint)
         (own[side] if mark else shared).append(name if mark else part.strip())
-    rest = ",".join(shared) or Options().text_col
+    rest = ",".join(shared) or COLUMN
     return {side: ",".join(names) or rest for side, names in own.items()}
