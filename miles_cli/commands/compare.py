@@ -1,6 +1,7 @@
 """`miles compare RUN RUN...`: estimates side by side with the interval of each change."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -24,6 +25,8 @@ class Harness(StrEnum):
 
 
 MOST_RUNS = 30
+_OF_LM_EVAL = re.compile(r"(samples_.+\.jsonl|results_.+\.json)$")
+"""Names of files that lm-evaluation-harness writes."""
 FILES = ("comparison.html", "comparison.md", "comparison.json")
 """What `--out` writes into its folder."""
 
@@ -93,6 +96,8 @@ def _read(runs: list[Path], harness: Harness | None, cluster: str | None) -> lis
             hint = "Runs of miles know their clusters: leave it out, or give --from."
             raise InputError("--cluster is for logs of other harnesses.", where="--cluster", hint=hint)
         _check_runs(runs, "Give at least two run folders.")
+        for run in runs:
+            _check_no_log(run)
         return [replace(read_run(run), name=named(run)) for run in runs]
     from audits.report.comparison.log_files import read_logs
 
@@ -100,6 +105,15 @@ def _read(runs: list[Path], harness: Harness | None, cluster: str | None) -> lis
     found = [replace(run, name=line(run.name)) for run in found]
     _check_runs(found, "Give the logs of at least two models.")
     return found
+
+
+def _check_no_log(run: Path) -> None:
+    """Refuse what is by its name a log of another harness, with the option that reads it."""
+    names = [run.name] if run.is_file() else [file.name for file in run.glob("*.jsonl")]
+    harness = "inspect" if run.suffix == ".eval" else "lm-eval" if any(map(_OF_LM_EVAL.match, names)) else ""
+    if harness:
+        message = "This is no run of miles, but by its name a log of another harness."
+        raise InputError(message, where=str(run), hint=f"Add --from {harness}.")
 
 
 def _check_runs(runs: Sequence[object], hint: str) -> None:

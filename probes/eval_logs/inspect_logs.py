@@ -220,7 +220,7 @@ def _entry(
 
 
 def _scores(found: object, names: Mapping[str, str], where: str, notes: Counter[str]) -> dict[Column, float]:
-    scores = {}
+    scores, lacking = {}, []
     for scorer, score in found.items() if isinstance(found, dict) else ():
         value = score.get("value") if isinstance(score, dict) else None
         scorer = name_of(scorer, "a scorer", where)
@@ -228,8 +228,13 @@ def _scores(found: object, names: Mapping[str, str], where: str, notes: Counter[
             number = value_of(one)
             if number is not None:
                 scores[Column(scorer, name_of(metric, "a metric", where))] = number
-            elif one is not None and not (isinstance(one, float) and math.isnan(one)):
+            elif one is None or (isinstance(one, float) and math.isnan(one)):
+                lacking.append(scorer)
+            else:
                 notes[f"with a score of {scorer} that is no number, which is left out"] += 1
+    # Of an answer without any score that is told for all of them.
+    for scorer in lacking if scores else ():
+        notes[f"without a score of {scorer}"] += 1
     return scores
 
 

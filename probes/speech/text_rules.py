@@ -93,7 +93,7 @@ class Rules:
             number, message = wrong
             rule = self.rules[number]
             raise InputError(
-                f"The rule {rule.pattern[:60]!r} cannot be read: {message}.",
+                f"The rule '{rule.pattern[:60]}' cannot be read: {message}.",
                 where=f"{self.path}:{rule.line}",
                 hint="Write regular expressions of Python's re: \\. is a full stop, and \\1 the first group.",
             )
@@ -102,7 +102,7 @@ class Rules:
         kind = error.what if isinstance(error, LimitError) else ""
         what, mend = _MENDS.get(kind, (f"cannot be applied ({error.text})", "Leave it out, or write it more simply."))
         where = f"{self.path}:{rule.line}"
-        return InputError(f"The rule {rule.pattern[:60]!r} {what}.", where=where, hint=mend)
+        return InputError(f"The rule '{rule.pattern[:60]}' {what}.", where=where, hint=mend)
 
 
 class Rewriting:

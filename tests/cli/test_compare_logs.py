@@ -186,6 +186,8 @@ REFUSED: dict[str, tuple[list[object], tuple[str, ...]]] = {
     "another harness": (["--from", "other", "a", "b"], ("Invalid value for '--from'", "inspect", "lm-eval")),
     "no log": (["--from", "inspect", "a.eval", "b.eval"], ("There is no such file", "a.eval")),
     "an empty folder": (["--from", "inspect", ".", "."], ("There is no log of inspect_ai in this folder",)),
+    "logs without the option": ([INSPECT / "old.eval", INSPECT / "new.eval"], ("Add --from inspect",)),
+    "folders of logs without the option": ([LM_EVAL / "old", LM_EVAL / "new"], ("Add --from lm-eval",)),
     "no samples": (["--from", "lm-eval", ".", "."], ("no samples_TASK_DATE.jsonl", "--log_samples")),
     "of the other harness": (
         ["--from", "lm-eval", INSPECT / "old.json", INSPECT / "new.eval"],

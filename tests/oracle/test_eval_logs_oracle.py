@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from eval_logs import INSPECT, LM_EVAL
+from eval_logs import ACCURACY, INSPECT, LM_EVAL, task_log
+from scipy.stats import binomtest
 from scipy.stats import t as student
 
 from audits.report.comparison.changes import Change
 from audits.report.comparison.comparing import Run, compare_all
 from audits.report.comparison.log_files import read_logs
+from audits.report.comparison.log_records import Logs, run_of
 
 pytestmark = pytest.mark.numerical
 
@@ -174,3 +176,13 @@ def test_the_means_are_those_of_lm_eval() -> None:
             theirs = results[where["task"]][f"{where['metric']},{where.get('filter', 'none')}"]
             assert row.value == pytest.approx(theirs, rel=1e-12)
         assert len(run.report.estimates) == 5
+
+
+@pytest.mark.parametrize(("right", "count"), [(99, 100), (12, 13), (1, 13), (13, 13), (0, 5)])
+def test_the_interval_of_right_and_wrong_samples_is_exact(right: int, count: int) -> None:
+    log = task_log("m", [1.0] * right + [0.0] * (count - right))
+    run = run_of(Logs("a", (log,)), "inspect", {("sums", ACCURACY): True})
+    (row,) = run.report.estimates
+    tails = binomtest(right, count).proportion_ci(0.95, "exact")
+    assert (row.low, row.high) == pytest.approx((tails.low, tails.high), abs=1e-12)
+    assert row.method == "Clopper-Pearson" and row.n == count

@@ -92,6 +92,13 @@ def test_what_has_no_number_is_counted_and_what_is_not_scored_is_not(tmp_path: P
     )
 
 
+def test_what_one_of_two_scorers_did_not_score_is_counted(tmp_path: Path) -> None:
+    samples = [sample(1, "C"), sample(2, "I"), sample(3, float("nan"))]
+    for one in samples:
+        one["scores"]["other"] = {"value": 0.5}
+    assert read(tmp_path, inspect_json(samples)).notes == ("answers to sums without a score of match: 1.",)
+
+
 def test_epochs_that_lack_a_score_do_not_count_in_the_mean(tmp_path: Path) -> None:
     samples = [sample(1, "C"), sample(1, "I", 2), sample(1, "C", 3), sample(2, "P"), sample(2, None, 2)]
     found = read(tmp_path, inspect_json(samples))

@@ -22,6 +22,7 @@ from audits.core.records import (
 from audits.report.comparison.comparing import Run
 from audits.report.comparison.parts import Parts, Ratio, Rows
 from audits.report.comparison.tables import Floats, Table
+from audits.statistics.binomial import clopper_pearson
 from audits.statistics.clustered_rates import rate_intervals
 from audits.statistics.mean_intervals import mean_interval
 from probes.core.errors import InputError
@@ -225,6 +226,9 @@ def _interval(value: float, sums: Floats, sizes: Floats, *, bounded: bool) -> tu
     """Return method and ends; None where there are too few clusters, or they do not vary in what has no bounds."""
     if len(sums) < 2:
         return None
+    if np.array_equal(sizes, np.ones_like(sizes)) and np.isin(sums, (0.0, 1.0)).all():
+        # Right or wrong, each sample for itself: what has an exact interval needs no other.
+        return "Clopper-Pearson", *clopper_pearson(int(sums.sum()), len(sums), level=LEVEL)
     if bounded:
         found = rate_intervals(sums[:, None], sizes[:, None], level=LEVEL)
         return found.method[0], min(float(found.low[0]), value), max(float(found.high[0]), value)
