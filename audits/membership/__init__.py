@@ -84,6 +84,12 @@ class Options(Workers):
         only_with=("model",),
         later=True,
     )
+    start_token: bool = _model(
+        "Put the start token of a language model before each text where its tokenizer does not.",
+        True,
+        only_with=("model",),
+        later=True,
+    )
     suite: Path | None = _model(
         "Several models to be compared, with their samples and claims: a TOML file.", metavar="FILE"
     )

@@ -145,7 +145,10 @@ def read_language(options: Options, context: Context) -> tuple[Pool, LanguageMod
         spellers.append(_speller(options.reference_model, "--reference-model"))
     kept, skipped = distinct(*(side.texts for side in sides))
     passages = [
-        [read_passages(one, [side.texts[at] for at in rows]) for side, rows in zip(sides, kept, strict=True)]
+        [
+            read_passages(one, [side.texts[at] for at in rows], start=options.start_token)
+            for side, rows in zip(sides, kept, strict=True)
+        ]
         for one in spellers
     ]
     kept, whole = _with_tokens(kept, passages, skipped)

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from audits.membership.canary_making import COLUMNS, LIST
+from audits.membership.canary_making import COLUMNS, LIST, SEAL
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 from probes.files.tables import Table, read_table
+from probes.files.text import read_text
 
 _NEEDED = COLUMNS[:3]
 _FLAGS = {"1": True, "0": False, "true": True, "false": False}
@@ -56,7 +57,24 @@ def read_sealed_list(path: Path) -> SealedList:
                 )
             before.add(row[name])
         rows.append(SealedRow(row["id"], row["text"], _flag(row["included"], f"{path}:{line}")))
-    return SealedList(path, sha256_file(path), tuple(rows))
+    sha256 = sha256_file(path)
+    _check_commitment(path, sha256)
+    return SealedList(path, sha256, tuple(rows))
+
+
+def _check_commitment(path: Path, sha256: str) -> None:
+    """Refuse a list beside a commitment that names it with another hash: a coin may have been turned since."""
+    beside = path.with_name(SEAL)
+    if not beside.is_file():
+        return
+    for line in read_text(beside, largest=2**16).splitlines():
+        digest, _, name = line.partition("  ")
+        if name.strip() == path.name and digest.strip().lower() != sha256:
+            raise InputError(
+                f"This is not the list that was sealed: its SHA-256 is {sha256[:12]}..., and not {digest[:12]}...",
+                where=f"{path}, {beside.name}",
+                hint="Give the list as it was written when its hash was published.",
+            )
 
 
 def _cells(table: Table) -> list[tuple[int, dict[str, str]]]:

@@ -15,7 +15,13 @@ DIFFERENT = 0.01
 
 
 def text_warnings(pool: Pool, language: LanguageModel, options: Options) -> Iterator[Warning]:
-    """Warn of texts that are cut, and of sides whose texts are of other lengths."""
+    """Warn of texts that are cut or begin with a token of ours, and of sides whose texts are of other lengths."""
+    if any(one.opened for one in language.own.passages):
+        text = (
+            "Each text is read behind the model's start token, which its tokenizer does not write by itself. A model "
+            "that was trained without it may show more with --no-start-token."
+        )
+        yield Warning(id="start-token", message=text)
     for reader, whose in ((language.own, "the model"), (language.reference, "the reference model")):
         cut = 0 if reader is None else sum(one.left > 0 for one in reader.passages)
         if reader is not None and cut:

@@ -101,7 +101,8 @@ class Speller:
         self.vocabulary = int(text.vocab_size)
         sources = (self._tokeniser, generation_settings(folder), text, self.config)
         self.ends = special_tokens(sources, "eos_token_id", self.vocabulary)
-        self._start = [*special_tokens(sources, "bos_token_id", self.vocabulary), *self.ends][:1]
+        self.begin = special_tokens(sources, "bos_token_id", self.vocabulary)[:1]
+        self._start = [*self.begin, *self.ends][:1]
         # Some families write -1 for no limit of length.
         self._context = max(0, getattr(text, "max_position_embeddings", None) or 0)
 

@@ -1,7 +1,7 @@
 """Likelihoods of whole texts under a causal language model: one forward pass a text, a few numbers kept of each.
 
-A text is tokenised as the folder's tokenizer does it by itself. Its first token has no likelihood, since nothing stands
-before it: the start token where the tokenizer writes one, or else the first token of the text. Of a text that is longer
+A text is tokenised as the folder's tokenizer does it by itself, behind the start token of the folder, which many
+tokenizers know and do not write. The first token has no likelihood, since nothing stands before it. Of a text that is longer
 than the model can see, the beginning is read. Batches are kept by content: a killed run goes on where it was.
 """
 
@@ -46,11 +46,14 @@ class Passage:
         What of the text these spell.
     left
         Tokens behind them that are not read.
+    opened
+        Whether a start token stands first that the tokenizer did not write.
     """
 
     ids: tuple[int, ...]
     text: str
     left: int = 0
+    opened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,13 @@ class Likelihood:
         return self.total / self.tokens
 
 
-def read_passages(speller: Speller, texts: Sequence[str]) -> list[Passage | None]:
+def read_passages(speller: Speller, texts: Sequence[str], *, start: bool = True) -> list[Passage | None]:
     """Return texts as a model reads them; None where there are fewer than two tokens. Needs no weights.
+
+    Parameters
+    ----------
+    start
+        Whether the start token of the folder, if it has one, is put before texts where the tokenizer does not.
 
     Raises
     ------
@@ -90,18 +98,21 @@ def read_passages(speller: Speller, texts: Sequence[str]) -> list[Passage | None
         Where the tokenizer does not fit the model, or cannot tell where the text is to be cut.
     """
     most = min(speller.context or MOST_TOKENS, MOST_TOKENS)
-    return [_passage(speller, text, most) for text in texts]
+    begin = list(speller.begin) if start else []
+    return [_passage(speller, text, most, begin) for text in texts]
 
 
-def _passage(speller: Speller, text: str, most: int) -> Passage | None:
+def _passage(speller: Speller, text: str, most: int, begin: Sequence[int]) -> Passage | None:
     ids = speller.whole(text)
-    if len(ids) < 2:
+    before = [] if ids[:1] == begin else list(begin)
+    if len(before) + len(ids) < 2:
         return None
+    most -= len(before)
     if len(ids) <= most:
-        return Passage(tuple(ids), text)
+        return Passage((*before, *ids), text, opened=bool(before))
     ids, spans = speller.offsets(text)
     end = max(span[1] for span in spans[:most])
-    return Passage(tuple(ids[:most]), text[:end], len(ids) - most)
+    return Passage((*before, *ids[:most]), text[:end], len(ids) - most, bool(before))
 
 
 def likelihoods_of(

@@ -107,7 +107,7 @@ def test_texts_of_files_are_counted_cut_and_compared_without_the_model(
     rows = [json.dumps({"text": text}) for text in outside]
     (tmp_path / "out.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
     sides = ("--members", tmp_path / "in.txt", "--nonmembers", tmp_path / "out.jsonl")
-    words = ("membership", "--model", world.folder / "with", *sides, "--out", tmp_path / "run")
+    words = ("membership", "--model", world.folder / "with", *sides, "--no-start-token", "--out", tmp_path / "run")
     outcome = call_miles(*words)
     assert outcome.code == 0, outcome.err
     report = read(tmp_path / "run")
@@ -119,7 +119,7 @@ def test_texts_of_files_are_counted_cut_and_compared_without_the_model(
         "repeated member": 1,
     }
     assert report["coverage"]["given"] == 125 and report["coverage"]["used"] == 120
-    assert "texts-cut" in warned(tmp_path / "run")
+    assert "texts-cut" in warned(tmp_path / "run") and "start-token" not in warned(tmp_path / "run")
     # Sixty sentences were in its training, sixty others of the same words were not.
     assert "membership.leak" in found(tmp_path / "run") and "membership.shifted" not in found(tmp_path / "run")
     (loss,) = estimates(tmp_path / "run", "utility", measure="held_out_loss")
@@ -142,6 +142,7 @@ def test_texts_stand_in_chats_and_in_a_column_of_one_side(world: World, call_mil
     outcome = call_miles(*words, "--nonmembers", tmp_path / "out.jsonl", "--out", tmp_path / "run")
     assert outcome.code == 0, outcome.err
     assert read(tmp_path / "run")["estimates"] == read(tmp_path / "plain")["estimates"]
+    assert "start-token" in warned(tmp_path / "run")
 
 
 def test_texts_of_another_kind_than_members_give_no_verdict(world: World, call_miles: Call, tmp_path: Path) -> None:

@@ -127,6 +127,21 @@ def test_files_hold_what_the_list_says_and_the_seal_is_its_digest(tmp_path: Path
     ]
 
 
+def test_a_list_that_its_commitment_does_not_seal_is_refused(tmp_path: Path) -> None:
+    for name, content in files_of(drawn(40)).items():
+        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    path = tmp_path / "canaries.csv"
+    assert len(read_sealed_list(path).rows) == 40
+    # One coin is turned after the hash was published.
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(",1,", ",0,", 1), encoding="utf-8")
+    with pytest.raises(InputError, match="not the list that was sealed") as caught:
+        read_sealed_list(path)
+    assert "commitment.txt" in caught.value.where
+    path.rename(tmp_path / "other.csv")
+    assert len(read_sealed_list(tmp_path / "other.csv").rows) == 40
+
+
 def test_the_nonces_hide_the_coins(tmp_path: Path) -> None:
     # The same canaries and coins with other nonces have another digest: trying out coins betrays nothing.
     found = drawn(60)

@@ -33,19 +33,22 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return train_lm(tmp_path_factory.mktemp("lm"), texts[:40], known=texts, steps=8, width=32, start=request.param)
 
 
-def measured(folder: Path, cache: Path, batch: int = 4, texts: list[str] = TEXTS) -> tuple[Any, Any]:
+def measured(folder: Path, cache: Path, batch: int = 4, *, start: bool = True) -> tuple[Any, Any]:
     model = find_model(str(folder))
-    passages = read_passages(Speller(model), texts)
+    passages = read_passages(Speller(model), TEXTS, start=start)
     assert all(passages)
     call = {"device": "cpu", "dtype": "float32", "cache": Cache(cache), "progress": Silent()}
     return passages, likelihoods_of(model, passages, batch=batch, **call)
 
 
-def plain(folder: Path, text: str) -> dict[str, float]:
+def plain(folder: Path, text: str, *, start: bool) -> dict[str, float]:
     """Score a text by transformers alone, as the published code of the attacks does: labels are the inputs."""
     model = transformers().AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).eval()
     tokeniser = transformers().AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    ids = tokeniser(text).input_ids[:CONTEXT]
+    ids = tokeniser(text).input_ids
+    if start and ids[0] != tokeniser.bos_token_id:
+        ids = [tokeniser.bos_token_id, *ids]
+    ids = ids[:CONTEXT]
     seen = tokeniser.decode(ids, skip_special_tokens=True)
     with torch.inference_mode():
         logits = model(input_ids=torch.tensor([ids])).logits[0, :-1].double()
@@ -66,9 +69,10 @@ def plain(folder: Path, text: str) -> dict[str, float]:
     }
 
 
-def test_all_attacks_are_those_of_a_plain_loop(folder: Path, tmp_path: Path) -> None:
-    found = scores_of(*measured(folder, tmp_path))
-    wanted = [plain(folder, text) for text in TEXTS]
+@pytest.mark.parametrize("start", [True, False])
+def test_all_attacks_are_those_of_a_plain_loop(folder: Path, tmp_path: Path, start: bool) -> None:
+    found = scores_of(*measured(folder, tmp_path, start=start))
+    wanted = [plain(folder, text, start=start) for text in TEXTS]
     assert set(found) == set(wanted[0])
     for name, scores in found.items():
         np.testing.assert_allclose(scores, [one[name] for one in wanted], rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
@@ -83,7 +87,7 @@ def test_the_batch_decides_nothing(folder: Path, tmp_path: Path) -> None:
 def test_of_a_long_text_the_beginning_is_read(folder: Path, tmp_path: Path) -> None:
     passages, found = measured(folder, tmp_path)
     whole = Speller(find_model(str(folder))).whole(TEXTS[-1])
-    assert passages[-1].left == len(whole) - CONTEXT > 0 and found[-1].tokens == CONTEXT - 1
+    assert passages[-1].left == len(whole) + passages[-1].opened - CONTEXT > 0 and found[-1].tokens == CONTEXT - 1
     assert TEXTS[-1].startswith(passages[-1].text) and 20 < len(passages[-1].text) < len(TEXTS[-1])
     assert all(one.left == 0 and one.text == text for one, text in zip(passages[:-1], TEXTS, strict=False))
 
@@ -91,9 +95,11 @@ def test_of_a_long_text_the_beginning_is_read(folder: Path, tmp_path: Path) -> N
 def test_fewer_than_two_tokens_are_no_text(folder: Path) -> None:
     speller = Speller(find_model(str(folder)))
     # One token with a start token before it has a likelihood; alone it has none.
-    (found,) = read_passages(speller, ["!"])
+    (found,) = read_passages(speller, ["!"], start=False)
     opened = len(speller.whole("!")) > 1
     assert (found is not None) == opened
+    (found, nothing) = read_passages(speller, ["!", ""])
+    assert found is not None and found.ids[0] == speller.begin[0] and found.opened == (not opened) and nothing is None
 
 
 class Phases(Silent):
