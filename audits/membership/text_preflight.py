@@ -33,6 +33,12 @@ def text_warnings(pool: Pool, language: LanguageModel, options: Options) -> Iter
     if language.reference is not None and not language.same_tokens:
         text = "The reference model has other tokens: nats a byte of text are compared, not nats a token."
         yield Warning(id="other-tokens", message=text)
+    if language.reference is not None and options.coin_flip is not None:
+        text = (
+            "The one-run bounds of the attack reference hold only if no coin decided what the reference model was "
+            "trained on: it has seen neither the texts that were included nor those that were not."
+        )
+        yield Warning(id="reference-coins", message=text)
     if language.canaries and options.coin_flip is None:
         text = (
             "The sealed list says which canaries were included. If its coins are as `miles canaries` drew them, say "

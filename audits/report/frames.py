@@ -1,8 +1,9 @@
 """Estimates and records of a run as data frames of pandas."""
 
 import csv
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from audits.core.records import Report
 from audits.report.spreadsheet_cells import bare
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 NUMBERS = ("value", "low", "high", "level", "method", "n", "unit")
 """Columns after the name of an estimate and its coordinates."""
 RECORDS = "records.csv"
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?")
+"""A number as it is written into records; 007 is what something is called."""
+_MOST_DIGITS = 18
+"""Digits of a whole number that 64 bits hold whatever they are."""
+_TRUTH = {"True": True, "False": False}
 
 
 def estimates_frame(report: Report, name: str | None = None) -> "pandas.DataFrame":
@@ -49,7 +55,8 @@ def estimates_frame(report: Report, name: str | None = None) -> "pandas.DataFram
 def records_frame(folder: Path) -> "pandas.DataFrame":
     """Return records.csv of a run folder, a row for each item that was judged; an empty cell is missing.
 
-    Texts are as they were, without the apostrophe that keeps a spreadsheet from calculating.
+    Texts are as they were, without the apostrophe that keeps a spreadsheet from calculating. A column is of numbers
+    where all of its cells are; one with 007 in it, or with more digits than 64 bits hold, is of texts.
 
     Raises
     ------
@@ -61,13 +68,26 @@ def records_frame(folder: Path) -> "pandas.DataFrame":
     file = folder / RECORDS
     mend = "Give a run folder of miles that holds it; if this is one, run the audit again."
     try:
-        # A group may be named NA or null: only an empty cell is missing.
-        frame = pandas.read_csv(file, keep_default_na=False, na_values=[""], low_memory=False)
+        # A group may be named NA, null or nan: only an empty cell is missing.
+        frame = pandas.read_csv(file, dtype=str, keep_default_na=False, na_values=[""])
     except pandas.errors.EmptyDataError:
         return pandas.DataFrame()
     except (OSError, ValueError, csv.Error) as error:
         raise InputError(f"The records cannot be read: {error}", where=str(file), hint=mend) from error
     for column in frame.columns:
-        if not pandas.api.types.is_numeric_dtype(frame[column]):
-            frame[column] = frame[column].map(bare, na_action="ignore")
+        frame[column] = _typed(frame[column])
     return frame.rename(columns=bare)
+
+
+def _typed(column: "pandas.Series[Any]") -> "pandas.Series[Any]":
+    """Return a column of texts as truth, whole or other numbers, or texts, whichever all of its cells are."""
+    given = column.dropna()
+    cells = given.tolist()
+    if cells and all(cell in _TRUTH for cell in cells):
+        return column.map(_TRUTH)
+    if not all(_NUMBER.fullmatch(cell) for cell in cells):
+        return column.map(bare, na_action="ignore")
+    whole = [cell for cell in cells if cell.removeprefix("-").isdigit()]
+    if any(len(cell) > _MOST_DIGITS for cell in whole):
+        return column
+    return column.astype("int64" if len(whole) == len(column) else float)

@@ -11,6 +11,8 @@ from audits.spectra.setup import Setup
 from audits.spectra.ways import RUN, SHORT, said
 
 Relations = Mapping[Resolution, Relation]
+BOTH_POOR = "both-ways-poor"
+"""Id of the warning that either way misses the targets on a grid."""
 
 
 def conclude(draft: Draft, setup: Setup) -> None:
@@ -85,6 +87,9 @@ def _may_not(draft: Draft, setup: Setup, verdicts: list[Claim]) -> Iterator[str]
                 f"That both ways err alike at {claim.where['resolution']} points: a difference of "
                 f"{_furthest(claim.evidence[0])} still fits the data."
             )
+    poor = [str(one.where["resolution"]) for one in draft.warnings if one.id == BOTH_POOR]
+    if poor:
+        yield f"That a way is good enough at {listed(poor)} points: both err by half of the targets or more."
     yield "That a way is better for another operator, or another training of this one: one checkpoint was compared."
     if draft.select("mismatch_share"):
         yield "That the parts of the difference are the same in another order: they were taken off one after the other."

@@ -11,7 +11,7 @@ from audits.core.intervals import Interval
 from audits.core.numbers import counted, decimals, described, level_of, point, written
 from audits.core.records import Coordinate, Estimate, Severity
 from audits.core.wording import fitting, span
-from audits.spectra.conclusion import conclude
+from audits.spectra.conclusion import BOTH_POOR, conclude
 from audits.spectra.counts import Counts
 from audits.spectra.grids import Grid, Relation, Resolution
 from audits.spectra.setup import Setup
@@ -144,6 +144,14 @@ def find_verdict(
             "limited-by-interpolation",
             f"Upsampling the true solution ({method}) errs by {point(floor)}, by all intervals half or "
             "more of the upsampled error: the comparison is partly one of interpolation.",
+            resolution=at,
+        )
+    if not misfit and direct.above(POOR) and raised.above(POOR):
+        text += " Either way the operator misses these targets by half of them or more."
+        draft.warn(
+            BOTH_POOR,
+            f"At {at} points both ways err by half of the targets or more, by their intervals: that one errs less does "
+            "not make it good.",
             resolution=at,
         )
     where: dict[str, Coordinate] = {"resolution": at, "verdict": verdict}

@@ -126,7 +126,8 @@ def read_log(path: Path, cluster: str = "", results: Results | None = None) -> T
     samples = tuple(_samples(path, cluster, notes, whole))
     if not samples:
         raise InputError("The file holds no scored sample.", where=str(path), hint=_HINT)
-    samples, left_out = _means_only(samples, task, results)
+    lacking = _lacking(samples, task, results)
+    samples, left_out = _means_only(samples, task, results, lacking)
     values = results.values if results else {}
     return TaskLog(
         path=str(path),
@@ -140,7 +141,7 @@ def read_log(path: Path, cluster: str = "", results: Results | None = None) -> T
         clusters=cluster,
         higher_is_better=_directions(samples, task, results),
         settings=_settings(values, task),
-        notes=(*told(task, notes, "samples of"), *_missing(samples, task, results), *left_out),
+        notes=(*told(task, notes, "samples of"), *_missing(task, results, lacking), *left_out),
     )
 
 
@@ -220,24 +221,40 @@ def _scores(row: Mapping[str, Any], kept: str, where: str, notes: Counter[str]) 
 
 
 def _means_only(
-    samples: Sequence[Sample], task: str, results: Results | None
+    samples: Sequence[Sample], task: str, results: Results | None, lacking: int
 ) -> tuple[tuple[Sample, ...], tuple[str, ...]]:
-    """Leave out the metrics of which the results give another number than the mean."""
+    """Leave out the metrics of which the results give another number than the mean, also over those that lack."""
     said = results.of("results", task) if results else {}
     dropped, notes = set(), []
     for column in dict.fromkeys(column for sample in samples for column in sample.scores):
         theirs, ours = number_of(said.get(f"{column.metric},{column.filter or 'none'}")), mean(samples, column)
-        if theirs is not None and ours is not None and abs(theirs - ours) > CLOSE * max(1.0, abs(theirs)):
+        if theirs is None or ours is None:
+            continue
+        bounds = _reach(samples, column, ours, lacking)
+        if bounds is None or not bounds[0] <= theirs <= bounds[1]:
             dropped.add(column)
-            notes.append(
-                f"{column.metric} of {task} is left out: the results say {theirs:.4g}, which is no mean over its "
-                f"samples ({ours:.4g})."
+            why = (
+                f"which is no mean over its samples ({ours:.4g})"
+                if bounds
+                else f"and whether that is a mean cannot be told ({ours:.4g})"
             )
+            notes.append(f"{column.metric} of {task} is left out: the results say {theirs:.4g}, {why}.")
     if not dropped:
         return tuple(samples), ()
     kept = ({one: score for one, score in sample.scores.items() if one not in dropped} for sample in samples)
     whole = zip(samples, kept, strict=True)
     return tuple(Sample(sample.key, sample.cluster, own) for sample, own in whole if own), tuple(notes)
+
+
+def _reach(samples: Sequence[Sample], column: Column, ours: float, lacking: int) -> tuple[float, float] | None:
+    """Return the ends between which the mean over all samples lies, whatever those have that lack; None: anywhere."""
+    scores = [sample.scores[column] for sample in samples if column in sample.scores]
+    if lacking and not all(0 <= score <= 1 for score in scores):
+        return None
+    share = len(scores) / (len(scores) + lacking)
+    low, high = ours * share, ours * share + 1 - share
+    slack = CLOSE * max(1.0, abs(ours))
+    return low - slack, high + slack
 
 
 def _directions(samples: Sequence[Sample], task: str, results: Results | None) -> dict[Column, bool]:
@@ -248,10 +265,16 @@ def _directions(samples: Sequence[Sample], task: str, results: Results | None) -
     return {column: said[column.metric] for column in columns if isinstance(said.get(column.metric), bool)}
 
 
-def _missing(samples: Sequence[Sample], task: str, results: Results | None) -> Iterator[str]:
+def _lacking(samples: Sequence[Sample], task: str, results: Results | None) -> int:
+    """Return how many samples there should be beside those that there are."""
     count = results.of("n-samples", task).get("effective") if results else None
-    if isinstance(count, int) and count > len(samples):
-        yield f"{count - len(samples):,} of {count:,} samples of {task} are missing."
+    return max(count - len(samples), 0) if isinstance(count, int) and not isinstance(count, bool) else 0
+
+
+def _missing(task: str, results: Results | None, lacking: int) -> Iterator[str]:
+    if results is not None and lacking:
+        count = results.of("n-samples", task)["effective"]
+        yield f"{lacking:,} of {count:,} samples of {task} are missing."
 
 
 def _model(path: Path, values: Mapping[str, Any]) -> str:

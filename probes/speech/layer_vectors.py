@@ -174,7 +174,7 @@ def open_vectors(reference: str) -> LayerVectors:
     ------
     InputError
         Where a file cannot be read, a key stands in two of them, shapes contradict each other, or there are frames and
-        nothing says how far apart.
+        nothing says how far apart, or no frames and something says it.
     """
     path = Path(reference).expanduser()
     entries: dict[str, _Entry] = {}
@@ -194,6 +194,13 @@ def open_vectors(reference: str) -> LayerVectors:
     if not entries:
         raise InputError("There is no array of a clip in it.", where=str(path), hint=_SHAPES)
     layers, width, framed = _agreed(entries)
+    if hops and not framed:
+        key, entry = next(iter(entries.items()))
+        raise InputError(
+            f"{HOP!r} says how far apart frames are, and the array of {key!r}, {entry.shape}, has no axis of frames.",
+            where=str(entry.path),
+            hint=f"{_SHAPES} Frames of one layer are (1, frames, width); with one vector a layer leave {HOP!r} out.",
+        )
     return LayerVectors(
         path=path, entries=entries, layers=layers, width=width, hop=_hop(hops, path) if framed else None, stamps=stamps
     )

@@ -96,6 +96,14 @@ def test_records_are_as_they_were_given() -> None:
     records = read("runs/a").records()
     assert list(records["id"]) == ["NA", "null"] and list(records["=a"].isna()) == [False, True]
     assert records["=a"][0] == "=1+1"
+    text = "id,speaker,group,hits,score,there,none\n0012,123456789012345678901,nan,3,0.1,True,\n7,8,nan,,-2e-5,False,\n"
+    Path("runs/a/records.csv").write_text(text, encoding="utf-8")
+    records = read("runs/a").records()
+    # What calls something is no number, though digits are all it has.
+    assert list(records["id"]) == ["0012", "7"] and list(records["speaker"]) == ["123456789012345678901", "8"]
+    assert list(records["group"]) == ["nan", "nan"] and list(records["there"]) == [True, False]
+    assert list(records["score"]) == [0.1, -2e-5] and records["none"].isna().all()
+    assert records["hits"][0] == 3.0 and list(records["hits"].isna()) == [False, True]
     Path("runs/a/records.csv").unlink()
     with pytest.raises(InputError, match="cannot be read"):
         read("runs/a").records()

@@ -91,6 +91,8 @@ def test_losses_are_held_against_those_of_a_reference_model(world: World, call_m
     (row,) = estimates(tmp_path / "run", "auc", attack="reference")
     assert row["low"] > 0.75
     assert "reference model" in {one["role"] for one in read(tmp_path / "run")["data"]}
+    # One that was trained on what the coins left out would tell them by itself.
+    assert "reference-coins" in warned(tmp_path / "run")
     # A model is no reference for itself: every score is 0, and nothing is proved.
     words = world.words("with", "--reference-model", world.folder / "with", "--attack", "reference")
     assert call_miles(*words, "--out", tmp_path / "self").code == 0

@@ -71,3 +71,18 @@ def test_pairing_finds_what_two_intervals_leave_open() -> None:
     rows = [run_of(Logs(log.model, (log,)), "inspect", directions(logs, of_range=True)) for log in logs]
     (before,), (after,) = (one.report.estimates for one in rows)
     assert before.low is not None and after.high is not None and after.high > before.low
+
+
+def test_samples_are_paired_in_whatever_order_the_tasks_were_taken() -> None:
+    runs = []
+    rng = np.random.default_rng(32)
+    for model, turned in (("a", False), ("b", True)):
+        # The same samples in two tasks, by another field in each.
+        logs = [
+            task_log(model, (rng.random(40) < 0.5).astype(float), [at % many for at in range(40)], task)
+            for task, many in (("sums", 8), ("terms", 10))
+        ]
+        logs = logs[::-1] if turned else logs
+        runs.append(run_of(Logs(model, tuple(logs)), "inspect", directions(logs, of_range=True)))
+    rows = compare(*runs).rows
+    assert [row.matched for row in rows] == [(40, 40)] * 2 and not any(row.why for row in rows)

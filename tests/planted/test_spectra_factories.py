@@ -213,6 +213,24 @@ def test_waves_that_the_coarse_grid_cannot_hold_are_the_part_of_the_input(tmp_pa
     assert value(draft, "mismatch_share", part="input") == pytest.approx(whole, abs=ROUNDING)
 
 
+def test_a_way_is_not_called_good_where_both_miss_the_targets(tmp_path: Path, module: Any) -> None:
+    # Waves of up to 9 stand for others on 8 points, and no way knows that.
+    x = waves(3) + waves(9, seed=1)
+    draft = audited(tmp_path, "multiplier", x, noisy(module.multiplier()(x)), "8,32")
+    ends = [
+        row.low for row in draft.estimates
+        if row.name == "relative_l2" and row.where["resolution"] == 8 and row.where["path"] != "floor"
+    ]  # fmt: skip
+    assert len(ends) == 2 and all(end is not None and end > 0.5 for end in ends)
+    told = {one.where["resolution"]: one.statement for one in draft.findings if one.id == "spectra.verdict"}
+    assert told[8].endswith("Either way the operator misses these targets by half of them or more.")
+    assert "Either way" not in told[32]
+    assert [one.where["resolution"] for one in draft.warnings if one.id == "both-ways-poor"] == [8]
+    assert draft.answer is not None
+    limits = [text for text in draft.answer.may_not if text.startswith("That a way is good enough at 8 points")]
+    assert len(limits) == 1
+
+
 def test_a_grid_that_the_operator_refuses_is_named_and_the_other_way_is_measured(tmp_path: Path, module: Any) -> None:
     x = waves(3)
     draft = audited(tmp_path, "fixed", x, noisy(x), "8,32", target="y")

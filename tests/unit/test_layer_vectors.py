@@ -98,6 +98,8 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "objects": ({"x": np.full((3, 5), None)}, "Python objects"),
     "mixed": ({"x": VALUES, "y": VALUES[:, 0], "hop": np.array(320)}, "has 2 axes"),
     "hop": ({"x": VALUES, "hop": np.array(0.02)}, "'hop' is '0.02'"),
+    # Frames of one layer, padded to one length, would pass for so many layers.
+    "no frames": ({"x": VALUES[0], "y": VALUES[1], "hop": np.array(320)}, "no axis of frames"),
     "no hop": ({"x": VALUES}, "how far apart"),
 }
 

@@ -98,6 +98,30 @@ def test_samples_that_the_results_count_and_the_file_lacks_are_told(tmp_path: Pa
     assert read_log(path, results=results_of(path)).notes == ("2 of 5 samples of sums are missing.",)
 
 
+@pytest.mark.parametrize(
+    ("theirs", "note"),
+    [
+        # The two that are missing may both be wrong, or both be right.
+        (0.4, ""),
+        (0.8, ""),
+        (0.39, "acc of sums is left out: the results say 0.39, which is no mean over its samples (0.6667)."),
+        (0.81, "acc of sums is left out: the results say 0.81, which is no mean over its samples (0.6667)."),
+    ],
+)
+def test_a_mean_of_more_samples_than_the_file_has_is_no_other_number(tmp_path: Path, theirs: float, note: str) -> None:
+    lines = [lm_eval_line(at, acc=score, words=9 * score) for at, score in enumerate((1.0, 1.0, 0.0))]
+    path = lm_eval_samples(tmp_path / "a", lines)
+    results = {
+        "results": {"sums": {"acc,none": theirs, "words,none": 4.0}}, "n-samples": {"sums": {"effective": 5}}
+    }  # fmt: skip
+    path.with_name(f"results_{task_and_date(path)[1]}.json").write_text(json.dumps(results), encoding="utf-8")
+    found = read_log(path, results=results_of(path))
+    unknown = "words of sums is left out: the results say 4, and whether that is a mean cannot be told (6)."
+    # Counted are the samples of the file, not those that have a metric left.
+    assert found.notes == ("2 of 5 samples of sums are missing.", *filter(None, (note, unknown)))
+    assert found.columns == (() if note else (ACC,))
+
+
 def test_what_are_no_samples_is_refused(tmp_path: Path) -> None:
     path = lm_eval_samples(tmp_path / "a", [lm_eval_line(1, acc=1.0), lm_eval_line(1, acc=0.0)])
     assert "document 1 stands twice" in refusal(path).message and refusal(path).where == f"{path}:2"

@@ -126,7 +126,8 @@ def _table(logs: Sequence[TaskLog], name: str) -> Table:
     """
     units: dict[str, str] = {}
     columns: dict[str, dict[str, str]] = {}
-    for log in logs:
+    # By name, so that a sample of two tasks has one record in both runs, in whatever order they took them.
+    for log in sorted(logs, key=lambda log: log.task):
         for sample in log.samples:
             unit = digest(sample.cluster or sample.key)
             # What is of another cluster in another task is another record.
