@@ -32,7 +32,7 @@ from probes.eval_logs.scores import (
 )
 from probes.eval_logs.zip_parts import Parts
 from probes.files.json_values import parse_json
-from probes.files.opening import read_head
+from probes.files.opening import read_head, unreadable
 from probes.files.text import read_text
 from probes.files.zips import entries
 
@@ -115,10 +115,14 @@ def _of_value(path: Path, value: object, text: str) -> _Read:
 
 def _of_zip(path: Path) -> _Read:
     infos = entries(path, most=MOST_ENTRIES, unicode=True)
-    with zipfile.ZipFile(path) as archive:
-        parts = Parts(path, archive, infos, LARGEST)
-        header = _header(parts, path)
-        samples = list(_summaries(parts, path))
+    try:
+        with zipfile.ZipFile(path) as archive:
+            parts = Parts(path, archive, infos, LARGEST)
+            header = _header(parts, path)
+            samples = list(_summaries(parts, path))
+    except (OSError, zipfile.BadZipFile) as error:
+        # It could be listed a moment ago.
+        raise unreadable(path, error) from error
     return _Read(header, samples, parts.digest.hexdigest())
 
 
