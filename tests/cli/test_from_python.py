@@ -1,9 +1,10 @@
 """Does a call from Python do what the command does, with the same bytes, and refuse what it refuses?"""
 
 import json
+import os
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -292,3 +293,14 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pyt
     with pytest.raises((InputError, IncompleteError), match="directory") as refused:
         audited()
     assert str(tmp_path / "file") in str(refused.value.where)
+
+
+def test_a_figure_or_records_that_are_no_file_are_not_waited_for() -> None:
+    report = audited()
+    records = report.folder / "records.csv"
+    records.unlink()
+    os.mkfifo(records)
+    with pytest.raises(InputError, match="not an ordinary file"):
+        report.records()
+    odd = replace(report, figures=(replace(report.figures[0], file="a" * 5000),))
+    assert "data:image" in report._repr_html_() and "data:image" not in odd._repr_html_()
