@@ -300,7 +300,7 @@ def test_a_figure_or_records_that_are_no_file_are_not_waited_for() -> None:
     records = report.folder / "records.csv"
     records.unlink()
     os.mkfifo(records)
-    with pytest.raises(InputError, match="not an ordinary file"):
+    with pytest.raises(InputError, match="no ordinary file"):
         report.records()
     odd = replace(report, figures=(replace(report.figures[0], file="a" * 5000),))
     assert "data:image" in report._repr_html_() and "data:image" not in odd._repr_html_()
