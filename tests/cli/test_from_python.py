@@ -304,3 +304,8 @@ def test_a_figure_or_records_that_are_no_file_are_not_waited_for() -> None:
         report.records()
     odd = replace(report, figures=(replace(report.figures[0], file="a" * 5000),))
     assert "data:image" in report._repr_html_() and "data:image" not in odd._repr_html_()
+
+
+def test_a_home_that_nobody_has_is_wrong_input() -> None:
+    with pytest.raises(InputError, match="no such home folder"):
+        run("certify", from_log=["~nobody-of-this-name/log.tsv"], sigma=0.5)
