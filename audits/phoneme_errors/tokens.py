@@ -232,9 +232,8 @@ def _is_archive(path: Path) -> bool:
         return False
     try:
         if path.exists() and not path.is_file():
-            raise InputError(
-                "This is not an ordinary file.", where=str(path), hint="Name a CSV, TSV, JSONL, Parquet or NPZ."
-            )
+            hint = "Name a CSV, TSV, JSONL, Parquet or NPZ."
+            raise InputError("This is not an ordinary file.", where=str(path), hint=hint)
         with path.open("rb") as file:
             return file.read(6).startswith((b"PK", b"\x93NUMPY"))
     except OSError:

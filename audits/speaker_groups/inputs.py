@@ -108,9 +108,7 @@ def check(options: Options, context: Context) -> Plan:
         inputs=inputs,
         subject=None,
         data=(
-            Source(
-                role="manifest", path=written_place(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)
-            ),
+            _manifest_source(manifest, options),
             *(_source(name, named, files) for name in files),
             *value_map_sources(options.values),
             *rules_sources(normaliser),
@@ -157,6 +155,11 @@ def _same(one: Path, other: Path) -> bool:
     except OSError:
         # What cannot be looked at is told of where it is read.
         return False
+
+
+def _manifest_source(manifest: Manifest, options: Options) -> Source:
+    place = written_place(options.manifest)
+    return Source(role="manifest", path=place, sha256=manifest.sha256, items=len(manifest.clips))
 
 
 def _source(name: str, named: Mapping[str, Path], files: Mapping[str, Predictions]) -> Source:
