@@ -70,11 +70,9 @@ def check(options: Options, context: Context) -> Plan:
         texts, notes = _texts(clips, files, manifest, options)
     clips, texts, more, empty = _transcribed(clips, texts, options)
     if not clips:
-        raise InputError(
-            "No clip can be used: " + ", ".join(sorted({why for _, why in [*skipped, *more]})) + ".",
-            where=str(options.manifest),
-            hint="Mend the rows: each needs a text, a speaker and a transcript of every system.",
-        )
+        why = ", ".join(sorted({why for _, why in [*skipped, *more]}))
+        hint = "Mend the rows: each needs a text, a speaker and a transcript of every system."
+        raise InputError(f"No clip can be used: {why}.", where=str(options.manifest), hint=hint)
     words = has_words(clips, counted, options, normaliser)
     _check_references(any(words), counted, options)
     kept = chosen(clips, words, options)
