@@ -184,7 +184,7 @@ def _converted(item: Field[Any], value: Any, where: str) -> Any:
         wanted, example = _KINDS[base]
         shown = example if item.default is None else _as_toml(item.default)
         raise InputError(
-            f"{name} must be {wanted}, not {_as_toml(value)}.", where=where, hint=f"Write {name} = {shown}."
+            f"{name} must be {wanted}, not {_shown(value)}.", where=where, hint=f"Write {name} = {shown}."
         ) from None
 
 
@@ -194,6 +194,12 @@ def _written(key: str) -> str:
 
 def _as_toml(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _shown(value: Any) -> str:
+    # From Python it can be anything, such as a whole table.
+    text = " ".join(_as_toml(value).split())
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def _as_tuple(spec: OptionSpec, value: Any) -> tuple[str, ...]:

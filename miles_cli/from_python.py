@@ -120,9 +120,8 @@ def run(audit: str, *, progress: bool = False, **options: Any) -> Report:
     threads.let_idle_sleep()
     threads.fix_order_of_sums()
     spec = registry.find(audit)
-    given = _given(spec, options)
     with _errors_as_on_the_command_line(audit):
-        return _run(spec, given, progress)
+        return _run(spec, _given(spec, options), progress)
 
 
 def read(run_folder: str | Path) -> Report:

@@ -13,6 +13,8 @@ from audits.core.errors import IncompleteError, InputError
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
 """Errors that say that a path which was given cannot be one."""
+_NO_HOME = "Could not determine home directory."
+"""What pathlib says of ~NAME where there is no such user."""
 _NOT_GIVEN = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, *_NO_PATH)
 """Errors that say that a file is not to be had. All others are of the machine or of miles; no input is to blame."""
 _PACKAGES = ("site-packages", "dist-packages")
@@ -84,6 +86,10 @@ def as_wrong_input(what: str) -> Iterator[None]:
     try:
         with named(what):
             yield
+    except RuntimeError as error:
+        if str(error) != _NO_HOME:
+            raise
+        raise InputError("There is no such home folder.", where=what, hint="Write the path without ~.") from error
     except OSError as error:
         if error.errno not in _NOT_GIVEN or _is_installed(error.filename):
             raise

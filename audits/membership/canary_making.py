@@ -24,6 +24,8 @@ LIST, TEXTS, ROWS, SEAL = "canaries.csv", "include.txt", "include.jsonl", "commi
 FILES = (LIST, TEXTS, ROWS, SEAL)
 """What is written: the list with its seal, and what goes into the training data as plain texts and as JSON lines."""
 LEAST_COUNT, MOST_COUNT, MOST_LENGTH, LONGEST_TEMPLATE = 40, 1_000_000, 1_000, 2_000
+MOST_PARTS = 2**24
+"""Words, digits or tokens of all canaries together, which are held in memory."""
 LEAST_BITS = 40
 """Randomness of one canary: with less, the model or its data could hold it by chance."""
 _HEADS, _TAILS = "bdfghjklmnprstvz", "aeiou"

@@ -68,6 +68,9 @@ def records_frame(folder: Path) -> "pandas.DataFrame":
     file = folder / RECORDS
     mend = "Give a run folder of miles that holds it; if this is one, run the audit again."
     try:
+        # A pipe would be waited for.
+        if not file.is_file() and file.exists():
+            raise ValueError("this is no ordinary file")
         # A group may be named NA, null or nan: only an empty cell is missing.
         frame = pandas.read_csv(file, dtype=str, keep_default_na=False, na_values=[""])
     except pandas.errors.EmptyDataError:

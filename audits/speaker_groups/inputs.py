@@ -70,11 +70,9 @@ def check(options: Options, context: Context) -> Plan:
         texts, notes = _texts(clips, files, manifest, options)
     clips, texts, more, empty = _transcribed(clips, texts, options)
     if not clips:
-        raise InputError(
-            "No clip can be used: " + ", ".join(sorted({why for _, why in [*skipped, *more]})) + ".",
-            where=str(options.manifest),
-            hint="Mend the rows: each needs a text, a speaker and a transcript of every system.",
-        )
+        why = ", ".join(sorted({why for _, why in [*skipped, *more]}))
+        hint = "Mend the rows: each needs a text, a speaker and a transcript of every system."
+        raise InputError(f"No clip can be used: {why}.", where=str(options.manifest), hint=hint)
     words = has_words(clips, counted, options, normaliser)
     _check_references(any(words), counted, options)
     kept = chosen(clips, words, options)
@@ -108,9 +106,7 @@ def check(options: Options, context: Context) -> Plan:
         inputs=inputs,
         subject=None,
         data=(
-            Source(
-                role="manifest", path=written_place(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)
-            ),
+            _manifest_source(manifest, options),
             *(_source(name, named, files) for name in files),
             *value_map_sources(options.values),
             *rules_sources(normaliser),
@@ -157,6 +153,11 @@ def _same(one: Path, other: Path) -> bool:
     except OSError:
         # What cannot be looked at is told of where it is read.
         return False
+
+
+def _manifest_source(manifest: Manifest, options: Options) -> Source:
+    place = written_place(options.manifest)
+    return Source(role="manifest", path=place, sha256=manifest.sha256, items=len(manifest.clips))
 
 
 def _source(name: str, named: Mapping[str, Path], files: Mapping[str, Predictions]) -> Source:

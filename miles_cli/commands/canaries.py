@@ -1,5 +1,6 @@
 """`miles canaries`: random texts, fair coins that put each into the training data or not, and the sealed list."""
 
+import os
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import Annotated
@@ -54,9 +55,35 @@ def command(
     )
     files = making.files_of(canaries)
     out.mkdir(exist_ok=True)
-    for name, text in files.items():
-        write(out / name, text)
+    _write(out, files)
     _tell(out, canaries, files, seed)
+
+
+def _write(out: Path, files: dict[str, str]) -> None:
+    """Write the files, all or none; the list is its owner's alone to read.
+
+    Raises
+    ------
+    InputError
+        Where another call has begun a list meanwhile: what one writes must not be mixed with the coins of another.
+    """
+    try:
+        os.close(os.open(out / making.LIST, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        raise _there(out / making.LIST) from None
+    try:
+        for name, text in files.items():
+            write(out / name, text)
+    except BaseException:
+        for name in files:
+            (out / name).unlink(missing_ok=True)
+        raise
+
+
+def _there(path: Path) -> InputError:
+    # Coins that are flipped again are no longer those that were published.
+    hint = "Give another folder: no list is replaced."
+    return InputError(f"{line(path)} is there already.", where="--out", hint=hint)
 
 
 def _kind(kind: str | None, tokenizer: Path | None) -> str:
@@ -83,6 +110,9 @@ def _check_numbers(count: int, length: int, seed: int | None) -> None:
         if not least <= number <= most:
             size = "small" if number < least else "large"
             raise InputError(f"{number} is too {size}.", where=flag, hint=f"Give {least:,} to {most:,}.")
+    if count * length > making.MOST_PARTS:
+        message = f"{count:,} canaries of {length:,} parts are more than {making.MOST_PARTS:,} parts."
+        raise InputError(message, where="--count, --length", hint="Give fewer or shorter ones.")
 
 
 def _tokens(tokenizer: Path | None) -> making.Tokens | None:
@@ -100,17 +130,15 @@ def _chance(seed: int | None) -> Random:
 
 
 def _check_out(out: Path) -> None:
-    if not out.exists():
+    if not os.path.lexists(out):
         check_path(out, "--out", [])
         return
     if not out.is_dir():
         raise InputError(f"{line(out)} is no folder.", where="--out", hint="Give the name of a folder for the files.")
     for name in making.FILES:
-        if (out / name).exists():
-            # Coins that are flipped again are no longer those that were published.
-            raise InputError(
-                f"{line(out / name)} is there already.", where="--out", hint="Give another folder: no list is replaced."
-            )
+        # A link to nothing is something, too: the list would stand where it leads.
+        if os.path.lexists(out / name):
+            raise _there(out / name)
         check_path(out / name, "--out", [])
 
 

@@ -19,10 +19,13 @@ def main() -> None:
         sys.modules[name] = package
     from probes.contained import sandbox
 
-    memory, seconds, reads, runs = json.loads(sys.argv[1])
+    memory, seconds, reads, runs, parent = json.loads(sys.argv[1])
     sandbox.limit_memory(memory)
     sandbox.limit_time(seconds, last=True)
     sandbox.confine_program(reads, runs)
+    # One that died before the kernel was told to end this process with it would leave it running.
+    if os.getppid() != parent:
+        os._exit(1)
     os.execv(sys.argv[2], sys.argv[2:])
 
 

@@ -64,7 +64,7 @@ def run_program(program: Path, words: Sequence[str], *, reads: Iterable[Path] = 
     real = Path(os.path.realpath(program))
     # Of a program that was not installed by the system, as by conda, the libraries lie beside its folder.
     runs = [str(program), str(real), str(real.parent.parent / "lib"), *_PROGRAMS]
-    walls = [limits.memory, limits.seconds, [os.path.realpath(path) for path in reads], runs]
+    walls = [limits.memory, limits.seconds, [os.path.realpath(path) for path in reads], runs, os.getpid()]
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", _LAUNCH, json.dumps(walls), str(program), *words],

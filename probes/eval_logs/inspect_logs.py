@@ -19,6 +19,7 @@ from probes.eval_logs.scores import (
     Column,
     Entry,
     TaskLog,
+    check_columns,
     cluster_of,
     digest,
     mean,
@@ -30,8 +31,7 @@ from probes.eval_logs.scores import (
     text_of,
     told,
 )
-from probes.eval_logs.zip_parts import Parts
-from probes.files.json_values import parse_json
+from probes.eval_logs.zip_parts import Parts, parse_log
 from probes.files.opening import read_head, unreadable
 from probes.files.text import read_text
 from probes.files.zips import entries
@@ -89,7 +89,7 @@ def read_if_log(path: Path, cluster: str = "") -> TaskLog | None:
     """
     if path.suffix == ".json":
         text = read_text(path, hint=_HINT, largest=LARGEST)
-        value = parse_json(text, str(path), lone=True)
+        value = parse_log(text, str(path))
         return _task_log(path, _of_value(path, value, text), cluster) if is_log(value) else None
     return read_log(path, cluster)
 
@@ -101,7 +101,7 @@ def is_log(value: object) -> bool:
 
 def _of_json(path: Path) -> _Read:
     text = read_text(path, hint=_HINT, largest=LARGEST)
-    return _of_value(path, parse_json(text, str(path), lone=True), text)
+    return _of_value(path, parse_log(text, str(path)), text)
 
 
 def _of_value(path: Path, value: object, text: str) -> _Read:
@@ -157,6 +157,7 @@ def _task_log(path: Path, read: _Read, cluster: str) -> TaskLog:
         if not isinstance(sample, dict):
             raise InputError("A sample is no object.", where=f"{path}, sample {place + 1}", hint=_HINT)
         made += _entry(sample, field, names, f"{path}, sample {place + 1}", notes)
+        check_columns(notes, where)
     task, status = name_of(about.get("task"), "a task", where), text_of(read.header.get("status"), 20)
     if not made:
         message = f"The log holds no scored sample (status {status})."

@@ -13,6 +13,7 @@ from probes.eval_logs.scores import (
     Column,
     Sample,
     TaskLog,
+    check_columns,
     cluster_of,
     digest,
     mean,
@@ -117,7 +118,7 @@ def read_log(path: Path, cluster: str = "", results: Results | None = None) -> T
     Raises
     ------
     InputError
-        Where a line is no such sample, one stands twice, or there are too many or none.
+        Where a line is no such sample, one stands twice, or there are too many or none, or too many metrics.
     """
     check_size(path, LARGEST)
     task, date = task_and_date(path)
@@ -148,6 +149,7 @@ def read_log(path: Path, cluster: str = "", results: Results | None = None) -> T
 def _samples(path: Path, cluster: str, notes: Counter[str], whole: Any) -> Iterator[Sample]:
     """Yield the documents, each with its metrics under all filters."""
     scores: dict[int, dict[Column, float]] = {}
+    columns: set[Column] = set()
     known: dict[int, tuple[str, str]] = {}
     seen = set[tuple[int, str]]()
     for number, text in numbered_lines(path, hint=_HINT):
@@ -172,7 +174,11 @@ def _samples(path: Path, cluster: str, notes: Counter[str], whole: Any) -> Itera
         if known.setdefault(place, (asked, own)) != (asked, own):
             message = f"The document {place} is another one than above."
             raise InputError(message, where=where, hint="Two runs wrote one file: run the task again.")
-        scores.setdefault(place, {}).update(_scores(row, str(kept), where, notes))
+        found = _scores(row, str(kept), where, notes)
+        columns |= found.keys()
+        check_columns(columns, where)
+        check_columns(notes, where)
+        scores.setdefault(place, {}).update(found)
     turns = Counter[str]()
     for place in sorted(known):
         asked, own = known[place]

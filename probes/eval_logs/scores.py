@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +16,8 @@ LONGEST_NAME = 200
 MOST_COLUMNS = 500
 """Metrics that a task may have."""
 _SECRET = re.compile("key|token$|secret|password|credential", re.IGNORECASE)
-LARGEST_SCORE = 1e100
-"""Size of a score, so that squares of sums stay in range."""
+LARGEST_SCORE = 1e70
+"""Size of a score, so that fourth powers of sums stay in range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +169,23 @@ def reduced(entries: Sequence[Entry], where: str) -> tuple[Sample, ...]:
         if len({(entry.content, entry.cluster) for entry in epochs}) > 1:
             message = f"The sample {name[:60]} asks something else, or is of another cluster, in another epoch."
             raise InputError(message, where=where, hint="Give every sample an id of its own.")
-    if len({column for entry in entries for column in entry.scores}) > MOST_COLUMNS:
-        message = f"The samples have more than {MOST_COLUMNS} metrics."
-        raise InputError(message, where=where, hint="Give the log of a task with fewer.")
+    check_columns({column for entry in entries for column in entry.scores}, where)
     return tuple(
         Sample(digest(name, epochs[0].content), epochs[0].cluster, _means(epochs)) for name, epochs in found.items()
     )
+
+
+def check_columns(columns: Collection[object], where: str) -> None:
+    """Refuse more than `MOST_COLUMNS` metrics, or notes on them: each is compared over all samples, or told.
+
+    Raises
+    ------
+    InputError
+        Where there are more.
+    """
+    if len(columns) > MOST_COLUMNS:
+        message = f"The samples have more than {MOST_COLUMNS} metrics."
+        raise InputError(message, where=where, hint="Give the log of a task with fewer.")
 
 
 def _means(epochs: Sequence[Entry]) -> dict[Column, float]:

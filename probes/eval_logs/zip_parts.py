@@ -15,6 +15,8 @@ from probes.files.opening import unreadable
 
 ZSTANDARD = 93
 """The number of the method in a zip (APPNOTE 6.3.8, section 4.4.5)."""
+MOST_VALUES = 2**24
+"""Objects and lists that the JSON of a log may hold."""
 _HEADER, _ENCRYPTED = 30, 0x1
 _HINT = "Fetch or save it again."
 
@@ -57,7 +59,7 @@ class Parts:
         except UnicodeDecodeError as error:
             message = f"The byte 0x{text[error.start]:02x} at offset {error.start} is not UTF-8 text."
             raise InputError(message, where=where, hint=_HINT) from None
-        return parse_json(decoded, where, lone=True)
+        return parse_log(decoded, where)
 
     def _bytes(self, info: zipfile.ZipInfo) -> bytes:
         where = f"{self.path}, {info.filename}"
@@ -104,6 +106,21 @@ class Parts:
     def _too_large(self, where: str) -> InputError:
         message = f"The scores unpack to more than {self._most:,} bytes."
         return InputError(message, where=where, hint="Give logs of fewer samples, or with smaller metadata.")
+
+
+def parse_log(text: str, where: str) -> object:
+    """Return the JSON of a log.
+
+    Raises
+    ------
+    InputError
+        Where it is none, or holds more than `MOST_VALUES` objects and lists.
+    """
+    # Counted before any is made: three bytes of an empty list take sixty of memory.
+    if text.count("{") + text.count("[") > MOST_VALUES:
+        message = f"The log holds more than {MOST_VALUES:,} objects and lists."
+        raise InputError(message, where=where, hint="Give logs of fewer samples.")
+    return parse_json(text, where, lone=True)
 
 
 def _damaged(where: str) -> InputError:

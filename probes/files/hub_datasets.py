@@ -146,7 +146,8 @@ def _held(address: Address, cache: str) -> Path | None:
         )
     except (OSError, ValueError, HFValidationError):
         return None
-    return Path(found)
+    # What a branch stands for is read from a file, which could hold a path that leads anywhere.
+    return Path(found) if _COMMIT.fullmatch(Path(found).name) and ".." not in Path(found).parts else None
 
 
 def _of_folder(address: Address, folder: Path) -> HubFiles:

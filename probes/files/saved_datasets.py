@@ -95,8 +95,10 @@ def _saved(folder: Path) -> Iterator[Path]:
             where=f"{path}, key _indices_data_files",
             hint="Call dataset.flatten_indices() and save it again.",
         )
-    for file in files:
-        name = file.get("filename") if isinstance(file, dict) else None
+    names = [file.get("filename") if isinstance(file, dict) else None for file in files]
+    if len(set(map(str, names))) < len(names):
+        raise InputError("The state lists a file of data twice.", where=f"{path}, key _data_files", hint=_AGAIN)
+    for name in names:
         # A part is a file of this folder and no other.
         if not isinstance(name, str) or Path(name).name != name or Path(name).suffix != ".arrow":
             raise InputError(

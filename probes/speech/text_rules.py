@@ -131,7 +131,8 @@ def first_wrong(rules: Sequence[Sequence[str]]) -> tuple[int, str] | None:
         try:
             # The replacement is read when it is used first.
             re.compile(pattern).sub(replacement, "")
-        except (re.error, IndexError, OverflowError, RecursionError) as error:
+        # A ValueError is that of a number of more digits than Python reads.
+        except (re.error, IndexError, OverflowError, RecursionError, ValueError) as error:
             return number, str(error)[:200]
     return None
 

@@ -1,9 +1,10 @@
 """Does a call from Python do what the command does, with the same bytes, and refuse what it refuses?"""
 
 import json
+import os
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -251,3 +252,68 @@ def test_every_audit_finds_its_run_again_by_the_settings_of_its_report(
     before = (folder / "report.json").read_bytes()
     assert run(audit, **settings, out=folder) == read(folder)
     assert (folder / "report.json").read_bytes() == before
+
+
+def test_columns_that_hold_no_plain_values_do_not_stop_a_frame() -> None:
+    frame = clips()
+    frame["when"] = [[pd.Timestamp("2020-01-02").date()]] * len(frame)
+    frame["weight"] = [{"a": np.float32(0.5), "b": b"x", "c": {1}}] * len(frame)
+    (kept,) = [audited(manifest=frame).data[0].path]
+    held = pd.read_csv(kept)
+    assert held["when"][0] == '["2020-01-02"]' and json.loads(held["weight"][0]) == {"a": 0.5, "b": None, "c": "{1}"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        ([b"a b"], "a column holds bytes"),
+        ([{(1, 2): 3}], "keys must be"),
+        ([["\ud800"]], "surrogates not allowed"),
+    ],
+)
+def test_cells_that_no_table_holds_are_refused(cells: list[Any], says: str) -> None:
+    frame = clips()
+    frame["more"] = pd.Series(cells * len(frame), dtype=object)
+    with pytest.raises(InputError, match=says) as refused:
+        audited(manifest=frame)
+    assert refused.value.where == "manifest, a data frame" and refused.value.hint and not Path("runs").exists()
+
+
+def test_an_index_named_like_a_column_is_refused() -> None:
+    with pytest.raises(InputError, match="one name twice"):
+        audited(manifest=clips().rename_axis("accent"))
+
+
+def test_frames_of_other_packages_that_build_on_pandas_are_frames() -> None:
+    kind = type("Kind", (pd.DataFrame,), {"__module__": "geo"})
+    assert audited(manifest=kind(clips())).coverage.used
+
+
+def test_a_value_of_a_wrong_type_is_shown_in_short() -> None:
+    with pytest.raises(InputError, match="must be a path") as refused:
+        audited(manifest=np.zeros((9, 9)))
+    assert len(refused.value.message) < 150 and "\n" not in refused.value.message
+
+
+def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MILES_CACHE", str(tmp_path / "file"))
+    with pytest.raises((InputError, IncompleteError), match="directory") as refused:
+        audited()
+    assert str(tmp_path / "file") in str(refused.value.where)
+
+
+def test_a_figure_or_records_that_are_no_file_are_not_waited_for() -> None:
+    report = audited()
+    records = report.folder / "records.csv"
+    records.unlink()
+    os.mkfifo(records)
+    with pytest.raises(InputError, match="no ordinary file"):
+        report.records()
+    odd = replace(report, figures=(replace(report.figures[0], file="a" * 5000),))
+    assert "data:image" in report._repr_html_() and "data:image" not in odd._repr_html_()
+
+
+def test_a_home_that_nobody_has_is_wrong_input() -> None:
+    with pytest.raises(InputError, match="no such home folder"):
+        run("certify", from_log=["~nobody-of-this-name/log.tsv"], sigma=0.5)

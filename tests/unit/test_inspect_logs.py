@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from eval_logs import ACCURACY, INSPECT, inspect_eval, inspect_json, sample
 
+from audits.report.comparison.comparing import compare
+from audits.report.comparison.log_files import read_logs
 from probes.core.errors import InputError
-from probes.eval_logs import inspect_logs
-from probes.eval_logs.inspect_logs import read_if_log, read_log
+from probes.eval_logs import inspect_logs, zip_parts
+from probes.eval_logs.inspect_logs import read_if_log, read_log, value_of
 from probes.eval_logs.scores import Column, TaskLog, mean
 
 DIGITS, FIRST = Column("parts", "digits"), Column("parts", "first")
@@ -200,3 +202,25 @@ def test_the_means_are_those_of_the_log() -> None:
         # A log whose means are others would say so.
         assert read_log(INSPECT / name).notes == ()
     assert mean(read_log(INSPECT / "old.eval").samples, DIGITS) == 1.84375
+
+
+def test_a_log_of_nothing_but_lists_is_refused_before_they_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zip_parts, "MOST_VALUES", 100)
+    log = {**inspect_json([sample("1", "C")]), "samples": [[]] * 100}
+    assert "more than 100 objects and lists" in refusal(written(tmp_path, log)).message
+    packed = {**inspect_json([sample("1", "C", note=[[]] * 100)])}
+    assert "more than 100 objects and lists" in refusal(inspect_eval(tmp_path / "a.eval", packed)).message
+
+
+def test_scores_of_any_size_that_is_taken_are_compared(tmp_path: Path) -> None:
+    folders = []
+    for model, place in (("m/a", 0), ("m/b", 3)):
+        samples = [sample(str(at), 10.0**70 if at % 5 == place else 1.0) for at in range(30)]
+        folders.append(tmp_path / model[-1])
+        folders[-1].mkdir()
+        (folders[-1] / "log.json").write_text(json.dumps(inspect_json(samples, model=model)))
+    before, after = read_logs("inspect", folders)
+    assert len(compare(before, after).rows) == 1
+    assert value_of(10.0**71) is None

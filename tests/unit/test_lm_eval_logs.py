@@ -133,3 +133,12 @@ def test_what_are_no_samples_is_refused(tmp_path: Path) -> None:
     assert "another one than above" in refusal(lm_eval_samples(tmp_path / "a", other)).message
     path = lm_eval_samples(tmp_path / "a", [lm_eval_line(1, acc=1.0)])
     assert "no text or number 'nothing'" in refusal(path, "nothing").message
+
+
+def test_a_task_of_more_metrics_than_are_compared_is_refused(tmp_path: Path) -> None:
+    lines = [lm_eval_line(place, **{f"m{place}_{at}": 1.0 for at in range(60)}) for place in range(10)]
+    path = lm_eval_samples(tmp_path / "a", lines)
+    assert "more than 500 metrics" in refusal(path).message and refusal(path).where == f"{path}:9"
+    # Those without a number are told one by one.
+    lines = [lm_eval_line(place, **{f"m{place}_{at}": None for at in range(60)}) for place in range(10)]
+    assert "more than 500 metrics" in refusal(lm_eval_samples(tmp_path / "b", lines)).message

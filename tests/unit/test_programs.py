@@ -1,12 +1,15 @@
 """Programs of others behind walls: what comes back, what they cannot reach, and how they end."""
 
+import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from probes.contained import programs
 from probes.contained.limits import LimitError, Limits
 from probes.contained.programs import installed, run_program
 
@@ -84,3 +87,11 @@ def test_a_program_is_found_in_absolute_folders_of_the_path_alone(
     assert installed("prog") is None
     (tmp_path / "there" / "prog").chmod(0o755)
     assert installed("prog") == tmp_path / "there" / "prog"
+
+
+@LINUX
+@pytest.mark.parametrize(("parent", "output"), [(0, b""), (1, b"on\n")])
+def test_a_program_whose_caller_died_before_it_began_does_not_begin(parent: int, output: bytes) -> None:
+    walls = json.dumps([2**28, 9, [], ["/usr", "/bin", "/lib", "/lib64"], parent * os.getpid()])
+    call = [sys.executable, "-I", "-S", programs._LAUNCH, walls, "/bin/sh", "-c", "echo on"]
+    assert subprocess.run(call, capture_output=True, check=False).stdout == output

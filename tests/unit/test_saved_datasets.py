@@ -268,3 +268,19 @@ def test_only_the_files_of_the_split_are_fetched_at_the_commit(tmp_path: Path, m
     error = refused(lambda: find_files("hf://datasets/a/none@main/test"))
     assert error.message == "The hub gave no data set: no such data set" and "hf download" in error.hint
     assert "several splits" in refused(lambda: find_files("hf://datasets/a/chats@main")).message
+
+
+@pytest.mark.parametrize("text", ["../../../elsewhere", "../../../elsewhere/" + COMMIT, "main"])
+def test_a_branch_of_the_cache_stands_for_a_commit_and_no_path(cache: Path, tmp_path: Path, text: str) -> None:
+    for folder in (cache / "datasets--a--chats" / "snapshots" / text, cache.parent / "elsewhere"):
+        folder.mkdir(parents=True, exist_ok=True)
+        parquet(folder / "train.parquet", text=["x"])
+    (cache / "datasets--a--chats" / "refs" / "main").write_text(text)
+    assert "not in the hub's cache" in refused(lambda: texts("hf://datasets/a/chats@main/train")).message
+
+
+def test_a_part_of_a_saved_dataset_stands_once(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "a", ["x"])
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps({"_data_files": state["_data_files"] * 2}))
+    assert "twice" in refused(lambda: texts(folder)).message

@@ -44,6 +44,7 @@ def test_the_same_rules_in_another_form_are_the_same(tmp_path: Path) -> None:
         ("pattern,replacement\na,\\2\n", 2, "invalid group reference 2"),
         ("pattern,replacement\n(?P<x>a),\\g<y>\n", 2, "unknown group name 'y'"),
         ("pattern,replacement\na,b\n,c\n", 3, "no pattern"),
+        (f"pattern,replacement\na,b\nc{{{'9' * 5000}}},d\n", 3, "5000 digits"),
         ("pattern,with\na,b\n", 0, "no column 'replacement'"),
         ("pattern,replacement\n", 0, "no rows"),
     ],

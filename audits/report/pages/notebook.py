@@ -1,6 +1,7 @@
 """A report inside a notebook: the answer, gates, numbers, findings and a figure, as one piece of HTML."""
 
 import base64
+from contextlib import suppress
 from pathlib import Path
 
 from audits.core.gates import abridged
@@ -44,7 +45,9 @@ def _figure(report: Report, folder: Path) -> tuple[str, str, str] | None:
     """Return the first figure as title, caption and a data address; an image runs no script, whoever drew it."""
     for figure in report.figures[:1]:
         file = folder / "figures" / f"{Path(figure.file).name}.svg"
-        if file.is_file() and not file.is_symlink() and file.stat().st_size <= LARGEST:
-            drawn = base64.b64encode(file.read_bytes()).decode()
-            return figure.title, figure.caption, f"data:image/svg+xml;base64,{drawn}"
+        # Whatever is wrong with the file, the rest is shown.
+        with suppress(OSError):
+            if file.is_file() and not file.is_symlink() and file.stat().st_size <= LARGEST:
+                drawn = base64.b64encode(file.read_bytes()).decode()
+                return figure.title, figure.caption, f"data:image/svg+xml;base64,{drawn}"
     return None
