@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audits.core import gates, registry
-from audits.core.errors import IncompleteError, InputError, shadowed
+from audits.core.errors import IncompleteError, InputError, MilesError, shadowed
 from audits.core.options import METADATA, build, flag_of
 from audits.core.records import GateResult
 from audits.core.records import Report as Recorded
@@ -55,7 +55,8 @@ class Report(Recorded):
         """
         from audits.report.frames import estimates_frame
 
-        return estimates_frame(self, name)
+        with _told_whole():
+            return estimates_frame(self, name)
 
     def records(self) -> "pandas.DataFrame":
         """Return records.csv as a table: a row for each item that was judged, such as a clip or an image.
@@ -67,12 +68,14 @@ class Report(Recorded):
         """
         from audits.report.frames import records_frame
 
-        return records_frame(self.folder)
+        with _told_whole():
+            return records_frame(self.folder)
 
     def gate(self, expression: str) -> GateResult:
         """Judge a gate, as `--fail-if` does: it fails if any estimate that it selects makes the expression true.
 
-        The result is true where the gate passed; `rows` are the indices of the estimates that it looked at.
+        The result is true where the gate passed; `rows` are the indices, in `estimates` and in `frame()`, of what it
+        looked at.
 
         Raises
         ------
@@ -80,8 +83,9 @@ class Report(Recorded):
             Where the expression is none, or selects nothing.
         """
         known = dict.fromkeys((*registry.measures_of(self.audit), *(row.name for row in self.estimates)))
-        parsed = gates.parse(expression, known=tuple(known))
-        return gates.judge(parsed, self.estimates, self.warnings, self.findings)
+        with _told_whole():
+            parsed = gates.parse(expression, known=tuple(known))
+            return gates.judge(parsed, self.estimates, self.warnings, self.findings)
 
     def __repr__(self) -> str:
         counts = f"{len(self.estimates)} estimates, {len(self.findings)} findings, {len(self.warnings)} warnings"
@@ -119,8 +123,8 @@ def run(audit: str, *, progress: bool = False, **options: Any) -> Report:
         raise ImportError(f"probes is another package ({shadowed()}); miles needs its own.")
     threads.let_idle_sleep()
     threads.fix_order_of_sums()
-    spec = registry.find(audit)
-    with _errors_as_on_the_command_line(audit):
+    with _told_whole(), _errors_as_on_the_command_line(audit):
+        spec = registry.find(audit)
         return _run(spec, _given(spec, options), progress)
 
 
@@ -135,7 +139,8 @@ def read(run_folder: str | Path) -> Report:
     from audits.report.report_file import read_report
 
     path = Path(run_folder)
-    return _with_folder(read_report(path), path if path.is_dir() else path.parent)
+    with _told_whole():
+        return _with_folder(read_report(path), path if path.is_dir() else path.parent)
 
 
 def _with_folder(report: Recorded, folder: Path) -> Report:
@@ -173,7 +178,8 @@ def _given(spec: AuditSpec, options: Mapping[str, Any]) -> dict[str, Any]:
     known = [item.name for one in (spec.options, Common) for item in fields(one) if item.name not in _OF_THE_TERMINAL]
     given = {name.replace("-", "_"): value for name, value in options.items() if value is not None}
     check_known(given, spec.name, known, lambda name: f"run({spec.name!r}, {name}=...)")
-    return {name: as_given(value, name) for name, value in given.items()}
+    paired = {item.name for item in fields(spec.options) if (item.metadata[METADATA].metavar or "").startswith("NAME=")}
+    return {name: as_given(value, name, pairs=name in paired) for name, value in given.items()}
 
 
 def _words(spec: AuditSpec, given: Mapping[str, Any], merged: Mapping[str, Any]) -> Iterator[str]:
@@ -191,6 +197,18 @@ def _words(spec: AuditSpec, given: Mapping[str, Any], merged: Mapping[str, Any])
         else:
             # A value that begins with a dash would be taken for an option.
             yield from (word for one in values for word in ([f"{flag}={one}"] if one[:1] == "-" else [flag, one]))
+
+
+@contextmanager
+def _told_whole() -> Iterator[None]:
+    """Add to an error the place and the mend, which a traceback shows below its message."""
+    try:
+        yield
+    except MilesError as error:
+        for label, text in (("where", error.where), ("fix", error.hint)):
+            if text:
+                error.add_note(f"{label}: {text}")
+        raise
 
 
 @contextmanager

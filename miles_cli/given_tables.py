@@ -3,26 +3,28 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 from audits.core.context import Cache
-from audits.core.errors import InputError
+from audits.core.errors import InputError, first_line
 from audits.report.report_file import write_bytes
-from probes.core.errors import first_line
-
-KIND = "frames"
-"""Subfolder of the cache."""
 
 
-def as_given(value: Any, name: str) -> Any:
+def as_given(value: Any, name: str, *, pairs: bool = False) -> Any:
     """Return a value of an option as the command line would give it: names of files for frames, NAME=VALUE for pairs.
 
     A frame is an object of pandas, or one that has a method `to_pandas`.
 
+    Parameters
+    ----------
+    pairs
+        Whether the option takes NAME=VALUE, and so a dictionary of frames and not one alone.
+
     Raises
     ------
     InputError
-        Where a frame cannot be written as a table.
+        Where a frame cannot be written as a table, or a value is of a kind that no option takes.
 
     Examples
     --------
@@ -30,24 +32,42 @@ def as_given(value: Any, name: str) -> Any:
     ['small=small.csv', 'large=large.csv']
     """
     if isinstance(value, Mapping):
-        return [f"{key}={as_given(one, f'{name}-{key}')}" for key, one in value.items()]
-    if isinstance(value, list | tuple):
-        return [as_given(one, name) for one in value]
+        return [f"{_key(key, name)}={_one(one, f'{name}[{str(key)[:40]!r}]')}" for key, one in value.items()]
+    if isinstance(value, list | tuple) and not hasattr(value, "to_pandas"):
+        return [_one(one, name, pairs=pairs) for one in value]
+    return _one(value, name, pairs=pairs)
+
+
+def _key(key: object, name: str) -> str:
+    if not isinstance(key, str) or not key or "=" in key:
+        message = f"{str(key)[:40]!r} cannot be a name."
+        raise InputError(message, where=name, hint="Give texts without an equals sign as keys.")
+    return key
+
+
+def _one(value: Any, name: str, *, pairs: bool = False) -> Any:
+    """Return one value: a text, a number, a path, or the path of a frame."""
     if hasattr(value, "to_pandas"):
         value = value.to_pandas()
     # Frames of geopandas and others are kinds of those of pandas.
     homes = {kind.__module__.partition(".")[0] for kind in type(value).__mro__}
-    return _kept(value, name) if "pandas" in homes and hasattr(value, "columns") else value
+    if "pandas" in homes and hasattr(value, "columns"):
+        if pairs:
+            raise InputError("A data frame stands without a name.", where=name, hint=f"Give {name}={{NAME: frame}}.")
+        return _kept(value, name)
+    scalar = hasattr(value, "item") and getattr(value, "ndim", 1) == 0
+    if scalar or isinstance(value, str | int | float | PathLike):
+        return value
+    message = f"It is of the type {type(value).__name__}, which no option takes."
+    raise InputError(message, where=name, hint="Give a text, a number, a path or a data frame.")
 
 
 def _kept(frame: Any, name: str) -> str:
     """Write a frame into the cache, if it is not there, and return its path."""
     text = _csv(frame, f"{name}, a data frame")
-    stem = "".join(letter if letter.isalnum() else "-" for letter in name)[:60]
-    path = Cache.default().folder / KIND / f"{stem}-{hashlib.sha256(text).hexdigest()[:16]}.csv"
+    path = Cache.default().frame_path(name, hashlib.sha256(text).hexdigest())
     # An entry that was cut or changed is written again.
     if not path.is_file() or path.read_bytes() != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, text)
     return str(path)
 

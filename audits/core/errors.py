@@ -1,9 +1,9 @@
 """The errors of `probes`, re-exported for the command line."""
 
 import probes
-from probes.core.errors import IncompleteError, InputError, MilesError
+from probes.core.errors import IncompleteError, InputError, MilesError, first_line
 
-__all__ = ["IncompleteError", "InputError", "MilesError", "shadowed"]
+__all__ = ["IncompleteError", "InputError", "MilesError", "first_line", "shadowed"]
 
 
 def shadowed() -> str:

@@ -34,6 +34,9 @@ _STALE = 3600.0
 EXAMPLES = "demo"
 """Subfolder of the examples that demos run on."""
 _MADE = re.compile(r"[a-z]+-[0-9a-f]{12}|\.part-\w+")
+FRAMES = "frames"
+"""Subfolder of the tables that were handed over in memory, from Python."""
+_FRAME = re.compile(r"[A-Za-z0-9-]{1,60}-[0-9a-f]{16}\.csv")
 _HASHES = "sha256"
 _OPENING = f'{{"__metadata__":{{"{_HASHES}":'.encode()
 """How the header of an entry begins, behind its length."""
@@ -223,8 +226,16 @@ class Cache:
                 entry.unlink(missing_ok=True)
         return freed
 
+    def frame_path(self, name: str, digest: str) -> Path:
+        """Return the path of a table that was handed over in memory, in a folder of the user alone, which is made."""
+        folder = self.folder / FRAMES
+        _make_private(folder)
+        stem = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)[:60]
+        return folder / f"{stem or 'table'}-{digest[:16]}.csv"
+
     def _made(self) -> Iterator[tuple[str, Path]]:
         yield from ((EXAMPLES, made) for made in self.folder.glob(f"{EXAMPLES}/*") if _MADE.fullmatch(made.name))
+        yield from ((FRAMES, kept) for kept in self.folder.glob(f"{FRAMES}/*.csv") if _FRAME.fullmatch(kept.name))
 
     def _entries(self) -> Iterator[tuple[str, Path]]:
         # Only names that we write: the folder may be one that the user keeps other things in.

@@ -1,8 +1,8 @@
 """Likelihoods of whole texts under a causal language model: one forward pass a text, a few numbers kept of each.
 
 A text is tokenised as the folder's tokenizer does it by itself, behind the start token of the folder, which many
-tokenizers know and do not write. The first token has no likelihood, since nothing stands before it. Of a text that is longer
-than the model can see, the beginning is read. Batches are kept by content: a killed run goes on where it was.
+tokenizers know and do not write. The first token has no likelihood, since nothing stands before it. Of a text that is
+longer than the model can see, the beginning is read. Batches are kept by content: a killed run goes on where it was.
 """
 
 from collections.abc import Callable, Sequence

@@ -16,6 +16,7 @@ import pytest
 from small_world import ONE_EACH
 
 from audits.core import registry
+from audits.core.context import Cache
 from miles_cli import IncompleteError, InputError, Report, read, run
 
 ROOT = Path(__file__).parents[2]
@@ -141,6 +142,34 @@ def test_what_the_command_refuses_is_refused(options: dict[str, Any], where: str
         audited(**options)
     assert where in error.value.where and hint in error.value.hint
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "where", "says"),
+    [
+        ({"manifest": clips().to_dict("records")}, "manifest", "type dict"),
+        ({"manifest": clips()["words"]}, "manifest", "type Series"),
+        ({"predictions": {"a": {"one.wav": "secret words"}}}, "predictions['a']", "type dict"),
+        ({"predictions": clips()}, "predictions", "without a name"),
+        ({"predictions": [clips()]}, "predictions", "without a name"),
+        ({"predictions": {"a=b": clips()}}, "predictions", "cannot be a name"),
+    ],
+)
+def test_a_value_that_no_option_takes_is_named_and_not_printed(options: Any, where: str, says: str) -> None:
+    with pytest.raises(InputError, match=says) as error:
+        audited(**options)
+    assert error.value.where == where and error.value.hint and len(str(error.value)) < 100
+    assert error.value.__notes__ == [f"where: {where}", f"fix: {error.value.hint}"]
+
+
+def test_frames_are_the_users_alone_and_are_cleared_with_the_cache(tmp_path: Path) -> None:
+    audited()
+    folder = tmp_path / "cache" / "frames"
+    assert len(list(folder.iterdir())) == 1 and folder.stat().st_mode & 0o777 == 0o700
+    cache = Cache.default()
+    assert cache.usage()["frames"] == (1, cache.clear())
+    assert list(folder.iterdir()) == []
+    assert audited().folder == Path("runs/a")
 
 
 def test_an_unknown_audit_is_refused() -> None:
@@ -290,7 +319,7 @@ def test_frames_of_other_packages_that_build_on_pandas_are_frames() -> None:
 
 
 def test_a_value_of_a_wrong_type_is_shown_in_short() -> None:
-    with pytest.raises(InputError, match="must be a path") as refused:
+    with pytest.raises(InputError, match="type ndarray") as refused:
         audited(manifest=np.zeros((9, 9)))
     assert len(refused.value.message) < 150 and "\n" not in refused.value.message
 
@@ -298,7 +327,7 @@ def test_a_value_of_a_wrong_type_is_shown_in_short() -> None:
 def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MILES_CACHE", str(tmp_path / "file"))
-    with pytest.raises((InputError, IncompleteError), match="directory") as refused:
+    with pytest.raises((InputError, IncompleteError), match="exists") as refused:
         audited()
     assert str(tmp_path / "file") in str(refused.value.where)
 
