@@ -144,6 +144,7 @@ def read_language(options: Options, context: Context) -> tuple[Pool, LanguageMod
     if options.reference_model is not None:
         spellers.append(_speller(options.reference_model, "--reference-model"))
     kept, skipped = distinct(*(side.texts for side in sides))
+    _check_single(skipped, sides, coins=options.coin_flip is not None)
     passages = [
         [
             read_passages(one, [side.texts[at] for at in rows], start=options.start_token)
@@ -169,6 +170,15 @@ def read_language(options: Options, context: Context) -> tuple[Pool, LanguageMod
         folder = language.reference.folder
         sources += (Source(role="reference model", path=folder.reference, sha256=folder.sha256, items=1),)
     return pool, language, sources
+
+
+def _check_single(skipped: Counter[str], sides: Sequence["_Side"], *, coins: bool) -> None:
+    """Refuse texts that stand more than once where coins are claimed: the bounds are for one record by each coin."""
+    repeated = sum(count for reason, count in skipped.items() if reason.startswith("repeated"))
+    if coins and repeated:
+        message = f"{repeated:,} texts stand there again: with coins each must be one record of the training data."
+        hint = "Leave out every copy of such texts from both files, or leave out --coin-flip."
+        raise InputError(message, where=", ".join(side.where for side in sides), hint=hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,13 @@ def a_list_without_coins(small: Small, folder: Path) -> Words:
     return small.planted(canaries=folder / "list.csv")
 
 
+@case("stand there again", "one record", "--coin-flip")
+def coins_of_texts_that_stand_twice(small: Small, folder: Path) -> Words:
+    lines = (small.folder / "in.txt").read_text(encoding="utf-8")
+    (folder / "twice.txt").write_text(lines + lines, encoding="utf-8")
+    return small.texts("--coin-flip", "0.5", members=folder / "twice.txt")
+
+
 @case("Only 0 texts are left", "none that is on both sides")
 def the_same_texts(small: Small, _: Path) -> Words:
     return small.texts(nonmembers=small.folder / "in.txt")
