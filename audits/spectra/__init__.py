@@ -188,14 +188,14 @@ MEASURES = (
 LIMITATIONS = (
     "One checkpoint is judged, on these samples: another training run of the same network may do otherwise.",
     "Intervals take the samples as drawn at random from those that the operator is for.",
-    "The parts of the mismatch are differences between controls that follow one another, input before coordinates "
-    "before nonlinear; where effects interact, the order decides which part bears the interaction.",
     "The targets are taken as the truth on every grid. Those of coarse grids are nodes of the finest one, so that an "
     "error of the solver that made them is in all of them.",
 )
 
 STEPS = {
-    "spectra.poor-fit": "Check scales, channels and padding against those of the training before anything else.",
+    "spectra.poor-fit": (
+        "Check scales, channels, grid, and padding or coordinates against those of the training before anything else."
+    ),
     "spectra.verdict": (
         "Run the operator the way that errs less on each grid, as the answer says; where neither is shown to, "
         "take the cheaper one."

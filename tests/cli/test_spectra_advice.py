@@ -105,3 +105,60 @@ def test_weights_that_do_not_fit_the_factory_do_not_lead_to_one(place: Path, cal
 
 def test_permission_says_what_it_permits(place: Path, call_miles: Call) -> None:
     one_panel(call_miles(*command("one"), cwd=place), "--factory is only for --allow-code", "its code will be run")
+
+
+def test_a_poor_fit_names_what_can_be_wrong_of_a_factory_and_reports_no_errors(
+    place: Path, call_miles: Call, tmp_path: Path
+) -> None:
+    report = report_of(call_miles, place, command("one", "--target-scale", "0,1"), tmp_path / "run")
+    (found,) = [one for one in report["findings"] if one["id"] == "spectra.poor-fit"]
+    assert all(flag in found["statement"] for flag in ("--target-scale", "--grid", "--coordinates", "channels"))
+    assert "--padding" not in found["statement"] and "--norm" not in found["statement"]
+    answer = report["answer"]
+    assert answer["may"] == [found["headline"]]
+    assert answer["may_not"][0].startswith("Anything else about the operator")
+
+
+def test_a_unit_that_is_wrong_names_no_option_that_a_factory_excludes(place: Path, call_miles: Call) -> None:
+    np.savez(place / "tripled.npz", a=np.load(place / "fields.npz")["a"], u=3 * np.load(place / "fields.npz")["u"])
+    words = [word if word != "fields.npz" else "tripled.npz" for word in command("fixed")]
+    done = call_miles(*words, "--allow-code", cwd=place)
+    one_panel(done, "not its unit", "--coordinates or --input-scale is not that of training")
+    assert "--padding" not in done.err and "--norm" not in done.err
+
+
+def test_every_word_of_a_report_is_true_of_a_factory(place: Path, call_miles: Call, tmp_path: Path) -> None:
+    report = report_of(call_miles, place, command("one", "--target-scale", "0,1"), tmp_path / "run")
+    words = " ".join([*report["limitations"], *(one["message"] for one in report["warnings"])])
+    assert "lifted" not in words and "nonlinear" not in words
+    assert "the input first" in words
+    (found,) = [one for one in report["findings"] if one["id"] == "spectra.attribution"]
+    assert "the finer sampled input" in found["statement"]
+    report = report_of(call_miles, place, command("one", "--target-scale", "0,1", resolutions="5"), tmp_path / "coarse")
+    (found,) = [one for one in report["findings"] if one["id"] == "spectra.attribution"]
+    assert "finer" not in found["statement"] and "what one grid alone holds of the input" in found["statement"]
+
+
+def test_the_answer_names_the_largest_and_the_smallest_difference(
+    place: Path, call_miles: Call, tmp_path: Path
+) -> None:
+    words = command("one", "--target", "none")
+    report = report_of(call_miles, place, words, tmp_path / "run")
+    rows = [row for row in estimates(tmp_path / "run", "mismatch") if row["where"]["tap"] == "output"]
+    ends = [pick(rows, key=lambda row: float(row["value"])) for pick in (min, max)]
+    (said,) = report["answer"]["may"]
+    assert said.startswith("Of 3 grids, the prediction differs least from that at 9 points at ")
+    for row in ends:
+        assert f"at {row['where']['resolution']} points" in said
+    # One grid needs no ends.
+    alone = report_of(call_miles, place, command("one", "--target", "none", resolutions="17"), tmp_path / "alone")
+    assert alone["answer"]["may"][0].startswith("The prediction at 17 points differs")
+
+
+def test_a_finding_rests_on_each_number_once(place: Path, call_miles: Call, tmp_path: Path) -> None:
+    words = [word if word != "fields.npz" else "smooth.npz" for word in command("fixed", "--target-scale", "0,1")]
+    report = report_of(call_miles, place, words, tmp_path / "run")
+    (high,) = [one for one in report["findings"] if one["id"] == "spectra.high-frequency"]
+    assert "grows most at stage output" in high["statement"]
+    for one in report["findings"]:
+        assert len({str(row) for row in one["evidence"]}) == len(one["evidence"])
