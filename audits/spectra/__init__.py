@@ -211,10 +211,10 @@ AUDIT = AuditSpec(
     title="A neural operator across resolutions",
     question=(
         "On another grid than that of training, is this operator better run directly or run where it was trained, with "
-        "its output upsampled to a finer grid or its input from a coarser one, and where does the difference come "
-        "from: the input, the coordinates, or aliasing?"
+        "input and output taken from one grid to the other, and where does the difference come from: the input, the "
+        "coordinates, aliasing, or the operator as a whole?"
     ),
-    summary="Is a neural operator better run on a finer grid, or upsampled, and why?",
+    summary="Is a neural operator better run on another grid, or where it was trained?",
     options=Options,
     package="audits.spectra",
     measures=MEASURES,
@@ -231,7 +231,8 @@ AUDIT = AuditSpec(
                 "resolution": "{} points",
                 "path=same": "grid of training",
                 "path=direct": "run directly",
-                "path=floor": "upsampled truth",
+                "path=upsampled": "via training grid",
+                "path=floor": "truth via that grid",
             },
         ),
     ),
