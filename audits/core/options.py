@@ -205,7 +205,10 @@ def _check_company(record: Any) -> None:
         needed, shunned = specs[name].only_with, [other for other in specs[name].not_with if other in given]
         if needed and not given & set(needed):
             others = " or ".join(flag_of(other, specs[other]) for other in needed)
-            raise InputError(f"{flag} is only for {others}.", where=flag, hint=f"Give {others} too, or leave it out.")
+            hint = f"Give {others} too, or leave it out."
+            if "allow_code" in needed:
+                hint = f"Give {others} too, where you trust what it names: its code will be run. Or leave it out."
+            raise InputError(f"{flag} is only for {others}.", where=flag, hint=hint)
         if shunned:
             other = flag_of(shunned[0], specs[shunned[0]])
             raise InputError(f"{flag} and {other} exclude each other.", where=flag, hint="Leave one of them out.")

@@ -228,8 +228,8 @@ AUDITS: tuple[Entry, ...] = (
     ),
     Entry(
         name="spectra",
-        summary="Is a neural operator better run on a finer grid, or upsampled, and why?",
-        needs="a Fourier neural operator and fields on a fine grid, with targets for a verdict",
+        summary="Is a neural operator better run on another grid, or where it was trained?",
+        needs="a neural operator and fields on a fine grid, with targets for a verdict",
         target="audits.spectra:AUDIT",
         demo="an operator that depends on its grid",
         seconds=55,

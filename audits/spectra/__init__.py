@@ -188,14 +188,14 @@ MEASURES = (
 LIMITATIONS = (
     "One checkpoint is judged, on these samples: another training run of the same network may do otherwise.",
     "Intervals take the samples as drawn at random from those that the operator is for.",
-    "The parts of the mismatch are differences between controls that follow one another, input before coordinates "
-    "before nonlinear; where effects interact, the order decides which part bears the interaction.",
     "The targets are taken as the truth on every grid. Those of coarse grids are nodes of the finest one, so that an "
     "error of the solver that made them is in all of them.",
 )
 
 STEPS = {
-    "spectra.poor-fit": "Check scales, channels and padding against those of the training before anything else.",
+    "spectra.poor-fit": (
+        "Check scales, channels, grid, and padding or coordinates against those of the training before anything else."
+    ),
     "spectra.verdict": (
         "Run the operator the way that errs less on each grid, as the answer says; where neither is shown to, "
         "take the cheaper one."
@@ -211,10 +211,10 @@ AUDIT = AuditSpec(
     title="A neural operator across resolutions",
     question=(
         "On another grid than that of training, is this operator better run directly or run where it was trained, with "
-        "its output upsampled to a finer grid or its input from a coarser one, and where does the difference come "
-        "from: the input, the coordinates, or aliasing?"
+        "input and output taken from one grid to the other, and where does the difference come from: the input, the "
+        "coordinates, aliasing, or the operator as a whole?"
     ),
-    summary="Is a neural operator better run on a finer grid, or upsampled, and why?",
+    summary="Is a neural operator better run on another grid, or where it was trained?",
     options=Options,
     package="audits.spectra",
     measures=MEASURES,
@@ -231,7 +231,8 @@ AUDIT = AuditSpec(
                 "resolution": "{} points",
                 "path=same": "grid of training",
                 "path=direct": "run directly",
-                "path=floor": "upsampled truth",
+                "path=upsampled": "via training grid",
+                "path=floor": "truth via that grid",
             },
         ),
     ),

@@ -62,7 +62,8 @@ def _title(draft: Draft, verdicts: list[Claim], coarse: Resolution, relations: R
 
 def _may(draft: Draft, setup: Setup, verdicts: list[Claim], relations: Relations) -> Iterator[str]:
     coarse = setup.grids[0].resolution
-    for claim in verdicts:
+    misses = any(claim.id == "spectra.poor-fit" for claim in draft.findings)
+    for claim in [] if misses else verdicts:
         direct, raised = claim.evidence[1:3]
         relation = relations[_named(claim.where["resolution"])]
         method = {"finer": setup.output_method, "coarser": setup.input_method}.get(
@@ -73,14 +74,25 @@ def _may(draft: Draft, setup: Setup, verdicts: list[Claim], relations: Relations
             f"{span(raised)} {said(RUN, relation, coarse)} ({method})."
         )
     for claim in draft.findings:
-        if claim.id in ("spectra.poor-fit", "spectra.attribution", "spectra.direct-refused"):
+        if claim.id in ("spectra.poor-fit", "spectra.direct-refused"):
             yield claim.headline
+        if claim.id == "spectra.attribution" and not misses:
+            yield _apart(draft, claim, coarse)
+
+
+def _apart(draft: Draft, claim: Claim, coarse: Resolution) -> str:
+    """Return how far predictions lie apart: on one grid, or on those where they do least and most."""
+    rows = sorted(draft.select("mismatch", tap="output"), key=lambda row: row.value)
+    if len(rows) < 2:
+        return claim.headline
+    least, most = (f"at {row.where['resolution']} points by a relative {span(row)}" for row in (rows[0], rows[-1]))
+    return f"Of {len(rows)} grids, the prediction differs least from that at {coarse} points {least}, most {most}."
 
 
 def _may_not(draft: Draft, setup: Setup, verdicts: list[Claim]) -> Iterator[str]:
     misses = any(claim.id == "spectra.poor-fit" for claim in draft.findings)
     if misses:
-        yield "Anything about the operator: it may have been run with settings that are not those of its training."
+        yield "Anything else about the operator: it may have been run with settings that are not those of its training."
     for claim in verdicts:
         if claim.where["verdict"] == "tie":
             yield (

@@ -20,7 +20,7 @@ from audits.spectra.sample_intervals import (
     share_of,
     spectrum,
 )
-from audits.spectra.setup import Setup
+from audits.spectra.setup import Setup, traced
 
 UNCONVERGED = 0.05
 """Share by which aliasing may move when measured at twice the oversampling."""
@@ -33,11 +33,22 @@ VIEWS = {
     "hann": "Spectra are of each field less its mean under a Hann window, which hides what lies near the edges.",
 }
 
+_ORDER = "The parts of the mismatch are differences between controls that follow one another, {}"
+ORDER_OF_ALL = _ORDER.format(
+    "input before coordinates before nonlinear; where effects interact, the order decides which part bears the "
+    "interaction."
+)
+ORDER_OF_TWO = _ORDER.format(
+    "the input first, and all that is left is the operator's; where both interact, the part of the input bears it."
+)
+
 
 def estimates(draft: Draft, counts: Counts) -> None:
     """Add every estimate of the report."""
     setup = counts.setup
     draft.limit(VIEWS[setup.view])
+    if any(not grid.refused for grid in setup.grids[1:]):
+        draft.limit(ORDER_OF_ALL if any(traced(setup, grid) for grid in setup.grids[1:]) else ORDER_OF_TWO)
     draft.warn("input", _methods(setup))
     if setup.scored:
         for grid in setup.grids:
@@ -50,10 +61,11 @@ def estimates(draft: Draft, counts: Counts) -> None:
 
 
 def _methods(setup: Setup) -> str:
+    given = "inputs and lifted features" if setup.loaded.operator.divided else "inputs"
     shown = f"{setup.aliasing_samples} of {setup.samples} samples" if setup.aliasing_samples else "no sample"
     return (
-        f"Predictions and targets are upsampled by {setup.output_method}, inputs and lifted features of the controls "
-        f"by {setup.input_method}."
+        f"Predictions and targets are upsampled by {setup.output_method}, {given} of the controls by "
+        f"{setup.input_method}."
         + (f" What activations alias was measured on {shown}, at most 16 channels each." if setup.activations else "")
     )
 

@@ -83,8 +83,10 @@ def _fitted(options: Options, made: Made, context: Context) -> tuple[ModuleOpera
             sample = torch.from_numpy(restricted(channels.read(0, 1), part).copy()).to(context.device)
             try:
                 output = _run(operator, sample, kind)
+                # One sample without an axis of channels can pass for the channels of one; two cannot.
+                _run(operator, torch.cat([sample, sample]), kind)
             except InputError as error:
-                first = first or error
+                first = first or _with_channels(error, operator, channels)
                 continue
             operator.outputs = output.shape[1]
             return operator, channels
@@ -95,6 +97,21 @@ def _fitted(options: Options, made: Made, context: Context) -> tuple[ModuleOpera
         where=f"--train-resolution, {options.data}",
         hint="Nodes of the data make the grid of training: give a resolution that divides theirs.",
     )
+
+
+def _with_channels(error: InputError, operator: ModuleOperator, channels: Channels) -> InputError:
+    """Return a refusal with a hint of the channels that the operator was given, where it fails on its input."""
+    # What it returns is another matter than what it takes.
+    if error.__cause__ is None:
+        return error
+    own = f"{channels.channels} channel{'' if channels.channels == 1 else 's'} of {channels.key!r}"
+    axes = operator.dimensions
+    nodes = f"{axes} coordinate{'' if axes == 1 else 's'}"
+    if operator.layout.coordinates == "grid":
+        hint = f"It was given {own} and {nodes} behind: where it takes the field alone, leave --coordinates out."
+    else:
+        hint = f"It was given {own}: where it takes {nodes} of the nodes behind, give --coordinates."
+    return InputError(error.message, where=error.where, hint=f"{error.hint} {hint}")
 
 
 def _thinned(options: Options, channels: Channels) -> Iterator[tuple[GridKind, tuple[slice, ...]]]:

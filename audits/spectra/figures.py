@@ -20,7 +20,7 @@ from probes.operators.resampling import upsample
 POINTS = 20
 """Points of one spectrum that are drawn, evenly on a logarithmic axis."""
 SHOWN = ("input", "lift", "activated", "out", "projection.activated", "output", "target")
-_PATHS = {"floor": "floor (the truth, upsampled)"}
+_PATHS = {"floor": "floor (the truth, interpolated)"}
 _SHORT = {"input": "input", "coordinates": "coordinates, edges, period", "nonlinear": "nonlinear aliasing",
           "operator": "the operator itself"}  # fmt: skip
 
@@ -47,8 +47,12 @@ def _plain(row: Estimate, **more: Any) -> dict[str, Any]:
 
 def _errors(draft: Draft, setup: Setup) -> Figure:
     rows = []
+    coarser = {grid.resolution for grid in setup.grids if grid.relation == "coarser"}
     for row in draft.select("relative_l2"):
         at, path = row.where["resolution"], row.where["path"]
+        if path == "floor" and at in coarser:
+            # Nodes are dropped and nothing is interpolated: zero, which is no floor of anything.
+            continue
         # On the grid of training both ways are one: each line begins there.
         names = ("direct", "upsampled") if path == "same" else (path,)
         rows += [_plain(row, resolution=at, path=_PATHS.get(str(name), str(name))) for name in names]
@@ -69,7 +73,7 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
     coarse = setup.grids[0].resolution
     return Figure(
         id="errors",
-        title="Is it better run on the finer grid, or upsampled?",
+        title="Is it better run on another grid, or where it was trained?",
         caption=_said_of_errors(setup, int(coarse)),
         file="errors",
         spec=spec,
@@ -89,7 +93,7 @@ def _said_of_errors(setup: Setup, coarse: int) -> str:
     return (
         f"Both ways are one on the grid of training ({coarse}). Direct: run on the grid itself. Upsampled: run on that "
         "of training, with the input upsampled where the grid is coarser, and the output where it is finer. On coarser "
-        f"grids the floor is 0. {rest}"
+        f"grids nothing of the truth is interpolated, and there is no floor. {rest}"
     )
 
 
@@ -246,8 +250,10 @@ def _example(counts: Counts, grid: Grid) -> Figure:
         coarse = upsample(restricted(fine, grid.common), setup.grids[0].sizes, setup.kind, setup.input_method)
     raised = predicted(setup, silent_pass(setup, coarse))
     raised = upsample(restricted(raised, grid.within), grid.sizes, setup.kind, setup.output_method)
-    shown = _panels(fine, target, direct, raised)
-    median = "whose lead of upsampling is the median" if setup.scored else "whose mismatch is the median"
+    other = "upsampled" if grid.relation == "finer" else "via training grid"
+    shown = _panels(fine, target, direct, raised, other)
+    lead = "upsampling" if grid.relation == "finer" else "the grid of training"
+    median = f"whose lead of {lead} is the median" if setup.scored else "whose mismatch is the median"
     note = "Both errors share one scale." if setup.scored else "The last is the difference of the two before it."
     return Figure(
         id="fields",
@@ -260,12 +266,12 @@ def _example(counts: Counts, grid: Grid) -> Figure:
 
 
 def _panels(
-    fine: torch.Tensor, target: torch.Tensor | None, direct: torch.Tensor, raised: torch.Tensor
+    fine: torch.Tensor, target: torch.Tensor | None, direct: torch.Tensor, raised: torch.Tensor, other: str
 ) -> Sequence[Picture]:
     if target is None:
         apart = (direct - raised).abs()
         return [Picture("Network's input", _plane(fine)), Picture("Run directly", _plane(direct)),
-                Picture("Upsampled", _plane(raised)), Picture("Difference", _plane(apart))]  # fmt: skip
+                Picture(other.capitalize(), _plane(raised)), Picture("Difference", _plane(apart))]  # fmt: skip
     lost = [_plane((field - target).abs()) for field in (direct, raised)]
     most = max(float(field.max()) for field in lost)
     truth = _plane(target)
@@ -274,9 +280,9 @@ def _panels(
         Picture("Network's input", _plane(fine)),
         Picture("Target", truth, ends),
         Picture("Run directly", _plane(direct), ends),
-        Picture("Upsampled", _plane(raised), ends),
+        Picture(other.capitalize(), _plane(raised), ends),
         Picture("Error, run directly", lost[0], (0.0, most)),
-        Picture("Error, upsampled", lost[1], (0.0, most)),
+        Picture(f"Error, {other}", lost[1], (0.0, most)),
     ]
 
 

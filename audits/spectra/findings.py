@@ -15,7 +15,7 @@ from audits.spectra.conclusion import BOTH_POOR, conclude
 from audits.spectra.counts import Counts
 from audits.spectra.grids import Grid, Relation, Resolution
 from audits.spectra.setup import Setup
-from audits.spectra.ways import ADVICE, OTHER, RUN, said
+from audits.spectra.ways import ADVICE, OTHER, RUN, said, settings_of
 from probes.operators.resampling import Method
 
 LIMITED = 0.5
@@ -44,7 +44,7 @@ def findings(draft: Draft, counts: Counts) -> None:
     setup = counts.setup
     own, *others = setup.grids
     coarse = own.resolution
-    misfit = check_fit(draft, coarse)
+    misfit = check_fit(draft, coarse, settings_of(setup))
     for grid in others:
         if draft.get("direct_minus_upsampled", resolution=grid.resolution):
             find_verdict(draft, coarse, grid.resolution, misfit, setup.output_method, grid.relation)
@@ -62,7 +62,7 @@ def findings(draft: Draft, counts: Counts) -> None:
     if run:
         _find_parts(draft, setup, run[-1])
     if len(others) > 1:
-        _find_law(draft)
+        _find_law(draft, setup)
     last = run[-1] if run else coarse
     _find_high(draft, counts, last)
     _find_aliasing(draft, last)
@@ -170,8 +170,11 @@ def _sampled(row: Estimate) -> str:
     return f"Intervals are over samples: {', '.join(filter(None, (level_of(row), counted(row.n, row.unit))))}."
 
 
-def check_fit(draft: Draft, coarse: Resolution) -> str:
-    """Add a finding where the operator misses the targets on its own grid; return why no way is preferred, or ""."""
+def check_fit(draft: Draft, coarse: Resolution, settings: str) -> str:
+    """Add a finding where the operator misses the targets on its own grid; return why no way is preferred, or "".
+
+    `settings` names what else than a scale may not be that of its training.
+    """
     own = draft.get("relative_l2", resolution=coarse, path="same")
     if own is None or (own.value if own.high is None else own.high) <= POOR:
         return ""
@@ -185,8 +188,8 @@ def check_fit(draft: Draft, coarse: Resolution) -> str:
     draft.find(
         "spectra.poor-fit",
         "high",
-        "It is untrained, or --padding, --grid, --norm or a scale is not that of its training. What follows is no "
-        "judgement of it.",
+        f"It is untrained, or {settings}, --input-scale or --target-scale is not that of its training. What follows is "
+        "no judgement of it.",
         [own],
         headline=f"The operator misses the targets on its own grid of {coarse}: relative error {span(own)}.",
         how_sure=_sampled(own),
@@ -202,11 +205,13 @@ def _find_parts(draft: Draft, setup: Setup, at: Resolution) -> None:
         return
     found = {part: draft.get("mismatch_share", resolution=at, part=part) for part in EVERY}
     parts = {part: row for part, row in found.items() if row}
-    first, *others = (f"{span(row)} {{}}with {EVERY[part]}" for part, row in parts.items())
+    (relation,) = [grid.relation for grid in setup.grids if grid.resolution == at]
+    words = EVERY if relation == "finer" else {**EVERY, "input": "what one grid alone holds of the input"}
+    first, *others = (f"{span(row)} {{}}with {words[part]}" for part, row in parts.items())
     text = f"Of it, {', '.join((first.format('comes '), *(one.format('') for one in others)))}."
     main = _largest(parts)
     if main:
-        text += f" The largest part is that of {EVERY[main]}."
+        text += f" The largest part is that of {words[main]}."
     evidence = [whole, *parts.values()]
     domain, edges = draft.get("domain_share", resolution=at), parts.get("coordinates")
     if main == "coordinates" and domain and edges and edges.high is not None and domain.above(edges.high / 2):
@@ -256,20 +261,23 @@ def _largest(parts: dict[str, Estimate]) -> str:
     return ""
 
 
-def _find_law(draft: Draft) -> None:
+def _find_law(draft: Draft, setup: Setup) -> None:
     rows = [draft.get("mismatch_law", part=part) for part in ("order", "coefficient", "r2")]
     order, coefficient, r2 = rows
     if order is None or coefficient is None or r2 is None or order.low is None or r2.low is None:
         return
+    divided = setup.loaded.operator.divided
     if order.above(FIRST[0]) and order.below(FIRST[1]) and r2.low >= STRAIGHT:
         headline = f"The difference between grids is of first order in their spacing: {span(order)}."
         text = (
-            f"It follows the difference of both spacings times {span(coefficient)}, R² {span(r2)}, as a jump at the "
-            "edge of the period or a period that is off by a cell make it."
-        )
+            f"It follows the difference of both spacings times {span(coefficient)}, R² {span(r2)}, as "
+            + ("a jump at the edge of the period or a period that is off by a cell make it." if divided
+               else "an error of the operator that is proportional to the spacing makes it.")
+        )  # fmt: skip
     elif order.below(FIRST[0]) or order.above(FIRST[1]):
         headline = f"The difference between grids is of order {span(order)} in their spacing, not the first."
-        text = "A jump at the edge of the period alone would make it of the first order."
+        cause = "A jump at the edge of the period alone" if divided else "An error proportional to the spacing"
+        text = f"{cause} would make it of the first order."
     else:
         headline = f"Whether the difference between grids is of first order cannot be told: {span(order)}."
         text = f"These grids do not decide it (R² of the first order {span(r2)})."
@@ -298,7 +306,8 @@ def _find_high(draft: Draft, counts: Counts, at: Resolution) -> None:
         "spectra.high-frequency",
         "info",
         text,
-        [share, target, *rise],
+        # The output may be the stage at which it grows most.
+        [share, target, *(row for row in rise if row is not share)],
         headline=fitting(
             f"Of the output's energy at {at} points, {span(share)} is at high frequencies.",
             f"High frequencies hold {span(share)} of the output's energy at {at} points.",

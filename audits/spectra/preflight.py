@@ -11,6 +11,7 @@ from torch import Tensor
 
 from audits.core.records import Warning
 from audits.spectra.setup import Setup, predicted, silent_pass
+from audits.spectra.ways import settings_of
 from probes.core.errors import InputError
 
 FEW = 20
@@ -137,8 +138,8 @@ def _remedy(setup: Setup, offset: float, slope: float) -> str:
     return (
         "Give the mean and standard deviation with which the targets of training were scaled, in the data's unit; "
         f"these samples suggest --target-scale {offset + slope * mean:.3g},{slope * std:.3g}. That is a fit to the "
-        "very targets that will be judged, too rough for a verdict. Where the scale is right, --grid, --padding, "
-        "--norm or --input-scale is not that of training."
+        f"very targets that will be judged, too rough for a verdict. Where the scale is right, {settings_of(setup)} or "
+        "--input-scale is not that of training."
     )
 
 

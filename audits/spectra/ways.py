@@ -1,6 +1,7 @@
 """The words for the way over the grid of training, which is another on coarser grids than on finer ones."""
 
 from audits.spectra.grids import Relation
+from audits.spectra.setup import Setup
 
 SHORT: dict[Relation, str] = {
     "finer": "upsampled from {}",
@@ -23,6 +24,13 @@ OTHER: dict[Relation, str] = {
     "coarser": "upsampling the input to {}",
     "mixed": "going over the grid of {}",
 }
+
+
+def settings_of(setup: Setup) -> str:
+    """Return the options besides scales that may not be those of training: some are for known families alone."""
+    if setup.loaded.operator.divided:
+        return "--grid, --padding, --norm"
+    return "the channels of --input, --grid, --coordinates"
 
 
 def said(words: dict[Relation, str], relation: Relation, coarse: int | str) -> str:

@@ -20,6 +20,8 @@ from probes.core.errors import InputError, first_line
 from probes.core.hashing import sha256_file, sha256_folder
 from probes.models.architectures import fit
 
+_OTHER_WEIGHTS = "Give the weights of the network that --factory makes."
+
 
 class Program(nn.Module):
     """An exported network, whose mode is fixed; `train` and `eval` leave it as it is."""
@@ -113,12 +115,14 @@ def load_weights(net: nn.Module, tensors: Mapping[str, torch.Tensor], path: Path
     try:
         net.load_state_dict(fit(net, tensors, factory))
     except InputError as error:
-        raise InputError(error.message, where=f"{path}, --factory {factory}", hint=error.hint) from None
+        # There is a factory already: nothing else is to be built.
+        hint = _OTHER_WEIGHTS if "--factory" in error.hint else error.hint
+        raise InputError(error.message, where=f"{path}, --factory {factory}", hint=hint) from None
     except RuntimeError as error:
         raise InputError(
             f"The weights cannot be loaded: {first_line(error)}",
             where=str(path),
-            hint="Give the weights of the network that --factory makes.",
+            hint=_OTHER_WEIGHTS,
         ) from error
 
 

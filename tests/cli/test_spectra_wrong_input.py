@@ -648,7 +648,7 @@ def test_a_constant_target_has_no_share_of_its_rounding(flow: Flow, run_whole: A
     assert findings["spectra.verdict"]["where"]["verdict"] == "tie"
     assert findings["spectra.verdict"]["headline"].startswith("Neither way can be preferred at")
     assert report["answer"]["title"] == findings["spectra.poor-fit"]["headline"]
-    assert report["answer"]["may_not"][0].startswith("Anything about the operator")
+    assert report["answer"]["may_not"][0].startswith("Anything else about the operator")
     assert {"tap": "target", "resolution": 9} in [
         warning["where"] for warning in report["warnings"] if warning["id"] == "constant-stage"
     ]

@@ -303,3 +303,20 @@ def test_operators_on_one_axis_and_on_three_are_audited(
     for at in (4, *(["16x8x8"] if axes == 3 else [])):
         assert value(draft, "relative_l2", resolution=at, path="direct") == 0
         assert value(draft, "relative_l2", resolution=at, path="upsampled") < 1e-4
+
+
+def test_no_floor_is_drawn_where_nothing_is_interpolated(tmp_path: Path, module: Any) -> None:
+    x = waves(3)
+    draft = audited(tmp_path, "multiplier", x, noisy(module.multiplier()(x)), "8,32,8x32")
+    (errors,) = [figure for figure in draft.figures if figure.id == "errors"]
+    rows = [row for row in errors.spec["data"]["values"] if str(row["path"]).startswith("floor")]
+    assert {row["resolution"] for row in rows} == {"32", "8x32"}
+    assert "finer" not in errors.title
+
+
+def test_the_fields_of_a_coarser_grid_are_not_called_upsampled(tmp_path: Path, module: Any) -> None:
+    x = waves(3)
+    for at, said in (("8", "via training grid"), ("32", "upsampled")):
+        draft = audited(tmp_path, "multiplier", x, noisy(module.multiplier()(x)), at)
+        (fields,) = [figure for figure in draft.figures if figure.id == "fields"]
+        assert f"Error, {said}" in str(fields.spec)

@@ -243,7 +243,7 @@ def test_a_verdict_looks_at_intervals_alone() -> None:
         add_row(draft, "direct_minus_upsampled", claim(direct - raised, LEVEL, 1), resolution=61)
         worse = share(int((direct > raised).sum()), len(direct), LEVEL)
         add_row(draft, "direct_worse_share", worse, resolution=61)
-        find_verdict(draft, 31, 61, check_fit(draft, 31), "fourier")
+        find_verdict(draft, 31, 61, check_fit(draft, 31, "--grid"), "fourier")
         return draft
 
     def verdict(draft: Draft) -> tuple[Any, str]:

@@ -28,12 +28,15 @@ from probes.operators.fno.physicsnemo import read_physicsnemo
 from probes.operators.module_operator import ModuleOperator
 
 FAMILIES = ("auto", "li", "pdebench", "neuralop", "physicsnemo")
-_KNOWN = "Read are the scripts of Li et al. (fc0, conv0, w0, fc1, fc2), PDEBench, neuraloperator and PhysicsNeMo."
+_KNOWN = (
+    "Read are the scripts of Li et al. (fc0, conv0, w0, fc1, fc2), PDEBench, neuraloperator and PhysicsNeMo; any other "
+    "operator with --factory module:callable --allow-code, which makes it."
+)
 _MAX_CELLS = 10_000
 
 _FOREIGN = (
     (r"spectral_list\.\d", "the FNO of the CNO repository, with leaky ReLU and an encoding of its own",
-     "That network is not reproduced; train one of a family that is. " + _KNOWN),
+     "That network is not reproduced. " + _KNOWN),
     (r"(spec_encoder|decoder_net)\.", "a PhysicsNeMo model without the arguments that it was built with",
      "Give the .mdlus file that its save() method writes."),
     (r"fno_blocks\.\d+\.|horizontal_skips", "a U-shaped neural operator (UNO)", _KNOWN),
