@@ -331,9 +331,9 @@ class Draft:
         )
 
     def advise(self, steps: Mapping[str, str]) -> None:
-        """Add to the answer what can be done about the worst finding with a step, by its id, if it says nothing yet."""
+        """Add to the answer what can be done about the worst finding for which there is a step, by its id."""
         step = next((steps[claim.id] for claim in self.by_severity() if claim.id in steps), "")
-        if self.answer is not None and step and not self.answer.next_step:
+        if self.answer is not None and step:
             self.answer = replace(self.answer, next_step=step)
 
     def by_severity(self) -> list[Claim]:
