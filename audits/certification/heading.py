@@ -16,7 +16,7 @@ def heading(report: Report) -> Mapping[str, Any]:
         return {}
     own = dict(text.rpartition("=")[::2] for text in settings.get("log_sigma") or ())
     names = dict.fromkeys(str(row.where["log"]) for row in report.estimates if "log" in row.where)
-    sigmas = {name: f"{float(own.get(name, settings.get('sigma'))):g}" for name in names}
+    sigmas = {name: f"{float(own.get(name) or settings['sigma']):g}" for name in names}
     alike = len(set(sigmas.values())) == 1
     told = next(iter(sigmas.values())) if alike else [f"{name} {sigma}" for name, sigma in sigmas.items()]
     # The draws that choose a class leave no trace in a log.

@@ -28,17 +28,15 @@ def conclude_logs(draft: Draft, counts: LogCounts) -> None:
     draft.conclude(
         worst.headline,
         numbers=[(row, _words(row, counts)) for row in (*lead, *(row for row in rows if row not in lead))],
-        may=[*_may(draft, counts, citable), *(sentence for _, sentence in pairs)],
+        may=list(_may(draft, counts, citable, [sentence for _, sentence in pairs])),
         may_not=list(_may_not(draft, counts, citable)),
         next_step=_next_step(counts),
     )
 
 
-def _may(draft: Draft, counts: LogCounts, citable: list[str]) -> Iterator[str]:
+def _may(draft: Draft, counts: LogCounts, citable: list[str], differences: list[str]) -> Iterator[str]:
     rules = {one.name: one.rule for one in counts.logs.logs}
     for claim in draft.findings:
-        if claim.id in ("certify.unreachable-radii", "certify.implied-alpha"):
-            yield claim.headline
         if claim.id not in OWN or claim.where["log"] not in citable:
             continue
         name = str(claim.where["log"])
@@ -51,6 +49,10 @@ def _may(draft: Draft, counts: LogCounts, citable: list[str]) -> Iterator[str]:
             f"By the log {name}, the smoothed classifier has certified accuracy {accuracy_at(claim.evidence[0])} "
             f"({rule.geometry.norm}). {settings_of_log(rule, reading, name)} {certain_at(reading.alpha, reading)}"
         )
+    yield from differences
+    for claim in draft.findings:
+        if claim.id in ("certify.unreachable-radii", "certify.implied-alpha"):
+            yield claim.headline
 
 
 def _may_not(draft: Draft, counts: LogCounts, citable: list[str]) -> Iterator[str]:
@@ -80,7 +82,7 @@ def _next_step(counts: LogCounts) -> str:
         return ""
     flags = " ".join(f"{NOISE} {shlex.quote(f'{name}=S')}" for name in names)
     return (
-        f"Name the sigma that was used for {listed(names)}, {flags}, or its n; cite none of these certificates before "
+        f"Name the sigma that was used for {listed(names)}, {flags}, or the n; cite none of these certificates before "
         "their radii fit."
     )
 
