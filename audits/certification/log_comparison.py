@@ -3,8 +3,8 @@
 All numbers are over the images that every log has. Each further log is held against the first, image by image.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -41,6 +41,34 @@ class LogCounts:
     def readings(self) -> dict[str, Reading]:
         """The test of the settings that were named for each log, by its name; empty for predictions."""
         return {one.name: read_settings(one.log, one.rule) for one in self.logs.logs if one.rule is not None}
+
+    @cached_property
+    def reaches(self) -> dict[str, float]:
+        """The largest radius that each log can hold, by its sigma, its n and the alpha that its radii fit."""
+        return {one.name: _reach(one, self.readings[one.name]) for one in self.logs.logs if one.rule is not None}
+
+    def citable(self, name: str) -> bool:
+        """Tell whether certificates of a log may be reported: its radii fit what was named, or a larger alpha."""
+        reading = self.readings.get(name)
+        return reading is None or (reading.alpha is not None and reading.outcome != "other alpha")
+
+    def unsettled(self, name: str) -> bool:
+        """Tell whether sigma or n of a log is another than was named: no alpha explains its radii."""
+        return name in self.readings and self.readings[name].alpha is None
+
+    def beyond(self, where: Mapping[str, Coordinate]) -> tuple[str, ...]:
+        """Return which of the two logs of a difference cannot reach its radius; none without a radius."""
+        if "radius" not in where:
+            return ()
+        pair = (str(where["log"]), str(where["against"]))
+        return tuple(name for name in pair if float(where["radius"]) > self.reaches[name])
+
+
+def _reach(one: NamedLog, reading: Reading) -> float:
+    assert one.rule is not None
+    held = replace(one.rule, alpha=reading.alpha or one.rule.alpha)
+    # Printed radii may be rounded up, or contradict the settings: what a log holds, it reached.
+    return max(held.ceiling, float(one.log.radii.max(initial=0.0)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from audits.core.options import numbers
 from probes.classifiers.class_maps import WORDNET, ClassMap, read_class_map
 from probes.classifiers.classifier_files import Classifier, check_classifier, load_classifier
 from probes.classifiers.images import Images, load_images
-from probes.classifiers.resizing import resizing_of
+from probes.classifiers.resizing import has_processor, resizing_of
 from probes.core.errors import InputError
 from probes.core.progress import Progress
 from probes.files.images import Resizing
@@ -62,7 +62,7 @@ def find_work(options: Options, context: Context) -> Work:
     """
     classifier, images, class_map = _loaded(options, context.progress)
     chosen = tuple(range(0, len(images), options.skip))[: options.max]
-    classes, seconds, key = _checked(classifier, images, chosen, context)
+    classes, seconds, key = _checked(classifier, images, chosen, class_map, context)
     own = images.class_names and images.class_names != classifier.class_names
     if own and class_map is None and len(images.class_names) != classes:
         wordnet = "their WordNet ids" if all(WORDNET.fullmatch(name) for name in images.class_names) else "them"
@@ -112,6 +112,7 @@ def _loaded(options: Options, progress: Progress) -> tuple[Classifier, Images, C
         taken=slice(0, None if options.max is None else options.max * options.skip, options.skip),
         decoding=progress,
         class_map=class_map,
+        processor=has_processor(str(options.model), options.arch),
     )
     return classifier, images, class_map
 
@@ -149,7 +150,7 @@ def _first_few(images: Images, chosen: Sequence[int], context: Context) -> "torc
 
 
 def _checked(
-    classifier: Classifier, images: Images, chosen: tuple[int, ...], context: Context
+    classifier: Classifier, images: Images, chosen: tuple[int, ...], class_map: ClassMap | None, context: Context
 ) -> tuple[int, float, object]:
     """Return classes and seconds a forward pass, from the cache where this model was checked before."""
     key = [classifier.sha256, images.sha256, list(chosen[:FEW]), context.device, context.dtype]
@@ -159,7 +160,9 @@ def _checked(
     if stored is not None and max(labels) < int(stored["classes"]):
         return int(stored["classes"]), float(stored["seconds"]), key
     few = _first_few(images, chosen, context)
-    check = check_classifier(classifier, few, labels=labels, device=context.device, dtype=context.dtype)
+    check = check_classifier(
+        classifier, few, labels=labels, device=context.device, dtype=context.dtype, class_map=class_map
+    )
     return check.classes, check.seconds, key
 
 

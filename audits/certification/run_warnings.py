@@ -1,12 +1,18 @@
 """Limitations of every certificate, and warnings of the rule, the run or the log."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
+from audits.certification.log_fit import Reading
 from audits.certification.measure import Counts
 from audits.certification.rules import Rule, too_few
 from audits.core.context import Draft
 from audits.core.numbers import bounded, point
+from audits.core.records import Coordinate
 
+Where = Mapping[str, Coordinate]
+ALL: Where = MappingProxyType({})
 HALF = 0.5
 LIKELY = 0.05
 """Probability of at least one false certificate from which on it is warned of."""
@@ -35,29 +41,55 @@ def warn(draft: Draft, counts: Counts) -> None:
     rule, reading = counts.rule, counts.reading
     draft.limitations.insert(0, SOFT if rule.soft else VOTES)
     draft.limit(IN_LOGS if reading else EXECUTED)
-    kind = (
-        "half the width of the uniform noise" if rule.geometry.norm == "l1" else "the standard deviation of the noise"
-    )
-    given = ", as it was given," if reading else ""
-    draft.warn(
-        "sigma-unit",
-        f"sigma {rule.geometry.sigma:g}{given} is {kind} in units of pixels in [0, 1] (in grey levels: "
-        f"{255 * rule.geometry.sigma:.4g}); radii are {rule.geometry.norm} distances in the same unit.",
-    )
+    _warn_sigma(draft, rule, log=reading is not None)
     draft.warn("smoothed-classifier", SOFT if rule.soft else VOTES)
     if not reading:
         draft.warn("floating-point", EXECUTED)
-    # A log is held to the alpha that its radii allow; where that is not known, neither is what could be reached.
-    held = replace(rule, alpha=reading.alpha or rule.alpha) if reading else rule
-    if reading is None or reading.alpha is not None:
-        _warn_reach(draft, held)
+    if reading:
+        _warn_reach_of_log(draft, rule, reading)
+    else:
+        _warn_reach(draft, rule)
     _warn_false(draft, log=reading is not None)
     _warn_run(draft, rule)
     if counts.inputs.stored:
         draft.warn("judged-again", JUDGED_AGAIN)
 
 
-def _warn_reach(draft: Draft, rule: Rule) -> None:
+def warn_of_log(draft: Draft, rule: Rule, reading: Reading, /, name: str) -> None:
+    """Add the warnings of one among several logs that it would have alone."""
+    _warn_sigma(draft, rule, log=True, where={"log": name})
+    _warn_reach_of_log(draft, rule, reading, where={"log": name})
+    _warn_false(draft, log=True, where={"log": name})
+
+
+def warn_of_votes(draft: Draft, rule: Rule) -> None:
+    """Add what holds for the certificates of all logs: whose they are, and how their draws stopped."""
+    draft.limitations.insert(0, VOTES)
+    draft.limit(IN_LOGS)
+    draft.warn("smoothed-classifier", VOTES)
+    _warn_run(draft, rule)
+
+
+def _warn_sigma(draft: Draft, rule: Rule, *, log: bool, where: Where = ALL) -> None:
+    kind = (
+        "half the width of the uniform noise" if rule.geometry.norm == "l1" else "the standard deviation of the noise"
+    )
+    given = ", as it was given," if log else ""
+    draft.warn(
+        "sigma-unit",
+        f"sigma {rule.geometry.sigma:g}{given} is {kind} in units of pixels in [0, 1] (in grey levels: "
+        f"{255 * rule.geometry.sigma:.4g}); radii are {rule.geometry.norm} distances in the same unit.",
+        **where,
+    )
+
+
+def _warn_reach_of_log(draft: Draft, rule: Rule, reading: Reading, where: Where = ALL) -> None:
+    # A log is held to the alpha that its radii allow; where that is not known, neither is what could be reached.
+    if reading.alpha is not None:
+        _warn_reach(draft, replace(rule, alpha=reading.alpha), where)
+
+
+def _warn_reach(draft: Draft, rule: Rule, where: Where = ALL) -> None:
     """Warn of radii that this number of draws cannot certify."""
     needed = too_few(rule)
     if needed:
@@ -65,6 +97,7 @@ def _warn_reach(draft: Draft, rule: Rule) -> None:
             "few-draws",
             f"With n = {rule.looks[-1]} and an error probability of {rule.share:g} a look, not even unanimous votes "
             f"certify anything: it takes {needed} draws at least.",
+            **where,
         )
     beyond = [radius for radius in rule.radii if radius > rule.ceiling]
     if beyond:
@@ -72,12 +105,13 @@ def _warn_reach(draft: Draft, rule: Rule) -> None:
             "beyond-ceiling",
             f"Radii above {bounded(rule.ceiling, 4, up=True)} cannot be certified with n = {rule.looks[-1]:,}: "
             f"{', '.join(f'{radius:g}' for radius in beyond)}. More draws, or more noise, reach further.",
+            **where,
         )
 
 
-def _warn_false(draft: Draft, *, log: bool) -> None:
+def _warn_false(draft: Draft, *, log: bool, where: Where = ALL) -> None:
     """Warn of false certificates among many."""
-    bound = draft.get("false_certificate_bound")
+    bound = draft.get("false_certificate_bound", **where)
     if bound is None or bound.value <= LIKELY:
         return
     draft.warn(
@@ -85,6 +119,7 @@ def _warn_false(draft: Draft, *, log: bool) -> None:
         f"alpha holds for each image alone: over {bound.n:,} images the probability that at least one certificate "
         f"is false may be as large as {point(bound)}."
         + ("" if log else " --family-wise makes it hold for all together."),
+        **where,
     )
 
 

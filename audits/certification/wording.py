@@ -1,8 +1,9 @@
 """Wording that findings and the answer share: certified accuracy, the settings behind it, and how sure it is."""
 
 from audits.certification.bounds import Method
+from audits.certification.log_fit import Reading
 from audits.certification.measure import Counts
-from audits.certification.rules import Mode
+from audits.certification.rules import Mode, Rule
 from audits.core.numbers import bounded, counted, level_of
 from audits.core.records import Estimate
 from audits.core.wording import span
@@ -36,13 +37,10 @@ def headline_of(counts: Counts, row: Estimate) -> str:
 
 def settings_of(counts: Counts) -> str:
     """Return the settings that make the certificates, as a sentence."""
-    rule, reading = counts.rule, counts.reading
-    if reading and reading.outcome == "other settings":
-        # A sigma that the radii contradict is not repeated.
-        return "With which noise and how many draws, the log's radii leave open."
+    rule = counts.rule
+    if counts.reading:
+        return settings_of_log(rule, counts.reading)
     noise = f"sigma {rule.geometry.sigma:g} ({rule.geometry.norm})"
-    if reading:
-        return f"As named for the log: {noise}, n = {rule.n:,}."
     soft = f", soft outputs with the Lipschitz constant {rule.geometry.lipschitz:.6g}" if rule.soft else ""
     return (
         f"Settings: {noise}, {_DRAWS[rule.mode].format(rule.n)} after n0 = {rule.n0:,} that choose, "
@@ -50,9 +48,21 @@ def settings_of(counts: Counts) -> str:
     )
 
 
+def settings_of_log(rule: Rule, reading: Reading, whom: str = "the log") -> str:
+    """Return the settings that were named for a log, as a sentence."""
+    if reading.outcome == "other settings":
+        # A sigma that the radii contradict is not repeated.
+        return "With which noise and how many draws, the log's radii leave open."
+    return f"As named for {whom}: sigma {rule.geometry.sigma:g} ({rule.geometry.norm}), n = {rule.n:,}."
+
+
 def certain(counts: Counts) -> str:
     """Return the error probability of a certificate as a sentence; of a log, what its radii allow."""
-    alpha, reading = counts.alpha, counts.reading
+    return certain_at(counts.alpha, counts.reading)
+
+
+def certain_at(alpha: float | None, reading: Reading | None) -> str:
+    """Return an error probability as a sentence; of a log, what its radii allow."""
     if alpha is not None:
         # Where the radii fit several, the one that was named is no more than that.
         given = f", if alpha was {alpha:g}" if reading and reading.outcome == "fits" and reading.fitting(alpha) else ""

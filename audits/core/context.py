@@ -298,6 +298,7 @@ class Draft:
         may: Sequence[str] = (),
         may_not: Sequence[str] = (),
         verdicts: Sequence[tuple[Estimate, bool, str]] = (),
+        next_step: str = "",
     ) -> None:
         """Set the answer to the question of the run; without one, the first findings stand for it.
 
@@ -312,6 +313,8 @@ class Draft:
         verdicts
             Rows of the matrix on top that were judged together, whether each shows a difference, and that in words
             (empty: shown, or not shown); rows without one speak by their intervals.
+        next_step
+            What can be done, where the step of the worst finding does not say it for this run.
         """
         index_of = self._indices()
         keys = tuple(KeyNumber(row=index_of[key_of(row.name, row.where)], words=words) for row, words in numbers)
@@ -324,6 +327,7 @@ class Draft:
                 Verdict(row=index_of[key_of(row.name, row.where)], shown=shown, words=words)
                 for row, shown, words in verdicts
             ),
+            next_step=next_step,
         )
 
     def advise(self, steps: Mapping[str, str]) -> None:

@@ -346,6 +346,14 @@ def headed_of(name: str) -> tuple[str, ...]:
         return ()
 
 
+def heading_of(name: str) -> Callable[[Any], Mapping[str, Any]] | None:
+    """Return what an audit says of its settings on top of a report's pages; None where they stand as they are."""
+    try:
+        return find(name).step("heading")
+    except InputError:
+        return None
+
+
 def later_defaults_of(name: str) -> Mapping[str, Any]:
     """Return the options of an audit that older versions do not know; none where it is not installed here."""
     try:

@@ -61,7 +61,8 @@ def _drafted(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Dra
         draft.warn("input", note)
     _step(spec, "estimates")(draft, counts)
     _step(spec, "findings")(draft, counts)
-    draft.advise(spec.steps)
+    if draft.answer is None or not draft.answer.next_step:
+        draft.advise(spec.steps)
     figures = spec.step("figures")
     draft.figures = list(figures(draft, counts)) if figures else []
     draft.records = _step(spec, "records")(counts)

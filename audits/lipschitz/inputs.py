@@ -14,7 +14,7 @@ from probes.classifiers.images import Images, load_images
 from probes.classifiers.linear_operators import Convolution, Operator
 from probes.classifiers.lipschitz_bound import weighted
 from probes.classifiers.lipschitz_steps import Shape, Step, read_steps
-from probes.classifiers.resizing import resizing_of
+from probes.classifiers.resizing import has_processor, resizing_of
 from probes.classifiers.spectral_norm import block_sides, symbol_grid
 from probes.core.errors import InputError
 from probes.files.images import Resizing
@@ -106,6 +106,7 @@ def _images(options: Options, classifier: Classifier, shape: Shape | None, conte
     import torch
 
     assert options.data is not None
+    class_map = read_class_map(options.class_map) if options.class_map is not None else None
     resize: bool | Resizing = False
     if options.resize is not None:
         resize = resizing_of(options.resize, options.crop, reference=options.model, arch=options.arch, shape=shape)
@@ -115,11 +116,17 @@ def _images(options: Options, classifier: Classifier, shape: Shape | None, conte
         shape=shape,
         class_names=classifier.class_names,
         resize=resize,
-        class_map=read_class_map(options.class_map) if options.class_map is not None else None,
+        class_map=class_map,
+        processor=has_processor(options.model, options.arch),
     )
     few = torch.stack([torch.from_numpy(images.pixels(index)) for index in range(min(_TRIED, len(images)))])
     check_classifier(
-        classifier, few, labels=[int(label) for label in images.labels], device=context.device, dtype=context.dtype
+        classifier,
+        few,
+        labels=[int(label) for label in images.labels],
+        device=context.device,
+        dtype=context.dtype,
+        class_map=class_map,
     )
     return images
 

@@ -26,6 +26,7 @@ from probes.files.tables import read_table
 # Held-out images first: what a model says of images that it was trained on proves little.
 _SPLITS = ("test", "validation", "valid", "val", "dev", "train")
 _METADATA = ("metadata.csv", "metadata.jsonl")
+_MODEL = "the model takes"
 _OTHER_SPACES = ("CMYK", "YCbCr", "LAB", "HSV")
 
 
@@ -74,6 +75,7 @@ def read_folder(
     taken: slice = slice(None),
     decoding: Progress | None = None,
     class_map: ClassMap | None = None,
+    processor: bool = False,
 ) -> Folder:
     """List the images of a folder and check the header of each that will be taken.
 
@@ -92,6 +94,8 @@ def read_folder(
         Where headers are refused, decode the other images too, with this progress, so that one refusal names all.
     class_map
         Which output each folder, or label of the table, stands for.
+    processor
+        Whether the model says how its pictures are resized, to be offered where a size is refused.
 
     Raises
     ------
@@ -118,7 +122,9 @@ def read_folder(
         labels, names, mapping = _mapped(listing, class_names, class_map, str(base))
     else:
         labels, names, mapping = _ids(listing, class_names)
-    found, changes = _check_headers(folder, listing, shape, resize=resize, taken=taken, decoding=decoding)
+    found, changes = _check_headers(
+        folder, listing, shape, resize=resize, taken=taken, decoding=decoding, processor=processor
+    )
     order = range(len(listing.files))[taken]
     return Folder(
         files=tuple(file.path for file in listing.files),
@@ -292,6 +298,17 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun} was" if number == 1 else f"{number} {noun}s were"
 
 
+def _resizable(shape: tuple[int, int, int], *, processor: bool, model: bool) -> str:
+    """Return how pictures can be brought to one size: that of the model, where it is known."""
+    ways = ["--resize processor, as the model's processor does"] if processor else []
+    if not model:
+        ways.append("--resize 256 --crop 224, or the model's own size (shorter side, then the centre)")
+    elif shape[1] == shape[2]:
+        ways.append(f"--resize {shape[2]} --crop {shape[2]} (shorter side, then the centre)")
+    hint = "Bring all images to one size first"
+    return f"{hint}, or let them be resized here: {', or '.join(ways)}." if ways else f"{hint}."
+
+
 def _check_headers(
     folder: ImageFolder,
     listing: _Listing,
@@ -300,10 +317,11 @@ def _check_headers(
     resize: bool | Resizing,
     taken: slice,
     decoding: Progress | None,
+    processor: bool,
 ) -> tuple[tuple[int, int, int], list[str]]:
     """Return the shape of all images, and notes on how many will be changed and how."""
     counts: Counter[str] = Counter()
-    expected = "the model takes"
+    expected = _MODEL
     files, names = listing.files[taken], listing.names[taken]
     bad: dict[int, InputError] = {}
     for index, (file, name, header) in enumerate(zip(files, names, folder.header_answers(files), strict=True)):
@@ -326,8 +344,7 @@ def _check_headers(
             if not resize:
                 message = f"The image has {header.width} x {header.height} pixels (w x h), {expected} "
                 message += f"{shape[2]} x {shape[1]}."
-                hint = "Bring all images to one size first, or let them be resized here: --resize processor, as the "
-                hint += "model's processor does, or --resize 256 --crop 224 (shorter side, then the centre)."
+                hint = _resizable(shape, processor=processor, model=expected == _MODEL)
                 bad[index] = InputError(message, where=file.where, hint=hint)
                 continue
             counts["{} brought to " + f"{shape[2]} x {shape[1]} pixels, bilinearly and without keeping the ratio."] += 1

@@ -59,6 +59,16 @@ class ClassMap:
             )
         return {name: self.indices[name] for name in named}
 
+    def beyond(self, output: int, outputs: int) -> InputError:
+        """Return the refusal of an output that the classifier does not have, with the folders that stand for it."""
+        folders = sorted(name for name, index in self.indices.items() if index == output)
+        whose = f"folder{'s' * (len(folders) > 1)} {', '.join(folders[:3])}"
+        return InputError(
+            f"The file gives the {whose} the output {output}; the classifier has {outputs}, 0 to {outputs - 1}.",
+            where=f"{FLAG} {self.path}",
+            hint="Mend the number, counted from 0, or give the file that belongs to this classifier.",
+        )
+
     def named(self, indices: Iterable[int], folders: Mapping[str, int]) -> tuple[str, ...]:
         """Return a name for each output up to the largest: that of the file, else of its folder, or its number."""
         own = {index: name for name, index in folders.items()}

@@ -12,6 +12,7 @@ from time import perf_counter
 import torch
 from torch import Tensor, nn
 
+from probes.classifiers.class_maps import ClassMap
 from probes.core.errors import IncompleteError, InputError, first_line
 
 _TOLERANCE, _TOLERANCE_ELSEWHERE = 1e-3, 1e-2
@@ -52,7 +53,13 @@ class Check:
 
 
 def check_classifier(
-    classifier: Classifier, images: Tensor, *, labels: Sequence[int] = (), device: str = "cpu", dtype: str = "float32"
+    classifier: Classifier,
+    images: Tensor,
+    *,
+    labels: Sequence[int] = (),
+    device: str = "cpu",
+    dtype: str = "float32",
+    class_map: ClassMap | None = None,
 ) -> Check:
     """Try a classifier on a few images, of which the first eight are used.
 
@@ -62,6 +69,8 @@ def check_classifier(
         Pixels in [0, 1], float32, shape (b, c, h, w).
     labels
         Classes that the data name, from 0.
+    class_map
+        From which the labels come, where a file says which folder is which output.
     device, dtype
         Where and in which numbers it will be run; with other than the CPU and float32 a copy is tried.
 
@@ -96,6 +105,8 @@ def check_classifier(
         raise _unusable(classifier, "the logits of an image depend on the other images of its batch")
     classes = first.shape[1]
     wrong = next((index for index, label in enumerate(labels) if not 0 <= label < classes), None)
+    if wrong is not None and class_map is not None:
+        raise class_map.beyond(labels[wrong], classes)
     if wrong is not None:
         raise InputError(
             f"Label {labels[wrong]} of image {wrong} is not one of the classes 0 to {classes - 1}.",

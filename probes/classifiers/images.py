@@ -102,6 +102,7 @@ def load_images(
     taken: slice = slice(None),
     decoding: Progress | None = None,
     class_map: ClassMap | None = None,
+    processor: bool = False,
 ) -> Images:
     """Load labelled images: NPZ (`x` (n, c, h, w) and `y`), CSV (label, then pixels) or a folder.
 
@@ -125,6 +126,8 @@ def load_images(
         Where headers of a folder are refused, decode its other images too, with this progress: one refusal names all.
     class_map
         Which output of the classifier each class folder stands for.
+    processor
+        Whether the classifier says how its pictures are resized, to be offered where a size is refused.
 
     Raises
     ------
@@ -135,7 +138,7 @@ def load_images(
         raise InputError(f"There is no layout {layout!r}.", where="--layout", hint="Choose hwc or chw.")
     # For a path without permission os.path says that it is no folder; the reader then raises the refusal.
     if os.path.isdir(path):  # noqa: PTH112
-        return _from_folder(path, by, attributes, shape, class_names, resize, taken, decoding, class_map)
+        return _from_folder(path, by, attributes, shape, class_names, resize, taken, decoding, class_map, processor)
     if class_map is not None:
         hint = "Leave the option out: arrays hold the numbers of their classes."
         raise InputError("Only folders by class need a map of their classes.", where=CLASS_MAP, hint=hint)
@@ -178,6 +181,7 @@ def _from_folder(
     taken: slice,
     decoding: Progress | None,
     class_map: ClassMap | None,
+    processor: bool,
 ) -> Images:
     folder = read_folder(
         path,
@@ -187,6 +191,7 @@ def _from_folder(
         taken=taken,
         decoding=decoding,
         class_map=class_map,
+        processor=processor,
     )
     groups, more = _attributes(path, by, attributes, folder.names, folder.columns, files=True)
     content = {

@@ -24,6 +24,11 @@ _OTHER_STEPS = ("do_pad", "do_thumbnail", "do_align_long_axis", "do_crop_margin"
 _PLAIN = "Give two numbers instead: --resize 256 --crop 224 (shorter side, then the centre)."
 
 
+def has_processor(reference: str, arch: str | None) -> bool:
+    """Tell whether a classifier says how its pictures are resized: a Hugging Face folder, or a package's network."""
+    return Path(reference).is_dir() or (arch is not None and packaged(arch))
+
+
 def resizing_of(
     asked: str, crop: int | None, *, reference: str, arch: str | None, shape: tuple[int, int, int] | None
 ) -> Resizing:
@@ -57,15 +62,26 @@ def resizing_of(
     elif arch is not None and packaged(arch):
         found = package_resizing(arch)
     else:
-        raise InputError("These weights have no processor of their own.", where=f"{_FLAG} {PROCESSOR}", hint=_PLAIN)
+        raise InputError(
+            "These weights have no processor of their own.", where=f"{_FLAG} {PROCESSOR}", hint=_two(shape)
+        )
     if shape is not None and found.output != shape[1:]:
         made = " x ".join(str(side) for side in reversed(found.output))
         raise InputError(
             f"Pictures would be brought to {made} pixels, the network takes {shape[2]} x {shape[1]}.",
             where=_FLAG,
-            hint="Give --resize N --crop M, with the side of the network as M.",
+            hint=_two(shape),
         )
     return found
+
+
+def _two(shape: tuple[int, int, int] | None) -> str:
+    """Return two numbers that bring pictures to the size of a network: its own, where that is known."""
+    if shape is None:
+        return _PLAIN
+    if shape[1] != shape[2]:
+        return "Bring the pictures to this size yourself: --crop cuts squares."
+    return f"Give the side of the network: --resize {shape[2]} --crop {shape[2]} (shorter side, then the centre)."
 
 
 def _plain(asked: str, crop: int | None, shape: tuple[int, int, int] | None) -> Resizing:

@@ -17,6 +17,7 @@ from headlines import faults
 from refusals import Table, Words, one_panel
 from run_folders import estimates, files, read, records, stripped
 
+from audits.report.pages.content import headed
 from audits.report.report_file import read_report
 
 # Runs in processes of their own make their pages.
@@ -757,6 +758,9 @@ def test_two_logs_are_compared_in_one_call(call_miles: Call, no_forward: None, t
     assert (folder / "records.csv").read_text().splitlines()[0] == "idx,label,predict,radius,correct,seconds,log"
     plan = call_miles(*words, "--dry-run")
     assert plan.code == 0 and "b: 35 certificates" in plan.out
+    # On top of the page stand the settings of each log, and no draws that none of them tells.
+    top = headed(read_report(folder))
+    assert top[0] == ("sigma", "a 0.25, b 0.2") and "n0" not in dict(top) and dict(top)["n"] == "1,000"
 
 
 def test_a_log_of_predictions_gives_accuracy_and_no_certificate(call_miles: Call, tmp_path: Path) -> None:
@@ -768,6 +772,8 @@ def test_a_log_of_predictions_gives_accuracy_and_no_certificate(call_miles: Call
     report = read(folder)
     assert "Any certified radius: predictions certify nothing." in report["answer"]["may_not"]
     assert not estimates(folder, "certified_accuracy") and faults(read_report(folder)) == []
+    words = ["certify", *(word for name in "pq" for word in ("--from-log", f"{name}={tmp_path / 'p.tsv'}"))]
+    assert headed(read_report(finish(call_miles, words, tmp_path / "both"))) == []
 
 
 def test_headlines_are_short_and_rest_on_their_evidence(certified: Path, call_miles: Call, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from probes.classifiers.class_maps import read_class_map
 from probes.classifiers.classifier_files import Classifier, check_classifier, load_classifier
 from probes.classifiers.classifier_networks import LeNet, ResNet, Stage, small_cnn
 from probes.core.errors import InputError
@@ -73,6 +74,10 @@ def test_a_classifier_from_safetensors(tmp_path: Path) -> None:
     assert torch.equal(found.module(pixels()), expected)
     check = check_classifier(found, pixels(), labels=[0, 2, 1])
     assert check.classes == 3 and check.seconds > 0
+    (tmp_path / "map.csv").write_text("folder,index\ncat,0\nboat,7\n")
+    with pytest.raises(InputError, match="The file gives the folder boat the output 7; the classifier has 3") as raised:
+        check_classifier(found, pixels(), labels=[0, 7], class_map=read_class_map(tmp_path / "map.csv"))
+    assert raised.value.where == f"--class-map {tmp_path / 'map.csv'}" and "Mend the number" in str(raised.value.hint)
 
 
 def each(state: State, change: Callable[[Tensor], Tensor]) -> State:

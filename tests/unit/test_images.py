@@ -642,7 +642,12 @@ def test_other_sizes_are_refused_or_brought_to_one(tmp_path: Path) -> None:
         "4 of 5 images cannot be used:",
         "cat/cat0.png: The image has 5 x 4 pixels (w x h), the model takes 9 x 4.",
     ]
-    assert "--resize processor" in others.hint and "--resize 256 --crop 224" in others.hint
+    assert others.hint == "Bring all images to one size first."
+    square = refuse(root, shape=(3, 32, 32)).hint
+    assert "--resize 32 --crop 32" in square and "processor" not in square
+    both = refuse(root, shape=(3, 32, 32), processor=True).hint
+    assert "--resize processor" in both and "--resize 32 --crop 32" in both
+    assert "--resize 256 --crop 224, or the model's own size" in error.hint and "processor" not in error.hint
     assert "not known" in refuse(root, resize=True).message
     images = load_images(root, shape=(3, 4, 5), resize=True)
     assert said(images, "1 image was brought to 5 x 4")

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from probes.classifiers.images import load_images
-from probes.classifiers.resizing import processor_resizing, resizing_of
+from probes.classifiers.resizing import has_processor, processor_resizing, resizing_of
 from probes.core.errors import InputError
 from probes.files.images import Resizing, fitted
 from probes.models import package_networks
@@ -152,3 +152,11 @@ def test_packages_say_how_their_pictures_are_resized(monkeypatch: pytest.MonkeyP
     told["crop_mode"] = "squash"
     with pytest.raises(InputError, match="does not say how pictures"):
         asked("processor", arch="timm:tiny")
+
+
+def test_the_size_of_the_network_is_offered() -> None:
+    for asked, crop in (("processor", None), ("40", 28)):
+        with pytest.raises(InputError) as raised:
+            resizing_of(asked, crop, reference="weights.pt", arch="cifar_resnet20", shape=(3, 32, 32))
+        assert "--resize 32 --crop 32" in str(raised.value.hint) and "processor" not in str(raised.value.hint)
+    assert has_processor("weights.pt", "torchvision:resnet50") and not has_processor("weights.pt", "resnet50")

@@ -206,7 +206,9 @@ def asked(report: Report) -> list[tuple[str, str]]:
 
 def headed(report: Report) -> list[tuple[str, str]]:
     """Return the settings that make the result, as pairs of a word and a value."""
-    given = ((name, report.settings.get(name)) for name in registry.headed_of(report.audit))
+    own = registry.heading_of(report.audit)
+    settings = own(report) if own is not None else report.settings
+    given = ((name, settings.get(name)) for name in registry.headed_of(report.audit))
     return [(name.replace("_", " "), setting(value)) for name, value in given if value not in (None, "", [], ())]
 
 
