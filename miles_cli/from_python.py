@@ -115,7 +115,7 @@ def run(audit: str, *, progress: bool = False, **options: Any) -> Report:
     Raises
     ------
     InputError
-        Where an option or an input is wrong; nothing was written then.
+        Where an option or an input is wrong; nothing was written then but frames into the cache.
     IncompleteError
         Where the audit could not be completed.
     """

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from audits.core import option_groups
 from audits.core.measures import SHARE, Measure
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
@@ -114,28 +115,9 @@ class Options:
     std: tuple[str, ...] = option(
         "Standard deviation of each channel (default: the model's own).", (), metavar="S,...", **_CHANNELS
     )
-    class_map: Path | None = option(
-        "File that says which class folder is which output: JSON, a list of WordNet ids, CSV (folder, index).",
-        metavar="FILE",
-        panel=_DATA,
-        not_with=_DRAWN,
-        later=True,
-    )
-    resize: str | None = option(
-        "Resize pictures of folders: as the model's processor does, or the shorter side to N pixels.",
-        metavar="processor|N",
-        panel=_DATA,
-        not_with=_DRAWN,
-        later=True,
-    )
-    crop: int | None = option(
-        "After --resize N: side of the centre that is kept (default: the network's).",
-        metavar="M",
-        panel=_DATA,
-        least=1,
-        only_with=("resize",),
-        later=True,
-    )
+    class_map: Path | None = option_groups.class_map(not_with=_DRAWN)
+    resize: str | None = option_groups.resize(not_with=_DRAWN)
+    crop: int | None = option_groups.crop()
     layout: str = option(
         "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
     )

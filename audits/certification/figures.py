@@ -61,8 +61,7 @@ def _curve(verdicts: Sequence[Verdict], rule: Rule, level: float, *, log: bool) 
     for name, radii in series:
         for radius in asked:
             hits = sum(row.correct and own >= radius for row, own in zip(verdicts, radii, strict=True))
-            low, high = clopper_pearson(hits, len(verdicts), level=level)
-            rows.append({"radius": radius, "value": hits / len(verdicts), "low": low, "high": high, "radii": name})
+            rows.append({**_share(radius, hits, len(verdicts), level), "radii": name})
     return Figure(
         id="certified-accuracy",
         title="How far does the certified accuracy reach?",
@@ -72,16 +71,25 @@ def _curve(verdicts: Sequence[Verdict], rule: Rule, level: float, *, log: bool) 
             + ("" if log else f"No image can be certified beyond {bounded(rule.ceiling, up=True)}, {_reached(rule)}.")
         ),
         file="certified-accuracy",
-        spec=lines(
-            rows,
-            x=Axis("radius", f"Radius ({_unit(rule)})", format=".2~f"),
-            y=Axis("value", "Certified accuracy", format=".2f"),
-            low="low",
-            high="high",
-            series="radii",
-            series_title="Radius",
-            rule=None if log else (rule.ceiling, "ceiling"),
-        ),
+        spec=_against_radius(rows, rule, "radii", "Radius", ceiling=not log),
+    )
+
+
+def _share(radius: float, hits: int, count: int, level: float) -> Json:
+    low, high = clopper_pearson(hits, count, level=level)
+    return {"radius": radius, "value": hits / count, "low": low, "high": high}
+
+
+def _against_radius(rows: list[Json], rule: Rule, series: str, title: str, *, ceiling: bool = False) -> Json:
+    return lines(
+        rows,
+        x=Axis("radius", f"Radius ({_unit(rule)})", format=".2~f"),
+        y=Axis("value", "Certified accuracy", format=".2f"),
+        low="low",
+        high="high",
+        series=series,
+        series_title=title,
+        rule=(rule.ceiling, "ceiling") if ceiling else None,
     )
 
 
@@ -94,8 +102,7 @@ def _curves_of_logs(counts: LogCounts, level: float) -> Figure:
     for name, verdicts in logs.verdicts.items():
         for radius in np.linspace(0.0, top, POINTS + 1).tolist():
             hits = sum(row.correct and row.radius >= radius for row in verdicts)
-            low, high = clopper_pearson(hits, len(verdicts), level=level)
-            rows.append({"radius": radius, "value": hits / len(verdicts), "low": low, "high": high, "log": name})
+            rows.append({**_share(radius, hits, len(verdicts), level), "log": name})
     return Figure(
         id="certified-accuracy",
         title="How far does the certified accuracy of each log reach?",
@@ -105,15 +112,7 @@ def _curves_of_logs(counts: LogCounts, level: float) -> Figure:
             "all the same: the images are the same ones."
         ),
         file="certified-accuracy",
-        spec=lines(
-            rows,
-            x=Axis("radius", f"Radius ({_unit(first)})", format=".2~f"),
-            y=Axis("value", "Certified accuracy", format=".2f"),
-            low="low",
-            high="high",
-            series="log",
-            series_title="Log",
-        ),
+        spec=_against_radius(rows, first, "log", "Log"),
     )
 
 

@@ -24,6 +24,40 @@ def decimal_mark(panel: str = DATA, **spec: Any) -> Any:
     )
 
 
+def class_map(**spec: Any) -> Any:
+    """Declare `--class-map` of an audit that reads folders of images by class."""
+    return option(
+        "File that says which class folder is which output: JSON, a list of WordNet ids, CSV (folder, index).",
+        metavar="FILE",
+        panel=DATA,
+        later=True,
+        **spec,
+    )
+
+
+def resize(**spec: Any) -> Any:
+    """Declare `--resize` of an audit that reads folders of images."""
+    return option(
+        "Resize pictures of folders: as the model's processor does, or the shorter side to N pixels.",
+        metavar="processor|N",
+        panel=DATA,
+        later=True,
+        **spec,
+    )
+
+
+def crop() -> Any:
+    """Declare `--crop`, which goes with `--resize`."""
+    return option(
+        "After --resize N: side of the centre that is kept (default: the network's).",
+        metavar="M",
+        panel=DATA,
+        least=1,
+        only_with=("resize",),
+        later=True,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
     """Options of a manifest of recordings: its columns, and what its attributes mean."""

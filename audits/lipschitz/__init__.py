@@ -7,6 +7,7 @@ images its margins turn into radii within which no change alters the answer: pro
 from dataclasses import dataclass
 from pathlib import Path
 
+from audits.core import option_groups
 from audits.core.measures import Measure
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
@@ -49,26 +50,9 @@ class Options:
         metavar="C,H,W",
         panel=_MODEL,
     )
-    class_map: Path | None = option(
-        "File that says which class folder is which output: JSON, a list of WordNet ids, CSV (folder, index).",
-        metavar="FILE",
-        panel=_DATA,
-        later=True,
-    )
-    resize: str | None = option(
-        "Resize pictures of folders: as the model's processor does, or the shorter side to N pixels.",
-        metavar="processor|N",
-        panel=_DATA,
-        later=True,
-    )
-    crop: int | None = option(
-        "After --resize N: side of the centre that is kept (default: the network's).",
-        metavar="M",
-        panel=_DATA,
-        least=1,
-        only_with=("resize",),
-        later=True,
-    )
+    class_map: Path | None = option_groups.class_map()
+    resize: str | None = option_groups.resize()
+    crop: int | None = option_groups.crop()
     layout: str = option(
         "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
     )

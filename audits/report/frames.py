@@ -1,6 +1,5 @@
 """Estimates and records of a run as data frames of pandas."""
 
-import csv
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +74,7 @@ def records_frame(folder: Path) -> "pandas.DataFrame":
         frame = pandas.read_csv(file, dtype=str, keep_default_na=False, na_values=[""])
     except pandas.errors.EmptyDataError:
         return pandas.DataFrame()
-    except (OSError, ValueError, csv.Error) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"The records cannot be read: {error}", where=str(file), hint=mend) from error
     for column in frame.columns:
         frame[column] = _typed(frame[column])

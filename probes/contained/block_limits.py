@@ -18,7 +18,7 @@ _LEAST = 0.02
 """Seconds of computing between two looks at the time, where other threads compute too."""
 _AGAIN = 0.2
 """Seconds of computing after which the end of a block is asked for once more, where something kept it from ending."""
-_CHANGING = frozenset({"__enter__", "__exit__", "enter_context", "_push_cm_exit", "_push_exit_callback"})
+_CHANGING = frozenset({"__enter__", "__exit__", "enter_context"})
 """Functions that enter or leave a context."""
 _LOCK = threading.RLock()
 """A limit of memory is the process's, so one thread at a time has one."""
