@@ -46,7 +46,7 @@ VERBS = (
     ),
     Verb(
         "export",
-        "Export a report to another tool: MLflow, a model card, JUnit or in-toto.",
+        "Export a report to another tool, such as MLflow, a model card, JUnit, SARIF or in-toto.",
         "miles_cli.commands.export:command",
     ),
     Verb(

@@ -51,8 +51,12 @@ def command(
     ] = None,
     no_records: Annotated[bool, typer.Option("--no-records", help="mlflow: leave records.csv out.")] = False,
     force: Annotated[bool, typer.Option("--force", help="mlflow: log a report that is there already again.")] = False,
+    problems_only: Annotated[
+        bool,
+        typer.Option("--problems-only", help="sarif: without gates that passed and findings for information."),
+    ] = False,
 ) -> None:
-    """Export a report to another tool: MLflow, a model card, JUnit or in-toto."""
+    """Export a report to another tool, such as MLflow, a model card, JUnit, SARIF or in-toto."""
     values = {
         "--out": out,
         "--only": only,
@@ -63,6 +67,7 @@ def command(
         "--experiment": experiment,
         "--no-records": no_records,
         "--force": force,
+        "--problems-only": problems_only,
     }
     target = exports.find(to, tuple(name for name, value in values.items() if value))
     report = read_report(run)
@@ -83,10 +88,10 @@ def command(
     elif target.name == "model-card":
         _to_card(report, out, only or [], _name(model_name), section_only)
     else:
-        _written(_text(target.name, report, file), out)
+        _written(_text(target.name, report, file, problems_only), out)
 
 
-def _text(target: str, report: Report, file: Path) -> str:
+def _text(target: str, report: Report, file: Path, problems_only: bool) -> str:
     if target == "junit":
         from audits.report.exports.junit import to_junit
 
@@ -95,7 +100,13 @@ def _text(target: str, report: Report, file: Path) -> str:
 
     from audits.report.exports.in_toto import plain_hashes, to_in_toto
 
-    return to_in_toto(report, hashlib.sha256(file.read_bytes()).hexdigest(), plain_hashes(report))
+    digest, plain = hashlib.sha256(file.read_bytes()).hexdigest(), plain_hashes(report)
+    if target == "sarif":
+        from audits.report.exports.sarif import to_sarif
+
+        root, place = str(Path.cwd()), str(file.absolute())
+        return to_sarif(report, digest, plain, file=place, root=root, problems_only=problems_only)
+    return to_in_toto(report, digest, plain)
 
 
 def _written(text: str, out: Path | None, more: str = "") -> None:
