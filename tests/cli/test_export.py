@@ -65,7 +65,7 @@ def test_a_failed_gate_is_red_in_the_file(own: Path, tmp_path: Path, call_miles:
     done = call_miles("export", judged(own, "fail"), "--to", "junit", "--out", tmp_path / "miles.xml")
     assert (done.code, done.out) == (0, f"Written: {tmp_path / 'miles.xml'}\n")
     root = ET.parse(tmp_path / "miles.xml").getroot()
-    assert root.get("failures") == "1" and root.find(".//failure") is not None
+    assert root[0].get("failures") == "1" and root.find(".//failure") is not None
     done = call_miles("export", own, "--to", "in-toto")
     assert json.loads(done.out)["predicate"]["failedTests"] == ["gate certified_accuracy < 0.5"]
 
