@@ -1,6 +1,7 @@
 """`miles export RUN --to TARGET`: a report in the form of another tool."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from audits.report.report_file import NAME, read_report
 from miles_cli.writing import check_path, write
 
 EXPERIMENT = "miles"
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""The variable by which GitHub Actions names the file of a step's summary."""
 MOST_CARD = 2**24
 
 
@@ -24,7 +27,12 @@ def command(
         str, typer.Option("--to", metavar="|".join(target.name for target in exports.TARGETS), help="The form.")
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Where to write it; without, it goes to stdout.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Where to write it; without, it goes to stdout, or, of github, into the summary of the job.",
+        ),
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -77,6 +85,8 @@ def command(
             check_path(path, option, [run])
     if target.name == "mlflow":
         _to_mlflow(report, file, tracking_uri, experiment or EXPERIMENT, force=force, records=not no_records)
+    elif target.name == "github":
+        _to_github(report, run, out)
     elif card is not None:
         if out is not None or section_only:
             raise InputError(
@@ -107,6 +117,28 @@ def _text(target: str, report: Report, file: Path, problems_only: bool) -> str:
         root, place = str(Path.cwd()), str(file.absolute())
         return to_sarif(report, digest, plain, file=place, root=root, problems_only=problems_only)
     return to_in_toto(report, digest, plain)
+
+
+def _to_github(report: Report, run: Path, out: Path | None) -> None:
+    """Write the summary where it was asked for, else to the job's own, else to stdout; then print the annotations."""
+    from audits.report.exports.github import LEAST_BYTES, MOST_BYTES, annotations, summary
+
+    named = os.environ.get(STEP_SUMMARY, "")
+    if out is not None:
+        _written(summary(report), out)
+    elif named:
+        place = Path(named)
+        check_path(place, STEP_SUMMARY, [run])
+        held = place.stat().st_size if place.exists() else 0
+        if MOST_BYTES - held < LEAST_BYTES:
+            typer.echo(f"The summary of this step holds {held:,} bytes: there is no room for another report.")
+        else:
+            with place.open("a", encoding="utf-8", newline="\n") as file:
+                file.write(("\n\n" if held else "") + summary(report, MOST_BYTES - held - 2))
+    else:
+        typer.echo(summary(report))
+    for command in annotations(report):
+        typer.echo(command)
 
 
 def _written(text: str, out: Path | None, more: str = "") -> None:

@@ -27,6 +27,7 @@ TARGETS = (
     Target("junit", "gates as the test cases of a pipeline", ("--out",)),
     Target("in-toto", "an unsigned attestation of what was tested", ("--out",)),
     Target("sarif", "gates and findings for code scanning", ("--out", "--problems-only")),
+    Target("github", "annotations and the summary of a job of GitHub Actions", ("--out",)),
 )
 
 
