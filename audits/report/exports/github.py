@@ -101,10 +101,13 @@ def summary(report: Report, most: int = MOST_BYTES) -> str:
     """
     paper = _Paper(most - _SPARE)
     answer = overview.answer(report)
-    paper.add([f"## {_safe(answer.title)}", "", _safe(content.over(report)), ""])
+    # Foreign text never begins a line: where the summary is printed, a runner would take one for a command.
+    paper.add([f"## {_safe(answer.title)}", "", f"<sub>{_safe(content.over(report))}</sub>", ""])
     paper.add_all(_gates(report), "gates", "### Gates")
     keys = [(report.estimates[key.row], key.words) for key in answer.numbers if key.row < len(report.estimates)]
-    paper.add_all([f"- {_safe(words)}: **{_safe(described(row))}**" for row, words in keys], "numbers", "### Key numbers")
+    paper.add_all(
+        [f"- {_safe(words)}: **{_safe(described(row))}**" for row, words in keys], "numbers", "### Key numbers"
+    )
     paper.add_all(_findings(report), "findings", "### What we found")
     notes = [f"- {_finding(finding)}" for finding in report.findings if finding.severity == "info"]
     if notes and paper.add([f"<details><summary>For information: {len(notes):,}</summary>", ""]):
