@@ -8,6 +8,8 @@ from urllib.parse import unquote
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from audits.core.numbers import described
 from audits.core.records import Estimate, Finding, GateResult, Report
@@ -158,4 +160,13 @@ def test_hostile_text_is_no_command_no_markup_and_no_mention(sample_report: Repo
     tags = set(re.findall(r"<[^>]*>", bare))
     ours = {"<details>", "<summary>", "</summary>", "</details>", "<sub>", "</sub>", "<span>", "</span>"}
     assert tags <= ours and paper.count("\n</details>\n") == 1
-    assert not re.search(r"(?<!\\)(?:\\\\)*\]\(|(?<!>)\$(?!<)", bare)
+    assert not re.search(r"(?<!>)\$(?!<)", bare)
+    kinds = {token.type: token.content for token in parsed(paper)}
+    assert not kinds.keys() & {"link_open", "image", "table_open", "fence", "code_block", "s_open", "em_open"}
+    assert len([token for token in parsed(paper) if token.type == "heading_open"]) == paper.count("\n#") + 1
+
+
+def parsed(text: str) -> list[Token]:
+    """Return what a parser of Markdown with tables and strikes, as on GitHub, finds, at all depths."""
+    found = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+    return [token for block in found for token in (block, *(block.children or ()))]
