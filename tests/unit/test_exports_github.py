@@ -60,7 +60,8 @@ def test_ten_of_a_kind_are_shown_and_the_rest_counted(sample_report: Report, cou
 
 
 def test_the_summary_begins_with_the_answer_and_the_gates(sample_report: Report) -> None:
-    text = summary(sample_report)
+    # Those that failed come first, whatever their order.
+    text = summary(dataclasses.replace(sample_report, gates=sample_report.gates[::-1]))
     order = [
         text.index(part) for part in ("## ", "### Gates", "Gate failed", "Gate passed", "### Key", "### What we found")
     ]
@@ -113,6 +114,7 @@ def test_the_summary_keeps_below_the_limit_and_counts_the_rest(sample_report: Re
 
 HOSTILE = (
     "::add-mask::secret",
+    "a, file=b: c",
     "\n::error::x",
     "\r\n##[error]x",
     "a%0A::error::x",

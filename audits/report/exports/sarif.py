@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from audits.core.gates import abridged, breaking
 from audits.core.numbers import coordinates, counted
-from audits.core.records import SEVERITIES, Coordinate, Estimate, GateResult, Json, Report, Severity
+from audits.core.records import Coordinate, Estimate, GateResult, Json, Report, Severity
 from audits.core.registration import standing
 from audits.report.exports.places import uri
 from audits.report.exports.wording import ends, line, outcome
@@ -271,14 +271,11 @@ def _place(artifacts: list[Json]) -> Json:
 def _rules(report: Report, shown: list[_Result]) -> dict[str, Json]:
     """Return the rules of these results by their id: each gate is one, and each kind of finding."""
     gates = {_rule_of(gate) for gate in report.gates}
-    rank = [LEVELS[severity] for severity in SEVERITIES]
     rules: dict[str, Json] = {}
     for one in shown:
-        if one.rule in rules:
-            held = rules[one.rule]["defaultConfiguration"]
-            held["level"] = max(held["level"], one.level, key=rank.index)
-            continue
-        rules[one.rule] = _gate_rule(report, one) if one.rule in gates else _finding_rule(report, one)
+        # The gravest result of a rule comes first, and gives it its level.
+        if one.rule not in rules:
+            rules[one.rule] = _gate_rule(report, one) if one.rule in gates else _finding_rule(report, one)
     return rules
 
 
