@@ -65,8 +65,9 @@ def _file(one: Source | Subject | None) -> str:
 
 def _settled(one: Registered) -> Json:
     """Return the settings that count, with the hash of a file in the place of its path."""
-    files = (*one.data, *([one.subject] if one.subject is not None else []))
-    hashes = {file.path: file.sha256 for file in files}
+    hashes = {source.path: source.sha256 for source in one.data}
+    if one.subject is not None:
+        hashes[one.subject.path] = one.subject.sha256
     settings = {key: value for key, value in one.settings.items() if key not in UNCOMPARED}
     return {key: _placed(value, hashes) for key, value in settings.items()} | {"seed": one.seed, "level": one.level}
 
