@@ -10,14 +10,16 @@ from typer.core import TyperCommand, TyperGroup
 from audits.core import registry
 from audits.core.registry import AuditSpec
 
-HELP = """Write criteria down before a run: AUDIT is the command of an audit, with its inputs and options.
-
-Every input is checked as by a run, and nothing is run. The file holds the criteria, the hashes of the inputs, the seed,
-the level and every option, with a digest; a run that is given it by --registration cites that digest, judges all of the
-criteria and marks those that were added later.
-
-Such as: miles register audit-groups clips.csv --by accent --fail-if 'gap\\[by=accent].low > 0.05' --out criteria.json
-"""
+HELP = "\n\n".join(
+    (
+        "Write criteria down before a run: AUDIT is the command of an audit, with its inputs and options.",
+        "Every input is checked as by a run, and nothing is run. The file holds the criteria, the hashes of the "
+        "inputs, the seed, the level and every option, with a digest. A run that is given it by --registration cites "
+        "that digest, judges all of the criteria and marks those that were added later.",
+        "Such as: miles register audit-groups clips.csv --by accent --fail-if 'gap\\[by=accent].low > 0.05' "
+        "--out criteria.json",
+    )
+)
 
 
 class Registrations(TyperGroup):
@@ -72,6 +74,7 @@ command = Registrations(
     name="register",
     help=HELP,
     no_args_is_help=True,
+    subcommand_metavar="AUDIT [its options]",
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
 )
