@@ -111,6 +111,14 @@ def test_another_registration_is_not_overwritten_silently(registered: Registered
     one_panel(call_miles("register", *audit("--fail-if", LOW, "--out", "clips.csv", "--force")), "no registration")
 
 
+def test_a_registration_is_not_put_into_a_run_folder(registered: Registered, call_miles: Call) -> None:
+    assert call_miles(*cited("--quiet")).code == 1
+    into = audit("--fail-if", LOW, "--out", "run/criteria.json")
+    one_panel(call_miles("register", *into), "stands in the run folder", "--out")
+    one_panel(call_miles("register", *audit("--fail-if", LOW, "--out", "no/criteria.json")), "not there")
+    assert files(Path("run")) == {"report.json", "records.csv"}
+
+
 def test_options_may_come_from_a_file_but_not_the_place_of_the_registration(call_miles: Call) -> None:
     lines = (
         'out = "run"',
