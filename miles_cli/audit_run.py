@@ -97,9 +97,10 @@ def audited(
     """
     registration = registered_gates.cited(spec, common.registration)
     asked = registered_gates.asked(spec, common.fail_if, registration)
-    prepared = prepare(spec, options, common, watch, command, asked)
+    prepared = prepare(spec, options, common, watch, command)
     plan, context, settings = prepared.plan, prepared.context, prepared.settings
     registered_gates.check_planned(registration, prepared.registered(spec, common.fail_if))
+    asked.check(plan.coordinates, spec.by_name)
     subject = plan.subject and plan.subject.sha256
     mark = fingerprint(spec.name, settings, [as_json(source) for source in plan.data], subject, version())
     folder = common.out or folders.default_folder(spec.name)
@@ -150,15 +151,8 @@ class Prepared:
         )
 
 
-def prepare(
-    spec: AuditSpec,
-    options: Any,
-    common: Common,
-    watch: Watch,
-    command: Sequence[str],
-    asked: registered_gates.Asked,
-) -> Prepared:
-    """Check every input and the gates on it; write nothing.
+def prepare(spec: AuditSpec, options: Any, common: Common, watch: Watch, command: Sequence[str]) -> Prepared:
+    """Check every input; write nothing.
 
     Raises
     ------
@@ -176,7 +170,6 @@ def prepare(
     )
     with system_errors.as_wrong_input(f"the inputs of {spec.name}"):
         plan = runner.check(spec, options, context)
-    asked.check(plan.coordinates, spec.by_name)
     settings = _settings(options, common) | {key: as_json(value) for key, value in plan.settings.items()}
     return Prepared(plan=plan, context=context, settings=settings)
 

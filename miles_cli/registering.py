@@ -108,7 +108,9 @@ def _planned(spec: AuditSpec, options: Any, common: Common, command: Sequence[st
             hint="Give at least one, such as --fail-if 'findings[severity=high] > 0'.",
         )
     asked = registered_gates.asked(spec, common.fail_if, None)
-    return prepare(spec, options, common, Watch(quiet=True), command, asked).registered(spec, common.fail_if)
+    prepared = prepare(spec, options, common, Watch(quiet=True), command)
+    asked.check(prepared.plan.coordinates, spec.by_name)
+    return prepared.registered(spec, common.fail_if)
 
 
 def _earlier(file: Path, planned: Registered, *, force: bool) -> Registered | None:

@@ -200,6 +200,11 @@ def test_another_run_than_the_registered_one_is_refused(name: str, registered: R
     assert not Path("run").exists()
 
 
+def test_what_differs_is_told_before_what_a_gate_misses_for_it(registered: Registered, call_miles: Call) -> None:
+    words = [word.replace("accent", "words") for word in audit("--registration", "criteria.json", "--out", "run")]
+    one_panel(call_miles(*words), 'by: registered ["accent"], here ["words"]')
+
+
 def test_other_data_is_refused_and_the_same_elsewhere_is_not(registered: Registered, call_miles: Call) -> None:
     moved = Path("elsewhere/moved.csv")
     moved.parent.mkdir()
