@@ -1,6 +1,7 @@
 """Carry out one audit: plan, run folder, progress, gates, pages, summary, exit status."""
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 
 from audits.core import gates, runner
 from audits.core.context import Cache, Context, Draft, Plan
+from audits.core.detectable import Detectable, listed
 from audits.core.errors import InputError
 from audits.core.options import as_json
 from audits.core.records import Provenance, Report
@@ -31,6 +33,8 @@ class Outcome:
 
     Parameters
     ----------
+    effects
+        What the run could show; only of a dry run.
     report
         What was found; None of a dry run.
     earlier
@@ -41,6 +45,7 @@ class Outcome:
 
     plan: Plan
     folder: Path
+    effects: tuple[Detectable, ...] = ()
     report: Report | None = None
     earlier: bool = False
     judged: bool = False
@@ -70,7 +75,7 @@ def carry_out(spec: AuditSpec, options: Any, common: Common, *, ending: Callable
         outcome = audited(spec, options, common, watch, ("miles", *sys.argv[1:]), endings)
         report = outcome.report
         if report is None:
-            _print_plan(spec, outcome.plan)
+            _print_plan(spec, outcome.plan, listed(outcome.effects, common.level, common.detect))
         else:
             _print_outcome(report, outcome.folder, common, earlier=outcome.earlier)
     if report is not None and ending is not None and not (common.json or common.quiet):
@@ -111,7 +116,7 @@ def audited(
     for path, content in plan.files.items():
         write_bytes(path, content.encode("utf-8"))
     if common.dry_run:
-        return Outcome(plan=plan, folder=folder)
+        return Outcome(plan=plan, folder=folder, effects=runner.detectable(spec, options, plan, context))
     earlier = report is not None
     if report is None:
         endings.append(f"The same command with --out {folder} goes on from here.")
@@ -198,6 +203,13 @@ def _check(common: Common, command: Sequence[str]) -> None:
         raise InputError(f"{common.level} is no confidence level.", where="--level", hint="Give 0.5 <= level < 1.")
     if not 0 <= common.seed < 2**63:
         raise InputError(f"{common.seed} is no seed.", where="--seed", hint="Give a whole number from 0 to 2^63 - 1.")
+    if common.detect is not None and not (common.dry_run and 0 < common.detect < math.inf):
+        message = "is no size of an effect" if common.dry_run else "was asked of a run"
+        raise InputError(
+            f"--detect {common.detect:g} {message}: it says before a run which units an effect needs.",
+            where="--detect",
+            hint="Give a number above 0, with --dry-run.",
+        )
     for word in command[1:]:
         if word != word.encode("utf-8", "replace").decode():
             # It would stand in the report, which is UTF-8.
@@ -272,12 +284,12 @@ def _write(report: Report, draft: Draft, folder: Path, watch: Watch) -> None:
         write_pages_and_report(report, folder)
 
 
-def _print_plan(spec: AuditSpec, plan: Plan) -> None:
+def _print_plan(spec: AuditSpec, plan: Plan, effects: Sequence[tuple[str, str]]) -> None:
     lines = [f"{spec.name}: every input is in order. Nothing was run."]
     if plan.subject:
         lines.append(f"  model      {plan.subject.path} ({plan.subject.family}, {plan.subject.sha256[:12]})")
     lines += [f"  {source.role:<10} {source.path} ({source.items} items)" for source in plan.data]
-    costs = (*plan.cost, *(plan.measure() if plan.measure else ()))
+    costs = (*plan.cost, *(plan.measure() if plan.measure else ()), *effects)
     lines += [f"  {what:<10} {amount}" for what, amount in costs]
     lines += [f"  written    {path}" for path in plan.files]
     notes = (*plan.notes, *(warning.message for warning in plan.warnings), *plan.preview)

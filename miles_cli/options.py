@@ -39,8 +39,11 @@ class Common:
     quiet: bool = option("Print nothing but errors and gates that failed.", False, panel=_RUN)
     verbose: bool = option("Add tracebacks to errors.", False, panel=_RUN)
     dry_run: bool = option("Check every input, print the plan and its cost, run nothing.", False, panel=_RUN)
+    detect: float | None = option(
+        "With --dry-run: print the units that an effect of this size needs.", metavar="X", panel=_RUN
+    )
     force: bool = option("Overwrite a finished run folder.", False, panel=_RUN)
 
 
-PRESENTATION = ("out", "registration", "config", "json", "quiet", "verbose", "dry_run", "force")
+PRESENTATION = ("out", "registration", "config", "json", "quiet", "verbose", "dry_run", "detect", "force")
 """Options that change no number; they are left out of the report's settings."""

@@ -26,12 +26,12 @@ AFTER = "gap[by=accent,kind=absolute] > 0.02"
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pages: object) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(3)
-    rows = ["speaker,accent,words,errors"]
+    rows = ["speaker,accent,age,words,errors"]
     for speaker in range(24):
         for _ in range(5):
             words = int(rng.integers(5, 20))
             errors = rng.poisson((0.1, 0.3)[speaker % 2] * words)
-            rows.append(f"s{speaker},{('east', 'west')[speaker % 2]},{words},{errors}")
+            rows.append(f"s{speaker},{('east', 'west')[speaker % 2]},{speaker // 2 % 2},{words},{errors}")
     Path("clips.csv").write_text("\n".join(rows) + "\n")
 
 
@@ -83,7 +83,18 @@ def test_a_registration_holds_all_that_decides_the_run_and_nothing_is_run(regist
     assert registered.criteria == (LOW, ALL) and (registered.seed, registered.level) == (0, 0.95)
     assert [(one.role, one.path, one.items) for one in registered.data] == [("manifest", "clips.csv", 120)]
     assert registered.settings["bootstrap"] == 200 and registered.settings["device"] == "auto"
-    presentation = {"out", "config", "json", "quiet", "verbose", "dry_run", "force", "registration", "fail_if"}
+    presentation = {
+        "out",
+        "config",
+        "json",
+        "quiet",
+        "verbose",
+        "dry_run",
+        "force",
+        "registration",
+        "fail_if",
+        "detect",
+    }
     assert not presentation & registered.settings.keys()
 
 
@@ -201,8 +212,8 @@ def test_another_run_than_the_registered_one_is_refused(name: str, registered: R
 
 
 def test_what_differs_is_told_before_what_a_gate_misses_for_it(registered: Registered, call_miles: Call) -> None:
-    words = [word.replace("accent", "words") for word in audit("--registration", "criteria.json", "--out", "run")]
-    one_panel(call_miles(*words), 'by: registered ["accent"], here ["words"]')
+    words = [word.replace("accent", "age") for word in audit("--registration", "criteria.json", "--out", "run")]
+    one_panel(call_miles(*words), 'by: registered ["accent"], here ["age"]')
 
 
 def test_other_data_is_refused_and_the_same_elsewhere_is_not(registered: Registered, call_miles: Call) -> None:
