@@ -25,6 +25,13 @@ class Common:
         panel=_RUN,
         listed=False,
     )
+    registration: tuple[str, ...] = option(
+        "Criteria that miles register wrote down: all are judged, and the report cites their digest.",
+        (),
+        metavar="FILE",
+        panel=_RUN,
+        listed=False,
+    )
     config: Path | None = option(
         "The same options from a TOML file; the command line wins.", metavar="FILE", panel=_RUN
     )
@@ -38,5 +45,5 @@ class Common:
     force: bool = option("Overwrite a finished run folder.", False, panel=_RUN)
 
 
-PRESENTATION = ("out", "config", "json", "quiet", "verbose", "dry_run", "detect", "force")
+PRESENTATION = ("out", "registration", "config", "json", "quiet", "verbose", "dry_run", "detect", "force")
 """Options that change no number; they are left out of the report's settings."""

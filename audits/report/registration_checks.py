@@ -2,8 +2,10 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import zip_longest
 from typing import Any
 
 from audits.core.records import Json, Report, Source, Subject
@@ -25,17 +27,13 @@ def differences(registered: Registered, planned: Registered) -> list[str]:
     Files are known by their hashes, so that they may lie elsewhere. Criteria, version and date do not count, nor does
     what is `UNCOMPARED`.
     """
-    held, has = _by_role(registered), _by_role(planned)
-    found = [
-        f"{role}: registered {_file(held.get(role))}, here {_file(has.get(role))}"
-        for role in dict.fromkeys((*held, *has))
-        if _hash(held.get(role)) != _hash(has.get(role))
-    ]
     mine, theirs = _settled(registered), _settled(planned)
-    return found + [
+    return _of_files(registered, planned) + [
         f"{key.replace('_', '-')}: registered {_said(registered, key)}, here {_said(planned, key)}"
         for key in dict.fromkeys((*mine, *theirs))
         if not _same(mine.get(key, _ABSENT), theirs.get(key, _ABSENT))
+        # A file of the same name with other content is told as an input.
+        and _said(registered, key) != _said(planned, key)
     ]
 
 
@@ -46,17 +44,33 @@ def began(report: Report) -> datetime:
     return moment(report.created) + timedelta(seconds=1 - spent)
 
 
-def _by_role(one: Registered) -> dict[str, Source | Subject]:
-    """Return the model and each source under its role, numbered where several have one."""
-    found: dict[str, Source | Subject] = {} if one.subject is None else {"model": one.subject}
-    for source in one.data:
-        count = 1 + sum(other.role == source.role for other in found.values() if isinstance(other, Source))
-        found[f"input {source.role}{f' {count}' if count > 1 else ''}"] = source
+def _of_files(registered: Registered, planned: Registered) -> list[str]:
+    """Return the model and the inputs that differ, by their roles; which of several of a role is first does not count."""
+    held, has = _by_role(registered), _by_role(planned)
+    found = []
+    for role in dict.fromkeys((*held, *has)):
+        mine, theirs = held.get(role, []), has.get(role, [])
+        pairs = zip_longest(_others(mine, theirs), _others(theirs, mine))
+        found += [f"{role}: registered {_file(one)}, here {_file(other)}" for one, other in pairs]
     return found
 
 
-def _hash(one: Source | Subject | None) -> str:
-    return "" if one is None else one.sha256
+def _by_role(one: Registered) -> dict[str, list[Source | Subject]]:
+    found: dict[str, list[Source | Subject]] = {} if one.subject is None else {"model": [one.subject]}
+    for source in one.data:
+        found.setdefault(f"input {source.role}", []).append(source)
+    return found
+
+
+def _others(mine: Sequence[Source | Subject], theirs: Sequence[Source | Subject]) -> list[Source | Subject]:
+    """Return the files whose content is not among those of the other side."""
+    left = Counter(one.sha256 for one in theirs)
+    found = []
+    for one in mine:
+        left[one.sha256] -= 1
+        if left[one.sha256] < 0:
+            found.append(one)
+    return found
 
 
 def _file(one: Source | Subject | None) -> str:
@@ -65,8 +79,9 @@ def _file(one: Source | Subject | None) -> str:
 
 def _settled(one: Registered) -> Json:
     """Return the settings that count, with the hash of a file in the place of its path."""
-    files = (*one.data, *([one.subject] if one.subject is not None else []))
-    hashes = {file.path: file.sha256 for file in files}
+    hashes = {source.path: source.sha256 for source in one.data}
+    if one.subject is not None:
+        hashes[one.subject.path] = one.subject.sha256
     settings = {key: value for key, value in one.settings.items() if key not in UNCOMPARED}
     return {key: _placed(value, hashes) for key, value in settings.items()} | {"seed": one.seed, "level": one.level}
 

@@ -1,4 +1,4 @@
-"""A registration: criteria and all that decides a run, written down before it, with a digest that anybody can recompute.
+"""A registration: criteria and all that decides a run, written down before it, with a digest to be recomputed.
 
 The digest is the SHA-256 of the file's JSON without the key `sha256`: keys sorted, no spaces, UTF-8, no NaN. So it says
 the same of a file that was formatted anew. The file comes from somebody else, and is read as such.
