@@ -45,7 +45,7 @@ def began(report: Report) -> datetime:
 
 
 def _of_files(registered: Registered, planned: Registered) -> list[str]:
-    """Return the model and the inputs that differ, by their roles; which of several of a role is first does not count."""
+    """Return the model and the inputs that differ, by role; the order of several of one role does not count."""
     held, has = _by_role(registered), _by_role(planned)
     found = []
     for role in dict.fromkeys((*held, *has)):
