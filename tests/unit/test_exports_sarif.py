@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from audits.core.numbers import described
+from audits.core.numbers import counted, described
 from audits.core.records import Estimate, Finding, GateResult, Report, Source
 from audits.core.registration import Registration
 from audits.report.exports import sarif
@@ -72,6 +72,19 @@ def test_what_is_no_problem_is_left_out_on_request_and_counted(sample_report: Re
     assert left >= 2 and run["properties"]["leftOut"] == {"notProblems": left, "overLimit": 0}
     said = run["invocations"][0]["toolExecutionNotifications"][-1]["message"]["text"]
     assert said == f"Not in this file but in report.json: {left} gates that passed and findings for information."
+
+
+def test_a_gate_that_passed_says_what_it_looked_at(sample_report: Report) -> None:
+    gates = (
+        GateResult(expression="gap > 9", outcome="pass", rows=(0, 1)),
+        GateResult(expression="findings[severity=high] > 9", outcome="pass", rows=()),
+    )
+    said = messages(run_of(dataclasses.replace(sample_report, gates=gates)))
+    high = sum(one.severity == "high" for one in sample_report.findings)
+    assert said[-2:] == [
+        "Gate passed: gap > 9. It looked at 2 estimates.",
+        f"Gate passed: findings[severity=high] > 9. It looked at {counted(high, 'findings')}.",
+    ]
 
 
 def test_a_lower_bound_is_no_interval_in_properties(sample_report: Report) -> None:

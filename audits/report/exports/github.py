@@ -63,7 +63,7 @@ def _commands(kind: str, name: str, found: Sequence[tuple[str, str]]) -> Iterato
         yield _command(kind, title, message)
     if not fits:
         rest = len(found) - len(shown)
-        yield _command(kind, name, f"and {rest:,} more {_KINDS[kind]} in report.json and in the summary of the job")
+        yield _command(kind, name, f"and {rest:,} more {_KINDS[kind]} in report.json")
 
 
 def _command(kind: str, title: str, message: str) -> str:

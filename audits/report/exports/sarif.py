@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from audits.core.gates import abridged, breaking
+from audits.core.gates import abridged, breaking, counted_findings
 from audits.core.numbers import coordinates, counted
 from audits.core.records import Coordinate, Estimate, GateResult, Json, Report, Severity
 from audits.core.registration import standing
@@ -127,7 +127,7 @@ def _gates(report: Report, wanted: str) -> Iterator[_Result]:
         said = f"Gate {'failed' if failed else 'passed'}: {abridged(gate.expression)}"
         said += f" ({asked})." if asked else "."
         rows = breaking(gate, report.estimates) if failed else gate.rows
-        why = "; ".join(content.broken(report, gate)) or f"It looked at {counted(len(gate.rows), 'estimates')}"
+        why = "; ".join(content.broken(report, gate)) or f"It looked at {_looked_at(report, gate)}"
         details: Json = {"expression": line(abridged(gate.expression)), "outcome": gate.outcome}
         if gate.registered is not None:
             details["registered"] = gate.registered
@@ -140,6 +140,11 @@ def _gates(report: Report, wanted: str) -> Iterator[_Result]:
             identity=("gate", gate.expression),
             details=details,
         )
+
+
+def _looked_at(report: Report, gate: GateResult) -> str:
+    found = counted_findings(gate.expression, report.findings)
+    return counted(len(gate.rows), "estimates") if found is None else counted(len(found), "findings")
 
 
 def _findings(report: Report) -> Iterator[_Result]:
