@@ -28,7 +28,10 @@ def command(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", help="model-card: estimates to show, as in a gate: 'gap\\[by=accent]'."),
+        typer.Option(
+            "--only",
+            help="model-card, cyclonedx, every-eval-ever: estimates to show, as in a gate: 'gap\\[by=accent]'.",
+        ),
     ] = None,
     section_only: Annotated[
         bool, typer.Option("--section-only", help="model-card: the section without the front matter.")
@@ -38,7 +41,29 @@ def command(
     ] = None,
     model_name: Annotated[
         str | None,
-        typer.Option("--model-name", metavar="NAME", help="model-card: the model's name; default as in the report."),
+        typer.Option(
+            "--model-name",
+            metavar="NAME",
+            help="model-card, cyclonedx, every-eval-ever: the model's name; default as in the report.",
+        ),
+    ] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            "--system", metavar="NAME", help="cyclonedx, every-eval-ever: the one of several systems that it is about."
+        ),
+    ] = None,
+    evaluator: Annotated[
+        str | None,
+        typer.Option("--evaluator", metavar="NAME", help="every-eval-ever: the organization that ran the audit."),
+    ] = None,
+    relationship: Annotated[
+        str | None,
+        typer.Option(
+            "--relationship",
+            metavar="|".join(exports.RELATIONSHIPS),
+            help="every-eval-ever: what the evaluator is to the makers of the model.",
+        ),
     ] = None,
     tracking_uri: Annotated[
         str | None,
@@ -52,13 +77,16 @@ def command(
     no_records: Annotated[bool, typer.Option("--no-records", help="mlflow: leave records.csv out.")] = False,
     force: Annotated[bool, typer.Option("--force", help="mlflow: log a report that is there already again.")] = False,
 ) -> None:
-    """Export a report to another tool: MLflow, a model card, JUnit or in-toto."""
+    """Export a report to another tool: MLflow, a model card, JUnit, in-toto, CycloneDX or Every Eval Ever."""
     values = {
         "--out": out,
         "--only": only,
         "--section-only": section_only,
         "--card": card,
         "--model-name": model_name is not None,
+        "--system": system is not None,
+        "--evaluator": evaluator is not None,
+        "--relationship": relationship is not None,
         "--tracking-uri": tracking_uri,
         "--experiment": experiment,
         "--no-records": no_records,
@@ -82,6 +110,11 @@ def command(
         _into_card(report, card, only or [], _name(model_name))
     elif target.name == "model-card":
         _to_card(report, out, only or [], _name(model_name), section_only)
+    elif target.name == "cyclonedx":
+        _to_cyclonedx(report, file, out, only=only or [], system=system, name=_name(model_name))
+    elif target.name == "every-eval-ever":
+        by = (evaluator, relationship)
+        _to_every_eval_ever(report, file, out, by, only=only or [], system=system, name=_name(model_name))
     else:
         _written(_text(target.name, report, file), out)
 
@@ -91,11 +124,44 @@ def _text(target: str, report: Report, file: Path) -> str:
         from audits.report.exports.junit import to_junit
 
         return to_junit(report)
-    import hashlib
-
     from audits.report.exports.in_toto import plain_hashes, to_in_toto
 
-    return to_in_toto(report, hashlib.sha256(file.read_bytes()).hexdigest(), plain_hashes(report))
+    return to_in_toto(report, _digest(file), plain_hashes(report))
+
+
+def _digest(file: Path) -> str:
+    import hashlib
+
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _to_cyclonedx(
+    report: Report, file: Path, out: Path | None, *, only: list[str], system: str | None, name: str | None
+) -> None:
+    from audits.report.exports.cyclonedx import to_cyclonedx
+    from audits.report.exports.in_toto import plain_hashes
+
+    hashes = plain_hashes(report)
+    _written(to_cyclonedx(report, _digest(file), hashes, only=only, system=system, name=name), out)
+
+
+def _to_every_eval_ever(
+    report: Report,
+    file: Path,
+    out: Path | None,
+    by: tuple[str | None, str | None],
+    *,
+    only: list[str],
+    system: str | None,
+    name: str | None,
+) -> None:
+    from audits.report.exports.every_eval_ever import evaluator, to_every_eval_ever
+
+    made = to_every_eval_ever(report, _digest(file), evaluator(*by), only=only, system=system, name=name)
+    more = f"; {made.results} results of {made.model}"
+    if made.left_out:
+        more += f"; {made.left_out} left out, since less of them is neither better nor worse"
+    _written(made.text, out, more)
 
 
 def _written(text: str, out: Path | None, more: str = "") -> None:

@@ -8,16 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 from urllib.parse import urlsplit
 
 from audits.core.records import Estimate, Report
-from audits.report.exports.wording import ends, line, outcome
+from audits.report.exports.wording import ends, line, moment, outcome
 from audits.report.pages import content
-from audits.report.report_file import MADE_BY_MILES, NAME
+from audits.report.report_file import NAME
 from probes.core.errors import InputError
 
 STORE = "mlruns"
@@ -178,12 +177,7 @@ def _log(client: Any, report: Report, experiment_id: str, files: _Files, force: 
 
 def _times(report: Report) -> tuple[int, int]:
     """Return start and end of the audit, in milliseconds."""
-    try:
-        end = int(1000 * datetime.fromisoformat(report.created).timestamp())
-    except (ValueError, OverflowError) as error:
-        raise InputError(
-            f"The report was made at no time: {report.created}.", where="key created", hint=MADE_BY_MILES
-        ) from error
+    end = int(1000 * moment(report).timestamp())
     spent = 1000 * content.seconds(report)
     return int(max(0, end - min(max(0, spent), end))), end
 
