@@ -68,7 +68,7 @@ def command(
     tracking_uri: Annotated[
         str | None,
         typer.Option(
-            "--tracking-uri", metavar="URI", help="mlflow: the store; default $MLFLOW_TRACKING_URI, ./mlruns."
+            "--tracking-uri", metavar="URI", help="mlflow: the store; default $MLFLOW_TRACKING_URI, or as MLflow."
         ),
     ] = None,
     experiment: Annotated[
@@ -240,6 +240,8 @@ def _to_mlflow(report: Report, file: Path, store: str | None, experiment: str, *
     message += f"metrics, {logged.settings} settings, {len(logged.files)} files: {_named(logged.files)}."
     if RECORDS in logged.files:
         message += f" {RECORDS} holds rows about people or items; --no-records leaves it out."
+    if logged.beside:
+        message += f" They are in {logged.beside}."
     if logged.cut:
         message += f" Cut, since they are too long for MLflow: {', '.join(logged.cut)}."
     if logged.missing:

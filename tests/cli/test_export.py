@@ -1,7 +1,6 @@
 """Does `miles export` give every run to MLflow, to a card, to a pipeline and to a signer, whole or not at all?"""
 
 import hashlib
-import importlib.util
 import json
 import os
 import shutil
@@ -286,9 +285,6 @@ def test_mlflow_is_asked_for_only_here_and_its_absence_is_told(
     assert done.code == 2 and "pip install 'miles-audit[mlflow]'" in done.err and not store.exists()
     done = call_miles("export", own, "--to", "mlflow", "--tracking-uri", "nonsense://x")
     assert done.code == 2 and "MLflow cannot use the store" in done.err
-    if importlib.util.find_spec("sqlalchemy") is None:
-        done = call_miles("export", own, "--to", "mlflow", "--tracking-uri", f"sqlite:///{store}.db")
-        assert done.code == 2 and "A database needs the whole of MLflow" in done.err
     # Nothing answers at the port that is for discarding.
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     done = call_miles("export", own, "--to", "mlflow", "--tracking-uri", "http://me:secret@127.0.0.1:9")

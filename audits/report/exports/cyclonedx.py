@@ -99,7 +99,9 @@ def _component(report: Report, subject: About, plain_hashes: Collection[str]) ->
         kept = [{"type": "dataset", "name": line(PurePath(source.path).name)} for source in report.data]
         title = f"data of miles {line(report.audit)}"
         return {"type": "data", "bom-ref": INPUTS, "name": title, "data": kept, "properties": measured}
-    own, about_it, design = {}, [], {}
+    own: Json = {}
+    about_it: list[Json] = []
+    design: Json = {}
     if report.subject is not None and subject.system is None:
         own, about_it = _hashed(report.subject.sha256, plain_hashes)
         about_it += [
