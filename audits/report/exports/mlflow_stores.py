@@ -186,8 +186,11 @@ def _check_sqlite(path: Path, where: str) -> None:
 def _tables(path: Path) -> set[str] | None:
     """Return the tables of a file of SQLite, or None where it is none."""
     try:
+        # Opening a pipe would wait for somebody to write into it.
+        if not path.is_file():
+            return None
         with path.open("rb") as file:
-            if not path.is_file() or file.read(len(_SQLITE)) != _SQLITE:
+            if file.read(len(_SQLITE)) != _SQLITE:
                 return None
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as found:
             return {str(row[0]) for row in found.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
