@@ -11,6 +11,8 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from refusals import one_panel
 
 from audits.report.exports.mlflow import MARK, MOST_VALUE, metrics
@@ -18,6 +20,8 @@ from audits.report.pages.content import setting
 from audits.report.report_file import read_report
 
 Call = Callable[..., Any]
+BY_US = ("--evaluator", "Us", "--relationship", "other")
+VALID = JsonStrictValidator(SchemaVersion.V1_7)
 RUNS = ("canaries", "certified", "first", "grids", "groups", "matrix", "phones", "short", "slopes", "suite", "texts")
 
 
@@ -57,7 +61,26 @@ def test_every_audit_can_be_exported(runs: Path, call_miles: Call) -> None:
         done = call_miles("export", runs / name, "--to", "model-card", *named)
         places = {place for finding in report.findings for place in finding.evidence}
         assert len(ModelCard(done.out).data.eval_results or ()) == len(places), name
+        done = call_miles("export", runs / name, "--to", "cyclonedx", *named)
+        assert done.code == 0 and VALID.validate_str(done.out) is None, done.err
+        done = call_miles("export", runs / name, "--to", "every-eval-ever", *named, *BY_US)
+        # Some audits have no estimate of which less is better or worse.
+        assert done.code == 0 or "better or worse" in done.err or "carries a finding" in done.err, done.err
+        assert done.code or json.loads(done.out)["evaluation_results"]
         assert {path: path.stat().st_mtime_ns for path in (runs / name).rglob("*")} == before
+
+
+def test_a_bill_and_a_record_are_written_with_what_they_are_about(runs: Path, tmp_path: Path, call_miles: Call) -> None:
+    bill, record = tmp_path / "bom.json", tmp_path / "record.json"
+    assert call_miles("export", runs / "certified", "--to", "cyclonedx", "--out", bill).out == f"Written: {bill}\n"
+    component = json.loads(bill.read_text("utf-8"))["metadata"]["component"]
+    assert component["name"] == "net.safetensors"
+    # The model is one file, whose hash the report has, so that anybody can compute it.
+    words = ("export", runs / "certified", "--to", "every-eval-ever", *BY_US)
+    done = call_miles(*words, "--model-name", "us/net", "--only", "certified_accuracy[radius=0.25]", "--out", record)
+    assert done.out == f"Written: {record}; 1 results of us/net\n", done.err
+    done = call_miles(*words, "--only", "certified_accuracy[radius=0.25]", "--only", "draws_per_item", "--out", record)
+    assert "; 1 left out, since less of them is neither better nor worse" in done.out
 
 
 def test_a_failed_gate_is_red_in_the_file(own: Path, tmp_path: Path, call_miles: Call) -> None:
@@ -122,6 +145,16 @@ def test_results_of_a_run_without_a_model_stand_under_the_name_that_is_given(
         (["{runs}/certified", "--to", "junit", "--out", "none/x.xml"], "a folder that is not there"),
         (["{runs}/certified", "--to", "junit", "--out", "{runs}/certified/report.json"], "stands in the run folder"),
         (["{runs}/certified", "--to", "junit", "--out", "{runs}/certified/x.xml"], "stands in the run folder"),
+        (["{runs}/certified", "--to", "cyclonedx", "--system", "x"], "The run has no system 'x'"),
+        (["{runs}/certified", "--to", "cyclonedx", "--only", "nothing"], "There are:"),
+        (["{runs}/certified", "--to", "cyclonedx", "--model-name", " "], "This is no name"),
+        (["{runs}/certified", "--to", "cyclonedx", "--out", "{runs}/certified/x.json"], "stands in the run folder"),
+        (["{runs}/certified", "--to", "cyclonedx", "--evaluator", "Us"], "It belongs to every-eval-ever"),
+        (["{runs}/certified", "--to", "mlflow", "--system", "x"], "It belongs to cyclonedx and every-eval-ever"),
+        (["{runs}/certified", "--to", "every-eval-ever"], "who ran the evaluation"),
+        (["{runs}/certified", "--to", "every-eval-ever", "--evaluator", "Us"], "One of first_party, third_party"),
+        (["{runs}/canaries", "--to", "every-eval-ever", *BY_US], "The run names no model"),
+        (["{runs}/slopes", "--to", "every-eval-ever", *BY_US], "better or worse when it grows"),
         (["bad.md", "--to", "junit"], "The report cannot be read"),
         (["none", "--to", "junit"], "There is no finished report here"),
     ],

@@ -16,7 +16,7 @@ LISTED = {
     r"unzip is not installed": "the other two readers of zips are compared without it",
     r"ffmpeg is not installed": "a stand-in tests how it is called; what it decodes takes ffmpeg itself",
     r"only root may mount a file system": "the gate may run as another user",
-    r"MILES_EEE_SCHEMA names no schema": "its package wants a newer Python; what it asks of a record is tested without it",
+    r"MILES_EEE_SCHEMA names no schema": "its package wants a newer Python; what it asks is tested without it",
 }
 """Reasons, as expressions, and why each is let pass."""
 

@@ -23,12 +23,12 @@ FOLDER = "mlruns"
 """The folder of the files, beside a database as in a store of files."""
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 ROOT = "_MLFLOW_SERVER_ARTIFACT_ROOT"
-"""Where MLflow, since 3.11 or so, puts the files of the experiment `Default`, which it makes in an empty database."""
+"""Where newer versions of MLflow put the files of the experiment `Default`, which they make in an empty database."""
 
 _DRIVERS = {"psycopg": "psycopg[binary]", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient", "pymysql": "PyMySQL"}
 """Modules that speak to a database, where their package has another name."""
 _SQLITE = b"SQLite format 3\0"
-_PATIENCE = 120.0
+_PATIENCE = 600.0
 """Seconds to wait for another export into the same store."""
 
 Kind = Literal["folder", "sqlite", "database", "server"]
