@@ -141,8 +141,9 @@ def _to_cyclonedx(
     from audits.report.exports.cyclonedx import to_cyclonedx
     from audits.report.exports.in_toto import plain_hashes
 
-    hashes = plain_hashes(report)
-    _written(to_cyclonedx(report, _digest(file), hashes, only=only, system=system, name=name), out)
+    made = to_cyclonedx(report, _digest(file), plain_hashes(report), only=only, system=system, name=name)
+    data = "data alone, since the run names no model; --system or --model-name does"
+    _written(made.text, out, f"; about {data if made.model is None else made.model}")
 
 
 def _to_every_eval_ever(

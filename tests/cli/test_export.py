@@ -72,10 +72,12 @@ def test_every_audit_can_be_exported(runs: Path, call_miles: Call) -> None:
 
 def test_a_bill_and_a_record_are_written_with_what_they_are_about(runs: Path, tmp_path: Path, call_miles: Call) -> None:
     bill, record = tmp_path / "bom.json", tmp_path / "record.json"
-    assert call_miles("export", runs / "certified", "--to", "cyclonedx", "--out", bill).out == f"Written: {bill}\n"
+    done = call_miles("export", runs / "certified", "--to", "cyclonedx", "--out", bill)
+    assert done.out == f"Written: {bill}; about net.safetensors\n"
     component = json.loads(bill.read_text("utf-8"))["metadata"]["component"]
     assert component["name"] == "net.safetensors"
-    # The model is one file, whose hash the report has, so that anybody can compute it.
+    done = call_miles("export", runs / "canaries", "--to", "cyclonedx", "--out", bill)
+    assert "; about data alone, since the run names no model; --system or" in done.out
     words = ("export", runs / "certified", "--to", "every-eval-ever", *BY_US)
     done = call_miles(*words, "--model-name", "us/net", "--only", "certified_accuracy[radius=0.25]", "--out", record)
     assert done.out == f"Written: {record}; 1 results of us/net\n", done.err

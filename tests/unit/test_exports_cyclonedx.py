@@ -12,6 +12,7 @@ from cyclonedx.model.component import ComponentType
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+from audits.core.measures import Measure
 from audits.core.records import Coverage, Estimate, Finding, GateResult, GroupCounts, Report, Warning
 from audits.report.exports.cyclonedx import VERSION, to_cyclonedx
 from audits.report.exports.in_toto import plain_hashes
@@ -29,10 +30,13 @@ NONE = Estimate(name="p_value", value=0.03, method="none", n=20, unit="speakers"
 
 
 def bill(report: Report, **more: Any) -> dict[str, Any]:
-    text = to_cyclonedx(report, DIGEST, **more)
-    assert VALID.validate_str(text) is None
-    assert to_cyclonedx(report, DIGEST, **more) == text
-    return json.loads(text)
+    made = to_cyclonedx(report, DIGEST, **more)
+    assert VALID.validate_str(made.text) is None
+    assert to_cyclonedx(report, DIGEST, **more) == made
+    found = json.loads(made.text)
+    component = found["metadata"]["component"]
+    assert (component["type"], made.model) in (("data", None), ("machine-learning-model", component["name"]))
+    return found
 
 
 def rested_on(report: Report, *rows: Estimate) -> Report:
@@ -111,19 +115,31 @@ def test_what_was_decided_and_what_it_cannot_say(sample_report: Report) -> None:
 
 
 def test_a_group_is_at_risk_where_the_report_says_so_and_no_further(sample_report: Report) -> None:
+    gap = Measure("gap", worse="up", neutral=0.0)
+    rows = tuple(
+        Estimate(name="gap", value=value, low=value, high=value, method="Wilson", n=9, unit="speakers", measure=measure)
+        for value, measure in ((0.1, gap), (-0.1, gap), (0.1, Measure("gap_to_reference", neutral=0.0)))
+    )
     at_risk = {"group": "accent=indian", "by": "accent"}
-    findings = (
-        Finding(id="gap", severity="high", headline="Indian accents fare worse.", statement="By 0.1.", where=at_risk),
-        Finding(id="gap", severity="info", statement="No difference.", where={"group": "gender=female"}),
-        Finding(id="layers", severity="high", statement="Late layers.", where={"layer": 3}),
+    worse = Finding(
+        id="gap", severity="high", headline="They fare worse.", statement="By 0.1.", where=at_risk, evidence=(0,)
+    )
+    others = (
+        dataclasses.replace(worse, severity="low"),
+        dataclasses.replace(worse, evidence=(1,)),
+        dataclasses.replace(worse, evidence=(2,)),
+        dataclasses.replace(worse, evidence=()),
+        dataclasses.replace(worse, where={"layer": 3}),
     )
     sizes = Coverage(given=9, used=9, groups=(GroupCounts(group="accent=indian", counts={"speakers": 9}),))
-    report = dataclasses.replace(sample_report, findings=findings, coverage=sizes)
+    report = dataclasses.replace(
+        sample_report, estimates=rows, findings=(*others, worse), gates=(), coverage=sizes, answer=None
+    )
     card = bill(report)["metadata"]["component"]["modelCard"]
     assert card["considerations"]["fairnessAssessments"] == [
-        {"groupAtRisk": "group accent=indian", "harms": "Indian accents fare worse. By 0.1."}
+        {"groupAtRisk": "accent=indian", "harms": "They fare worse. By 0.1."}
     ]
-    assert [json.loads(one)["id"] for one in values(card, "finding")] == ["gap", "layers", "gap"]
+    assert len(values(card, "finding")) == 6
     alone = bill(dataclasses.replace(report, coverage=Coverage(given=9, used=9)))
     assert "fairnessAssessments" not in alone["metadata"]["component"]["modelCard"]["considerations"]
 

@@ -5,22 +5,29 @@ Source: CycloneDX 1.7 (ECMA-424), bom-1.7.schema.json: metadata, component, mode
 
 import json
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from uuid import NAMESPACE_URL, uuid5
 
 from audits.core.gates import abridged
 from audits.core.numbers import LOWER_BOUND, coordinates, level_of
 from audits.core.records import Estimate, Finding, Json, Report
+from audits.report.exports.in_toto import WARNING
 from audits.report.exports.subjects import About, about
 from audits.report.exports.wording import ends, line, moment, plain, spelled, standing
 from audits.report.pages import content
 from probes.core.errors import InputError
 
 VERSION = "1.7"
-HARMING = ("low", "medium", "high")
-"""The severities of findings that name a group as one that the model serves worse."""
-
 MODEL, INPUTS = "model", "inputs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """A bill of materials as JSON, and the model that it is about; None where it is about data."""
+
+    text: str
+    model: str | None
 
 
 def to_cyclonedx(
@@ -31,8 +38,8 @@ def to_cyclonedx(
     only: Sequence[str] = (),
     system: str | None = None,
     name: str | None = None,
-) -> str:
-    """Return the bill of materials as JSON; equal reports and files give equal bytes.
+) -> Bill:
+    """Return the bill of materials; equal reports and files give equal bytes.
 
     Parameters
     ----------
@@ -76,12 +83,12 @@ def to_cyclonedx(
             {"type": "quality-metrics", "url": "report.json", "hashes": [{"alg": "SHA-256", "content": digest}]}
         ],
     }
-    return json.dumps(bom, sort_keys=True, indent=1) + "\n"
+    return Bill(text=json.dumps(bom, sort_keys=True, indent=1) + "\n", model=subject.name)
 
 
 def _property(name: str, value: object) -> Json:
     """Return one property; what is no text is written as JSON."""
-    text = plain(value) if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    text = plain(value) if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
     return {"name": f"miles:{name}", "value": text}
 
 
@@ -165,10 +172,9 @@ def _interval(row: Estimate) -> Json:
 def _considered(report: Report, subject: About) -> Json:
     limits = [line(limit) for limit in report.limitations]
     assessed = [
-        {"groupAtRisk": line(coordinates(_group(finding))), "harms": line(finding.whole)}
+        {"groupAtRisk": line(finding.where["group"]), "harms": line(finding.whole)}
         for finding in _findings(report, subject)
-        # Only an audit of groups says of how many units each one is.
-        if report.coverage.groups and finding.severity in HARMING and "group" in finding.where
+        if _harms_a_group(report, finding)
     ]
     return {
         **({"technicalLimitations": limits} if limits else {}),
@@ -176,8 +182,16 @@ def _considered(report: Report, subject: About) -> Json:
     }
 
 
-def _group(finding: Finding) -> Json:
-    return {"group": finding.where["group"]}
+def _harms_a_group(report: Report, finding: Finding) -> bool:
+    """Tell whether a finding says that a group fares worse: it warns, and its main number is on the bad side of none.
+
+    A group may stand in a finding because it fares better, or because its gap goes with something else.
+    """
+    # Only an audit of groups says of how many units each one is.
+    if not (report.coverage.groups and finding.severity in WARNING and "group" in finding.where and finding.evidence):
+        return False
+    main = report.estimates[finding.evidence[0]]
+    return main.measure.worse == "up" and main.value > (main.measure.neutral or 0.0)
 
 
 def _findings(report: Report, subject: About) -> list[Finding]:
