@@ -156,10 +156,11 @@ def _to_every_eval_ever(
     system: str | None,
     name: str | None,
 ) -> None:
+    from audits.core.numbers import counted
     from audits.report.exports.every_eval_ever import evaluator, to_every_eval_ever
 
     made = to_every_eval_ever(report, _digest(file), evaluator(*by), only=only, system=system, name=name)
-    more = f"; {made.results} results of {made.model}"
+    more = f"; {counted(made.results, 'results')} of {made.model}"
     if made.left_out:
         more += f"; {made.left_out} left out, since less of them is neither better nor worse"
     _written(made.text, out, more)

@@ -16,6 +16,8 @@ from cyclonedx.validation.json import JsonStrictValidator
 from refusals import one_panel
 
 from audits.report.exports.mlflow import MARK, MOST_VALUE, metrics
+from audits.report.exports.subjects import systems
+from audits.report.exports.wording import carrying
 from audits.report.pages.content import setting
 from audits.report.report_file import read_report
 
@@ -61,6 +63,8 @@ def test_every_audit_can_be_exported(runs: Path, call_miles: Call) -> None:
         done = call_miles("export", runs / name, "--to", "model-card", *named)
         places = {place for finding in report.findings for place in finding.evidence}
         assert len(ModelCard(done.out).data.eval_results or ()) == len(places), name
+        held = systems(report, carrying(report))
+        named = ("--system", held[0]) if len(held) > 1 else named
         done = call_miles("export", runs / name, "--to", "cyclonedx", *named)
         assert done.code == 0 and VALID.validate_str(done.out) is None, done.err
         done = call_miles("export", runs / name, "--to", "every-eval-ever", *named, *BY_US)
@@ -80,7 +84,7 @@ def test_a_bill_and_a_record_are_written_with_what_they_are_about(runs: Path, tm
     assert "; about data alone, since the run names no model; --system or" in done.out
     words = ("export", runs / "certified", "--to", "every-eval-ever", *BY_US)
     done = call_miles(*words, "--model-name", "us/net", "--only", "certified_accuracy[radius=0.25]", "--out", record)
-    assert done.out == f"Written: {record}; 1 results of us/net\n", done.err
+    assert done.out == f"Written: {record}; 1 result of us/net\n", done.err
     done = call_miles(*words, "--only", "certified_accuracy[radius=0.25]", "--only", "draws_per_item", "--out", record)
     assert "; 1 left out, since less of them is neither better nor worse" in done.out
 
