@@ -6,6 +6,7 @@ from xml.etree import ElementTree as ET
 from audits.core.gates import abridged, breaking, counted_findings
 from audits.core.numbers import coordinates, described
 from audits.core.records import GateResult, Report
+from audits.core.registration import standing
 from audits.report.exports.wording import line, named, plain
 from audits.report.pages import content
 
@@ -55,10 +56,12 @@ def _properties(report: Report) -> Iterator[tuple[str, str]]:
     for source in report.data:
         yield f"sha256 of {source.role} {source.path}", source.sha256
     yield "seed", str(report.provenance.seed)
+    if report.registration is not None:
+        yield "registration", report.registration.sha256
 
 
 def _case(suite: ET.Element, report: Report, gate: GateResult) -> None:
-    about = {"classname": plain(report.audit), "name": line(abridged(gate.expression)), "time": NO_TIME}
+    about = {"classname": _class(report, gate), "name": line(abridged(gate.expression)), "time": NO_TIME}
     case = ET.SubElement(suite, "testcase", about)
     rows = _rows(report, gate.rows)
     if gate.outcome == "pass":
@@ -73,6 +76,11 @@ def _case(suite: ET.Element, report: Report, gate: GateResult) -> None:
     if len(broken) > 1:
         message += f"; and {len(broken) - 1} more"
     ET.SubElement(case, "failure", type="gate", message=message).text = _rows(report, broken)
+
+
+def _class(report: Report, gate: GateResult) -> str:
+    """Return the audit, and whether the gate was registered before the run where it cites a registration."""
+    return ".".join(filter(None, (plain(report.audit), standing(gate.registered, short=True).replace(" ", "-"))))
 
 
 def _rows(report: Report, rows: Sequence[int]) -> str:
