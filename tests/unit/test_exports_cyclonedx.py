@@ -14,6 +14,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 from audits.core.measures import Measure
 from audits.core.records import Coverage, Estimate, Finding, GateResult, GroupCounts, Report, Warning
+from audits.core.registration import Registration
 from audits.report.exports.cyclonedx import VERSION, to_cyclonedx
 from audits.report.exports.in_toto import plain_hashes
 from probes.core.errors import InputError
@@ -112,6 +113,17 @@ def test_what_was_decided_and_what_it_cannot_say(sample_report: Report) -> None:
     considered = found["metadata"]["component"]["modelCard"]["considerations"]
     assert considered == {"technicalLimitations": list(report.limitations)}
     assert values(bill(dataclasses.replace(report, gates=()))["metadata"], "gate") == ["no gates"]
+
+
+def test_a_gate_says_whether_it_was_registered(sample_report: Report) -> None:
+    held = Registration(sha256="cd" * 32, file="criteria.json", created="2026-01-01T00:00:00Z", miles="0.1.0")
+    gates = tuple(
+        GateResult(expression="gap > 0.05", outcome="pass", rows=(0,), registered=before) for before in (True, False)
+    )
+    run = bill(dataclasses.replace(sample_report, gates=gates, registration=held))["metadata"]
+    assert [json.loads(one)["registered"] for one in values(run, "gate")] == ["registered", "post hoc"]
+    assert values(run, "registration") == ["cd" * 32]
+    assert not values(bill(sample_report)["metadata"], "registration")
 
 
 def test_a_group_is_at_risk_where_the_report_says_so_and_no_further(sample_report: Report) -> None:

@@ -11,6 +11,7 @@ from jsonschema import Draft7Validator
 
 from audits.core.measures import Measure
 from audits.core.records import Estimate, GateResult, Report
+from audits.core.registration import Registration
 from audits.report.exports.every_eval_ever import VERSION, Evaluator, evaluator, to_every_eval_ever
 from probes.core.errors import InputError
 
@@ -190,6 +191,18 @@ def test_direction_scale_and_uncertainty_are_those_of_the_report(sample_report: 
     }  # fmt: skip
     assert "level" not in told["norm"]["score_details"]["details"]
     assert found["eval_library"]["additional_details"]["gate_1"] == "rate > 0.05: fail"
+
+
+def test_a_gate_says_whether_it_was_registered(sample_report: Report) -> None:
+    held = Registration(sha256="cd" * 32, file="criteria.json", created="2026-01-01T00:00:00Z", miles="0.1.0")
+    gates = tuple(
+        GateResult(expression="gap > 0.05", outcome="pass", rows=(0,), registered=before) for before in (True, False)
+    )
+    told = record(dataclasses.replace(sample_report, gates=gates, registration=held))["eval_library"]
+    assert told["additional_details"]["registration_sha256"] == "cd" * 32
+    assert told["additional_details"]["gate_1"] == "gap > 0.05: pass, registered"
+    assert told["additional_details"]["gate_2"] == "gap > 0.05: pass, post hoc"
+    assert "registration_sha256" not in record(sample_report)["eval_library"]["additional_details"]
 
 
 def test_a_record_is_about_one_model_and_says_who_ran_it(sample_report: Report) -> None:

@@ -12,9 +12,10 @@ from uuid import NAMESPACE_URL, uuid5
 from audits.core.gates import abridged
 from audits.core.numbers import LOWER_BOUND, coordinates, level_of
 from audits.core.records import Estimate, Finding, Json, Report
+from audits.core.registration import standing
 from audits.report.exports.in_toto import WARNING
 from audits.report.exports.subjects import About, about
-from audits.report.exports.wording import ends, line, moment, plain, spelled, standing
+from audits.report.exports.wording import ends, line, moment, plain, spelled
 from audits.report.pages import content
 from probes.core.errors import InputError
 
@@ -208,11 +209,10 @@ def _run(report: Report, subject: About) -> Iterator[Json]:
     for item in report.coverage.skipped:
         yield _property("skipped", {"count": item.count, "reason": line(item.reason)})
     yield _property("estimates", f"{len(subject.rows)} of {len(report.estimates)}; report.json holds them all")
-    registration = getattr(report, "registration", None)
-    if registration is not None:
-        yield _property("registration", registration.sha256)
+    if report.registration is not None:
+        yield _property("registration", report.registration.sha256)
     for gate in report.gates:
-        word = standing(gate)
+        word = standing(gate.registered, short=True)
         said = {"expression": line(abridged(gate.expression)), "outcome": gate.outcome}
         yield _property("gate", {**said, **({"registered": word} if word else {})})
     if not report.gates:

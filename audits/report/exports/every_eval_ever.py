@@ -13,9 +13,10 @@ from audits.core.gates import abridged
 from audits.core.measures import SHARE
 from audits.core.numbers import LOWER_BOUND, level_of
 from audits.core.records import Estimate, Json, Report
+from audits.core.registration import standing
 from audits.report.exports import RELATIONSHIPS
 from audits.report.exports.subjects import About, about, listed, systems
-from audits.report.exports.wording import ends, line, moment, named, spelled, standing
+from audits.report.exports.wording import ends, line, moment, named, spelled
 from probes.core.errors import InputError
 
 VERSION = "0.3.0"
@@ -144,10 +145,10 @@ def _source(report: Report, digest: str, by: Evaluator, told: int, chosen: int) 
 
 
 def _library(report: Report) -> Json:
-    registration = getattr(report, "registration", None)
-    told = {} if registration is None else {"registration_sha256": registration.sha256}
+    held = report.registration
+    told = {} if held is None else {"registration_sha256": held.sha256}
     for place, gate in enumerate(report.gates, start=1):
-        words = ", ".join(filter(None, (gate.outcome, standing(gate))))
+        words = ", ".join(filter(None, (gate.outcome, standing(gate.registered, short=True))))
         told[f"gate_{place}"] = f"{line(abridged(gate.expression))}: {words}"
     seed = {"audit": line(report.audit), "seed": str(report.provenance.seed), "python": line(report.provenance.python)}
     return {"name": "miles", "version": line(report.provenance.miles), "additional_details": {**seed, **told}}

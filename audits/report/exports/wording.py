@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from audits.core import gates
 from audits.core.numbers import LOWER_BOUND, coordinate
-from audits.core.records import Coordinate, Estimate, GateResult, Report
+from audits.core.records import Coordinate, Estimate, Report
 from audits.report.pages import content
 from audits.report.report_file import MADE_BY_MILES
 from probes.core.errors import InputError
@@ -100,12 +100,6 @@ def outcome(report: Report) -> str:
     if not report.gates:
         return "none"
     return "failed" if any(gate.outcome == "fail" for gate in report.gates) else "passed"
-
-
-def standing(gate: GateResult) -> str:
-    """Return "registered" or "post hoc" for a gate; empty where the run has no registration."""
-    registered = getattr(gate, "registered", None)
-    return "" if registered is None else "registered" if registered else "post hoc"
 
 
 def moment(report: Report) -> datetime:
