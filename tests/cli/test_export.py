@@ -84,7 +84,7 @@ def test_a_bill_and_a_record_are_written_with_what_they_are_about(runs: Path, tm
     assert "; about data alone, since the run names no model; --system or" in done.out
     words = ("export", runs / "certified", "--to", "every-eval-ever", *BY_US)
     done = call_miles(*words, "--model-name", "us/net", "--only", "certified_accuracy[radius=0.25]", "--out", record)
-    assert done.out == f"Written: {record}; 1 result of us/net\n", done.err
+    assert done.out == f"Written: {record}; 4 results of us/net\n", done.err
     done = call_miles(*words, "--only", "certified_accuracy[radius=0.25]", "--only", "draws_per_item", "--out", record)
     assert "; 1 left out, since less of them is neither better nor worse" in done.out
 

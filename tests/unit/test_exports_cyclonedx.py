@@ -138,7 +138,7 @@ def test_a_group_is_at_risk_where_the_report_says_so_and_no_further(sample_repor
     )
     others = (
         dataclasses.replace(worse, severity="low"),
-        dataclasses.replace(worse, evidence=(1,)),
+        dataclasses.replace(worse, headline="They fare better.", evidence=(1,)),
         dataclasses.replace(worse, evidence=(2,)),
         dataclasses.replace(worse, evidence=()),
         dataclasses.replace(worse, where={"layer": 3}),
@@ -179,6 +179,9 @@ def test_a_card_is_of_one_system(sample_report: Report) -> None:
     component = bill(report, system="a")["metadata"]["component"]
     assert component["name"] == "a" and len(values(component["modelCard"], "estimate")) == 2
     assert [json.loads(one)["id"] for one in values(component["modelCard"], "finding")] == ["a"]
+    # The hash of the audited model is not that of a system which it was compared with.
+    beside = bill(dataclasses.replace(report, subject=sample_report.subject), system="a")["metadata"]["component"]
+    assert not values(beside, "milesContent") and not values(beside, "path")
     with pytest.raises(InputError, match="of 2 systems") as refused:
         to_cyclonedx(report, DIGEST, name="Ours")
     assert refused.value.where == "--system" and "a, b" in refused.value.hint
