@@ -36,7 +36,10 @@ def command(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", help="model-card: estimates to show, as in a gate: 'gap\\[by=accent]'."),
+        typer.Option(
+            "--only",
+            help="model-card, cyclonedx, every-eval-ever: estimates to show, as in a gate: 'gap\\[by=accent]'.",
+        ),
     ] = None,
     section_only: Annotated[
         bool, typer.Option("--section-only", help="model-card: the section without the front matter.")
@@ -46,12 +49,34 @@ def command(
     ] = None,
     model_name: Annotated[
         str | None,
-        typer.Option("--model-name", metavar="NAME", help="model-card: the model's name; default as in the report."),
+        typer.Option(
+            "--model-name",
+            metavar="NAME",
+            help="model-card, cyclonedx, every-eval-ever: the model's name; default as in the report.",
+        ),
+    ] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            "--system", metavar="NAME", help="cyclonedx, every-eval-ever: the one of several systems that it is about."
+        ),
+    ] = None,
+    evaluator: Annotated[
+        str | None,
+        typer.Option("--evaluator", metavar="NAME", help="every-eval-ever: the organization that ran the audit."),
+    ] = None,
+    relationship: Annotated[
+        str | None,
+        typer.Option(
+            "--relationship",
+            metavar="|".join(exports.RELATIONSHIPS),
+            help="every-eval-ever: what the evaluator is to the makers of the model.",
+        ),
     ] = None,
     tracking_uri: Annotated[
         str | None,
         typer.Option(
-            "--tracking-uri", metavar="URI", help="mlflow: the store; default $MLFLOW_TRACKING_URI, ./mlruns."
+            "--tracking-uri", metavar="URI", help="mlflow: the store; default $MLFLOW_TRACKING_URI, or as MLflow."
         ),
     ] = None,
     experiment: Annotated[
@@ -64,13 +89,16 @@ def command(
         typer.Option("--problems-only", help="sarif: without gates that passed and findings for information."),
     ] = False,
 ) -> None:
-    """Export a report to another tool, such as MLflow, a model card, JUnit, SARIF or in-toto."""
+    """Export a report to another tool, such as MLflow, a model card, JUnit, SARIF, CycloneDX or in-toto."""
     values = {
         "--out": out,
         "--only": only,
         "--section-only": section_only,
         "--card": card,
         "--model-name": model_name is not None,
+        "--system": system is not None,
+        "--evaluator": evaluator is not None,
+        "--relationship": relationship is not None,
         "--tracking-uri": tracking_uri,
         "--experiment": experiment,
         "--no-records": no_records,
@@ -97,6 +125,11 @@ def command(
         _into_card(report, card, only or [], _name(model_name))
     elif target.name == "model-card":
         _to_card(report, out, only or [], _name(model_name), section_only)
+    elif target.name == "cyclonedx":
+        _to_cyclonedx(report, file, out, only=only or [], system=system, name=_name(model_name))
+    elif target.name == "every-eval-ever":
+        by = (evaluator, relationship)
+        _to_every_eval_ever(report, file, out, by, only=only or [], system=system, name=_name(model_name))
     else:
         _written(_text(target.name, report, file, problems_only), out)
 
@@ -106,11 +139,9 @@ def _text(target: str, report: Report, file: Path, problems_only: bool) -> str:
         from audits.report.exports.junit import to_junit
 
         return to_junit(report)
-    import hashlib
-
     from audits.report.exports.in_toto import plain_hashes, to_in_toto
 
-    digest, plain = hashlib.sha256(file.read_bytes()).hexdigest(), plain_hashes(report)
+    digest, plain = _digest(file), plain_hashes(report)
     if target == "sarif":
         from audits.report.exports.sarif import to_sarif
 
@@ -139,6 +170,43 @@ def _to_github(report: Report, run: Path, out: Path | None) -> None:
         typer.echo(summary(report))
     for command in annotations(report):
         typer.echo(command)
+
+
+def _digest(file: Path) -> str:
+    import hashlib
+
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _to_cyclonedx(
+    report: Report, file: Path, out: Path | None, *, only: list[str], system: str | None, name: str | None
+) -> None:
+    from audits.report.exports.cyclonedx import to_cyclonedx
+    from audits.report.exports.in_toto import plain_hashes
+
+    made = to_cyclonedx(report, _digest(file), plain_hashes(report), only=only, system=system, name=name)
+    data = "data alone, since the run names no model; --system or --model-name does"
+    _written(made.text, out, f"; about {data if made.model is None else made.model}")
+
+
+def _to_every_eval_ever(
+    report: Report,
+    file: Path,
+    out: Path | None,
+    by: tuple[str | None, str | None],
+    *,
+    only: list[str],
+    system: str | None,
+    name: str | None,
+) -> None:
+    from audits.core.numbers import counted
+    from audits.report.exports.every_eval_ever import evaluator, to_every_eval_ever
+
+    made = to_every_eval_ever(report, _digest(file), evaluator(*by), only=only, system=system, name=name)
+    more = f"; {counted(made.results, 'results')} of {made.model}"
+    if made.left_out:
+        more += f"; {made.left_out} left out, since less of them is neither better nor worse"
+    _written(made.text, out, more)
 
 
 def _written(text: str, out: Path | None, more: str = "") -> None:
@@ -217,6 +285,8 @@ def _to_mlflow(report: Report, file: Path, store: str | None, experiment: str, *
     message += f"metrics, {logged.settings} settings, {len(logged.files)} files: {_named(logged.files)}."
     if RECORDS in logged.files:
         message += f" {RECORDS} holds rows about people or items; --no-records leaves it out."
+    if logged.beside:
+        message += f" They are in {logged.beside}."
     if logged.cut:
         message += f" Cut, since they are too long for MLflow: {', '.join(logged.cut)}."
     if logged.missing:

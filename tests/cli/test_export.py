@@ -1,7 +1,6 @@
 """Does `miles export` give every run to MLflow, to a card, to a pipeline and to a signer, whole or not at all?"""
 
 import hashlib
-import importlib.util
 import json
 import os
 import shutil
@@ -12,13 +11,19 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from refusals import one_panel
 
 from audits.report.exports.mlflow import MARK, MOST_VALUE, metrics
+from audits.report.exports.subjects import systems
+from audits.report.exports.wording import carrying
 from audits.report.pages.content import setting
 from audits.report.report_file import read_report
 
 Call = Callable[..., Any]
+BY_US = ("--evaluator", "Us", "--relationship", "other")
+VALID = JsonStrictValidator(SchemaVersion.V1_7)
 RUNS = ("canaries", "certified", "first", "grids", "groups", "matrix", "phones", "short", "slopes", "suite", "texts")
 
 
@@ -61,7 +66,30 @@ def test_every_audit_can_be_exported(runs: Path, call_miles: Call) -> None:
         done = call_miles("export", runs / name, "--to", "model-card", *named)
         places = {place for finding in report.findings for place in finding.evidence}
         assert len(ModelCard(done.out).data.eval_results or ()) == len(places), name
+        held = systems(report, carrying(report))
+        named = ("--system", held[0]) if len(held) > 1 else named
+        done = call_miles("export", runs / name, "--to", "cyclonedx", *named)
+        assert done.code == 0 and VALID.validate_str(done.out) is None, done.err
+        done = call_miles("export", runs / name, "--to", "every-eval-ever", *named, *BY_US)
+        # Some audits have no estimate of which less is better or worse.
+        assert done.code == 0 or "better or worse" in done.err or "carries a finding" in done.err, done.err
+        assert done.code or json.loads(done.out)["evaluation_results"]
         assert {path: path.stat().st_mtime_ns for path in (runs / name).rglob("*")} == before
+
+
+def test_a_bill_and_a_record_are_written_with_what_they_are_about(runs: Path, tmp_path: Path, call_miles: Call) -> None:
+    bill, record = tmp_path / "bom.json", tmp_path / "record.json"
+    done = call_miles("export", runs / "certified", "--to", "cyclonedx", "--out", bill)
+    assert done.out == f"Written: {bill}; about net.safetensors\n"
+    component = json.loads(bill.read_text("utf-8"))["metadata"]["component"]
+    assert component["name"] == "net.safetensors"
+    done = call_miles("export", runs / "canaries", "--to", "cyclonedx", "--out", bill)
+    assert "; about data alone, since the run names no model; --system or" in done.out
+    words = ("export", runs / "certified", "--to", "every-eval-ever", *BY_US)
+    done = call_miles(*words, "--model-name", "us/net", "--only", "certified_accuracy[radius=0.25]", "--out", record)
+    assert done.out == f"Written: {record}; 4 results of us/net\n", done.err
+    done = call_miles(*words, "--only", "certified_accuracy[radius=0.25]", "--only", "draws_per_item", "--out", record)
+    assert "; 1 left out, since less of them is neither better nor worse" in done.out
 
 
 def test_a_failed_gate_is_red_in_the_file(own: Path, tmp_path: Path, call_miles: Call) -> None:
@@ -131,6 +159,16 @@ def test_results_of_a_run_without_a_model_stand_under_the_name_that_is_given(
         (["{runs}/certified", "--to", "junit", "--out", "none/x.xml"], "a folder that is not there"),
         (["{runs}/certified", "--to", "junit", "--out", "{runs}/certified/report.json"], "stands in the run folder"),
         (["{runs}/certified", "--to", "junit", "--out", "{runs}/certified/x.xml"], "stands in the run folder"),
+        (["{runs}/certified", "--to", "cyclonedx", "--system", "x"], "The run has no system 'x'"),
+        (["{runs}/certified", "--to", "cyclonedx", "--only", "nothing"], "There are:"),
+        (["{runs}/certified", "--to", "cyclonedx", "--model-name", " "], "This is no name"),
+        (["{runs}/certified", "--to", "cyclonedx", "--out", "{runs}/certified/x.json"], "stands in the run folder"),
+        (["{runs}/certified", "--to", "cyclonedx", "--evaluator", "Us"], "It belongs to every-eval-ever"),
+        (["{runs}/certified", "--to", "mlflow", "--system", "x"], "It belongs to cyclonedx and every-eval-ever"),
+        (["{runs}/certified", "--to", "every-eval-ever"], "who ran the evaluation"),
+        (["{runs}/certified", "--to", "every-eval-ever", "--evaluator", "Us"], "One of first_party, third_party"),
+        (["{runs}/canaries", "--to", "every-eval-ever", *BY_US], "The run names no model"),
+        (["{runs}/slopes", "--to", "every-eval-ever", *BY_US], "better or worse when it grows"),
         (["bad.md", "--to", "junit"], "The report cannot be read"),
         (["none", "--to", "junit"], "There is no finished report here"),
     ],
@@ -367,9 +405,6 @@ def test_mlflow_is_asked_for_only_here_and_its_absence_is_told(
     assert done.code == 2 and "pip install 'miles-audit[mlflow]'" in done.err and not store.exists()
     done = call_miles("export", own, "--to", "mlflow", "--tracking-uri", "nonsense://x")
     assert done.code == 2 and "MLflow cannot use the store" in done.err
-    if importlib.util.find_spec("sqlalchemy") is None:
-        done = call_miles("export", own, "--to", "mlflow", "--tracking-uri", f"sqlite:///{store}.db")
-        assert done.code == 2 and "A database needs the whole of MLflow" in done.err
     # Nothing answers at the port that is for discarding.
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     done = call_miles("export", own, "--to", "mlflow", "--tracking-uri", "http://me:secret@127.0.0.1:9")
