@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
