@@ -11,6 +11,8 @@ from audits.core.detectable import POWER
 
 MOST_UNITS = 10**9
 """Beyond this many units nothing is looked for."""
+_NORMAL = 1e6
+"""Degrees of freedom from which on Student's t is the normal distribution."""
 
 
 def mean_difference(spread: float, units: tuple[int, int], level: float, power: float = POWER) -> float | None:
@@ -53,22 +55,11 @@ def mean(spread: float, units: int, level: float, power: float = POWER) -> float
 
 def _shown(error: float, degrees: float, level: float, power: float) -> float:
     """Return the effect that a t test with this standard error shows with probability `power`."""
-    from scipy import optimize, stats
+    from scipy import stats
 
     if error == 0:
         return 0.0
-    if math.isinf(degrees):
-        return float(error * (stats.norm.ppf((1 + level) / 2) + stats.norm.ppf(power)))
-    critical = stats.t.ppf((1 + level) / 2, degrees)
-
-    # The other tail is left out: an effect of this size is as good as never shown with the wrong sign.
-    def over(shift: float) -> float:
-        return float(stats.nct.sf(critical, degrees, shift)) - power
-
-    high = critical + 10.0
-    while over(high) < 0:
-        high *= 2
-    return float(optimize.brentq(over, 0.0, high) * error)
+    return error * shift_shown(float(stats.t.ppf((1 + level) / 2, degrees)), degrees, power)
 
 
 def rate_difference(
@@ -158,3 +149,26 @@ def units_needed(detectable: Callable[[int], float | None], effect: float, most:
         middle = (low + high) // 2
         low, high = (low, middle) if shows(middle) else (middle, high)
     return high
+
+
+def shift_shown(critical: float, degrees: float, power: float = POWER) -> float:
+    """Return the effect, in standard errors, whose t statistic exceeds a critical value with probability `power`.
+
+    Examples
+    --------
+    >>> round(shift_shown(1.96, math.inf), 2), round(shift_shown(2.26, 9), 2)
+    (2.8, 3.15)
+    """
+    from scipy import optimize, stats
+
+    if degrees > _NORMAL:
+        return critical + float(stats.norm.ppf(power))
+
+    # The other tail is left out: an effect of this size is as good as never shown with the wrong sign.
+    def over(shift: float) -> float:
+        return float(stats.nct.sf(critical, degrees, shift)) - power
+
+    low, high = critical - 10.0, critical + 10.0
+    while over(high) < 0:
+        high *= 2
+    return float(optimize.brentq(over, low, high))
