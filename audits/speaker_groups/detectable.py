@@ -45,7 +45,11 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
             fewer = replace(options, permutations=shuffles)
             comparison = compare(data, data.counts[0], groups, fewer, seed=context.seed, level=context.level)
             told = _Told(
-                comparison=comparison, options=options, chance=(1 - context.level) / max(tests, 1), tests=tests, shuffle=whole
+                comparison=comparison,
+                options=options,
+                chance=(1 - context.level) / max(tests, 1),
+                tests=tests,
+                shuffle=whole,
             )
             found += told.gaps(data, laws, len(np.unique(scored.speakers)))
     return tuple(found)

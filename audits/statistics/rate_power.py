@@ -228,6 +228,6 @@ def _shown_from(
     value, low, _ = GroupSpread(rates=rates, correlation=np.eye(2), certain=np.zeros(2, dtype=bool)).apart(0, 1, tail)
     true = math.hypot(both[0].true, both[1].true)
     parts = sum(each.seen**4 / known for each, known in zip(both, freedom, strict=True))
-    degrees = max((both[0].seen**2 + both[1].seen**2) ** 2 / parts, 1.0)
+    degrees = max((both[0].seen ** 2 + both[1].seen ** 2) ** 2 / parts, 1.0)
     # The interval reaches value - low, which varies as a standard error of so many degrees of freedom does.
     return true * shift_shown(max((value - low) / true, least), degrees, power)
