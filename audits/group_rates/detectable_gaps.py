@@ -1,7 +1,7 @@
-"""The gaps between groups that a run could show, told before it: of the hardest and the easiest pair of an attribute."""
+"""The gaps between groups that a run could show, told before it: of an attribute's hardest and easiest pair."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -116,7 +116,7 @@ def _gap(design: Design, law: Law, first: Floats, second: Floats, factor: float)
     return least_gap(law, first, second, design.tail, least=least, factor=factor)
 
 
-def _needed(gap: "partial[float | None]", counts: tuple[int, int], unit: str, effect: float) -> str | None:
+def _needed(gap: Callable[[float], float | None], counts: tuple[int, int], unit: str, effect: float) -> str | None:
     smaller = min(counts)
     units = units_needed(lambda count: gap(count / smaller), effect, most=10**6)
     if units is None:

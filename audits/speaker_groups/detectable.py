@@ -4,15 +4,17 @@ How much speakers vary is taken from all of them together, whichever group they 
 gap itself.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
 from audits.core.groups import MIN_WORDS
-from audits.group_rates.detectable_gaps import Design, left_out, corrected_words, told_gaps
+from audits.group_rates.detectable_gaps import Design, corrected_words, left_out, told_gaps
 from audits.speaker_groups import Options
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.counts import MetricCounts, Utterances
@@ -77,7 +79,8 @@ def _utterances(inputs: Inputs, metric: str) -> Utterances:
     """Return the clips with the counts of the tested rate."""
     if inputs.counted:
         return _clips(inputs, given(inputs)[0])
-    normaliser, unit = inputs.normaliser, "word" if metric == "wer" else "character"
+    normaliser = inputs.normaliser
+    unit: Literal["word", "character"] = "word" if metric == "wer" else "character"
     references = normaliser.all([clip.text or "" for clip in inputs.clips])
     edits = [
         count_edits(references, normaliser.all(inputs.texts[system]), unit, compounds=normaliser.compounds)
@@ -116,8 +119,12 @@ def _clips(inputs: Inputs, counts: MetricCounts) -> Utterances:
 def _laws(data: Utterances) -> list[Law]:
     """Return what a speaker's errors vary by, of each system."""
     counts = data.counts[0]
-    sizes = np.bincount(data.speakers, counts.sizes)
-    return [law_of(np.bincount(data.speakers, errors), sizes) for errors in counts.errors.T]
+
+    def total(values: Floats) -> Floats:
+        return np.bincount(data.speakers, values).astype(np.float64)
+
+    sizes = total(counts.sizes)
+    return [law_of(total(errors), sizes) for errors in counts.errors.T]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +144,14 @@ class _Told:
 
     def gaps(self, data: Utterances, laws: Sequence[Law], scored: int) -> list[Detectable]:
         """Return the gaps of the system with which they are hardest to show, and the groups that are not compared."""
-        found = []
+        found = list[Detectable]()
         if self.comparison.compared:
             each = []
             for system, law in enumerate(laws):
                 whose = f" by {data.systems[system]}" if len(laws) > 1 else ""
                 each.append(told_gaps(self._design(system, law, f"{scored:,} {data.unit}{whose}"), law))
-            found += max(each, key=lambda gaps: np.inf if gaps[0].effect is None else gaps[0].effect)
+            hardest = max(each, key=_hardest)
+            found += hardest
         return found + self._left_out(data)
 
     def _design(self, system: int, law: Law, seen: str) -> Design:
@@ -171,7 +179,7 @@ class _Told:
         )
 
     def _asked_by_shuffles(self, system: int, family: Family, *, worst: bool) -> float:
-        """Return the standard errors that a gap needs by shuffled labels, which are the same whatever the labels are."""
+        """Return the standard errors that shuffled labels ask of a gap; they tell nothing of the real ones."""
         comparison, conditional = self.comparison, self.options.hypothesis == "conditional"
         work = comparison.sums.sizes.size * comparison.permutations
         if not self.shuffle or conditional or work > MOST_SHUFFLED:
@@ -189,3 +197,8 @@ class _Told:
         people = [len(np.unique(data.speakers[groups.member == at])) for at in left]
         why = f"compared are groups of {self.options.min_speakers} {data.unit} and {MIN_WORDS} words or more"
         return [left_out(self.what, [groups.names[at] for at in left], people, why, data.unit)]
+
+
+def _hardest(gaps: Sequence[Detectable]) -> float:
+    effect = gaps[0].effect
+    return math.inf if effect is None else effect

@@ -187,7 +187,7 @@ def rate_reaching(count: int, units: int, power: float = POWER) -> float:
 
 
 def area_above(fixed: float, units: tuple[int, int], level: float, power: float = POWER) -> float | None:
-    """Return the least area under a ROC curve whose interval lies above a fixed one; None with fewer than two of a side.
+    """Return the least area under a ROC curve whose interval lies above a fixed one; None: none, or too few rows.
 
     Scores are taken as normal with one spread on both sides, and intervals as on the scale of the log odds.
 

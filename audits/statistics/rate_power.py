@@ -22,7 +22,7 @@ LEAST_RATE = 1e-4
 LEAST_WITHIN = 0.05
 """Least share of a coin's variance that a trial is taken to have, however alike the speakers seen are."""
 DRAWS, MOST_DRAWN = 200, 2000
-"""Draws of speakers from which degrees of freedom are learnt, and the speakers from which on the kurtosis tells them."""
+"""Draws of speakers that tell degrees of freedom, and the speakers from which on the kurtosis does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -133,6 +133,6 @@ def _told(lost: int, pairs: int, level: float) -> bool:
     return isinstance(found, Interval) and found.high is not None and found.high < -LOSS
 
 
-def _needed(effect_of: "partial[float | None]", unit: str, effect: float) -> str | None:
+def _needed(effect_of: Callable[[int], float | None], unit: str, effect: float) -> str | None:
     units = units_needed(effect_of, effect, most=MOST_ITEMS)
     return None if units is None else f"{math.ceil(units):,} {unit} a depth"
