@@ -104,7 +104,13 @@ def told_gaps(design: Design, law: Law) -> list[Detectable]:
                 needed=partial(_needed, gap, (len(first), len(second)), design.unit),
             )
         )
-    return found
+    # Where groups are as large, and speak as much, one pair says it of all.
+    alike = len(found) > 1 and all(part(found[0]) == part(found[1]) for part in (_size, lambda one: one.units))
+    return found[:1] if alike else found
+
+
+def _size(found: Detectable) -> str:
+    return "" if found.effect is None else f"{found.effect:.2g}"
 
 
 def _gap(design: Design, law: Law, first: Floats, second: Floats, factor: float) -> float | None:
