@@ -39,13 +39,13 @@ def _areas(inputs: Inputs, options: Options, context: Context) -> Iterator[Detec
     if inputs.families and options.corrupt:
         source, rows, _ = faithful_texts(samples, options.plant, context.seed)
         contexts = len({samples[row].context_id for row in rows.tolist()})
-        what = f"AUC against planted errors above {TRUSTED:g}, where a metric is trusted"
+        what = f"AUC against planted errors in excess of {TRUSTED:g} (trusted)"
         units = f"{contexts:,} contexts with {source}"
         yield _area(what, (contexts, contexts), units, "an error can be planted in each", context.level)
     kinds = [{sample.context_id for sample in samples if sample.label is label} for label in (True, False)]
     if all(kinds):
         counts = (len(kinds[0]), len(kinds[1]))
-        what = f"AUC against labels above {TRUSTED:g}, where a metric is trusted"
+        what = f"AUC against labels in excess of {TRUSTED:g} (trusted)"
         units = f"{counts[0]:,} contexts with a faithful output and {counts[1]:,} with another"
         yield _area(what, counts, units, "one output of each a context", context.level)
 

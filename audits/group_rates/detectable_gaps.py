@@ -116,9 +116,9 @@ def _size(found: Detectable) -> str:
 def _gap(design: Design, law: Law, first: Floats, second: Floats, factor: float) -> float | None:
     from scipy.stats import norm
 
-    # What shuffled labels ask beyond the joint intervals goes with the number of speakers.
+    # What shuffled labels ask beyond the joint intervals is due to skew, which fades with the root of their number.
     plain = float(norm.isf(design.tail))
-    least = plain + (design.least - plain) / factor if design.least else 0.0
+    least = plain + (design.least - plain) / math.sqrt(factor) if design.least else 0.0
     return least_gap(law, first, second, design.tail, least=least, factor=factor)
 
 
