@@ -138,7 +138,8 @@ def left_out(what: str, names: Sequence[str], counts: Sequence[int], why: str, u
     """
     known = [levels_of(name) for name in names]
     shown = first_of(known, NAMED)
-    people = f"{counts[0]:,} {unit}" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,} {unit}"
+    few, more = min(counts), max(counts)
+    people = f"{few:,} {unit}" if few == more else f"{few:,} to {more:,} {unit}"
     return Detectable(what=f"{what}, {shown}", effect=None, units=people, assuming=why)
 
 
