@@ -94,7 +94,9 @@ def _between_logs(logs: Logs, level: float) -> Iterator[Detectable]:
 
 
 def _share(logs: Logs, first: NamedLog, one: NamedLog, radius: float, level: float, tests: int) -> Detectable:
-    sides = [np.array([row.correct and row.radius >= radius for row in logs.verdicts[log.name]]) for log in (one, first)]
+    sides = [
+        np.array([row.correct and row.radius >= radius for row in logs.verdicts[log.name]]) for log in (one, first)
+    ]
     discordant = float((sides[0] != sides[1]).mean())
     size = partial(paired_rates, discordant=discordant, level=level)
     what = f"certified accuracy at radius {radius:g}" if logs.certified else "accuracy"

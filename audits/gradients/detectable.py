@@ -39,7 +39,7 @@ def _cosine(batches: int, entries: int, level: float) -> Detectable:
         what="mean cosine with the gradient, of all parameters, away from 0",
         effect=mean(spread, batches, level),
         units=counted(batches, "batches"),
-        assuming=f"a spread over batches as of random directions of {entries:,} entries; each method and step by itself",
+        assuming=f"batches differ as random directions of {entries:,} entries do; each method and step by itself",
         needed=needed,
     )
 

@@ -87,7 +87,8 @@ def _over_seeds(seeds: int, languages: int, alpha: float) -> float:
     """
     from scipy.stats import t
 
-    rng, found = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    found: list[float] = []
     for _ in range(math.ceil(DRAWN / (languages * (languages - 1)))):
         # A cell is the loss of a pair less that of its target alone, which all cells of a row share.
         alone = rng.normal(size=(languages, 1, seeds))
@@ -98,6 +99,5 @@ def _over_seeds(seeds: int, languages: int, alpha: float) -> float:
             for source in range(languages)
             if target != source
         ]
-        for one in crossed_intervals(family):
-            found.append(float(t.isf(alpha / 2, one.df)) * one.se - one.value)
+        found += [float(t.isf(alpha / 2, one.df)) * one.se - one.value for one in crossed_intervals(family)]
     return float(np.quantile(found, POWER))

@@ -104,4 +104,3 @@ def _least_rate(units: Sides, rate: float, alpha: float) -> float | None:
     if stats.binom.sf(high - 1, members, 1 - 1e-12) < POWER:
         return None
     return float(optimize.brentq(lambda share: stats.binom.sf(high - 1, members, share) - POWER, 0.0, 1.0))
-

@@ -21,9 +21,7 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
     asked = len(names) * (len(ASKED) + (inputs.encoder is not None))
     found = [_below("of reference texts", inputs.control or inputs.size, alpha, asked, "scores")]
     if len(names) > 1:
-        found.append(
-            _below("of another candidate", inputs.size, alpha, len(names) * (len(names) - 1) // 2, "pairs")
-        )
+        found.append(_below("of another candidate", inputs.size, alpha, len(names) * (len(names) - 1) // 2, "pairs"))
     return tuple(found)
 
 

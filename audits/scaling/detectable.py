@@ -15,6 +15,6 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
             what="exponent of time beyond a claim",
             effect=None,
             units=counted(options.rounds, "rounds"),
-            assuming="how far seconds spread, and how large overheads are, only the rounds tell; what is counted is exact",
+            assuming="how far seconds spread, and what overheads they hold, rounds tell; what is counted is exact",
         ),
     )
