@@ -15,7 +15,7 @@ from audits.interference.settings import Inputs
 from audits.statistics.crossed import Contrast, Part, crossed_intervals
 from audits.statistics.power import units_needed
 
-MOST_LANGUAGES, DRAWN, MOST_SEEDS = 20, 4000, 60
+MOST_LANGUAGES, DRAWN, MOST_SEEDS = 20, 1200, 60
 """Languages of a simulated matrix, cells that are drawn in all, and seeds beyond which none are looked for."""
 WHAT = "rise of a loss by another language"
 

@@ -12,8 +12,8 @@ import numpy as np
 from audits.core.detectable import POWER
 from audits.statistics.power import MOST_UNITS, units_needed
 
-MOST_COUNTED = 20_000
-"""Units of a group beyond which counts are taken for normal: there the two differ by nothing that is printed."""
+MOST_COUNTED = 4_000
+"""Units of a group beyond which counts are taken for normal: there the two differ by a hundredth."""
 
 
 def area_above_half(units: tuple[int, int], level: float, power: float = POWER) -> float | None:
@@ -77,29 +77,35 @@ def rates_apart(middle: float, units: tuple[int, int], level: float, power: floa
     """
     from scipy import optimize
 
+    chance = _chance_apart(units, level)
+
     def over(step: float) -> float:
         low = min(max(middle - step / 2, 0.0), 1.0 - step)
-        return _chance_apart((low, low + step), units, level) - power
+        return chance(low, low + step) - power
 
-    if over(1.0) < 0:
-        return None
-    return float(optimize.brentq(over, 1e-9, 1.0, xtol=1e-5))
+    return float(optimize.brentq(over, 1e-9, 1.0, xtol=1e-5)) if over(1.0) >= 0 else None
 
 
-def _chance_apart(rates: tuple[float, float], units: tuple[int, int], level: float) -> float:
-    """Return how probable it is that the interval of the second rate lies above that of the first."""
+def _chance_apart(units: tuple[int, int], level: float) -> Callable[[float, float], float]:
+    """Return how probable it is, by both rates, that the interval of the second lies above that of the first."""
     from scipy import stats
 
     if max(units) > MOST_COUNTED:
-        errors = [math.sqrt(rate * (1 - rate) / count) for rate, count in zip(rates, units, strict=True)]
-        gap = rates[1] - rates[0] - float(stats.norm.ppf((1 + level) / 2)) * sum(errors)
-        return float(stats.norm.cdf(gap / max(math.hypot(*errors), 1e-12)))
+        quantile = float(stats.norm.ppf((1 + level) / 2))
+
+        def normal(one: float, other: float) -> float:
+            errors = [math.sqrt(rate * (1 - rate) / count) for rate, count in zip((one, other), units, strict=True)]
+            return float(stats.norm.cdf((other - one - quantile * sum(errors)) / max(math.hypot(*errors), 1e-12)))
+
+        return normal
     tail, counts = (1 - level) / 2, [np.arange(count + 1) for count in units]
     ends = np.where(counts[0] < units[0], stats.beta.isf(tail, counts[0] + 1, units[0] - counts[0]), 1.0)
     starts = np.where(counts[1] > 0, stats.beta.ppf(tail, counts[1], units[1] - counts[1] + 1), 0.0)
     # The least count of the second whose interval begins above where that of the first ends.
     least = np.searchsorted(starts, ends, side="right")
-    return float(stats.binom.pmf(counts[0], units[0], rates[0]) @ stats.binom.sf(least - 1, units[1], rates[1]))
+    return lambda one, other: float(
+        stats.binom.pmf(counts[0], units[0], one) @ stats.binom.sf(least - 1, units[1], other)
+    )
 
 
 def paired_rates(units: int, discordant: float, level: float, power: float = POWER) -> float | None:

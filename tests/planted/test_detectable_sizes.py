@@ -176,8 +176,8 @@ def test_a_band_that_covers_less_by_as_much_as_told_is_found(laws: Callable[[int
     assert found.effect is not None and "Holm over 5 tests" in found.assuming
 
     def show(size: float) -> bool:
-        # Of one part of the rows each group has more, so that no group is off by more than all are.
-        rows = Rows(name="one", kind="intervals", draws=0, scores={}, inside=rng.random(400) < 0.9 - size, level=0.9)
+        inside = (rng.random(400) < 0.9 - size).astype(np.float64)
+        rows = Rows(name="one", kind="intervals", draws=0, scores={}, inside=inside, level=0.9)
         return ranked(rows, counts_of(rows, 400), LEVEL, rng)[0].adjusted <= 1 - LEVEL
 
     is_told([shown(show, part * found.effect) for part in (1, 0.5)])
