@@ -21,7 +21,11 @@ from audits.statistics.power_exact import both_needed, paired_rates, rates_apart
 def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectable, ...]:
     """Return the least differences of certified accuracy that would be shown: between classes, groups, or logs."""
     if isinstance(plan.inputs, Logs):
-        return tuple(_between_logs(plan.inputs, context.level))
+        logs = plan.inputs
+        between = tuple(_between_logs(logs, context.level))
+        return between or (
+            _from_stated(logs.used, context.level, "certified accuracy" if logs.certified else "accuracy"),
+        )
     inputs: Inputs = plan.inputs
     labels = _labels(inputs)
     named: list[Coordinate] = [class_name(label, inputs.names) for label in labels]
@@ -42,13 +46,13 @@ def _labels(inputs: Inputs) -> list[int]:
     return [item.label for item in inputs.stored]
 
 
-def _from_stated(images: int, level: float) -> Detectable:
+def _from_stated(images: int, level: float, what: str = "certified accuracy") -> Detectable:
     def size(count: int) -> float | None:
         least = rate_above(0.5, count, level)
         return None if least is None else least - 0.5
 
     return Detectable(
-        what="certified accuracy away from a stated one",
+        what=f"distance of {what} from a stated one",
         effect=size(images),
         units=counted(images, "images"),
         assuming="exact binomial; a half is stated, where it takes the most; each radius by itself",

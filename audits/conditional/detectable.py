@@ -16,8 +16,8 @@ from audits.statistics.power_exact import rank_deviation, shortfall
 from probes.conditional.laws import Candidate
 from probes.conditional.ranks import projections
 
-TOLD = 4
-"""Candidates that are named; the rest are counted."""
+TOLD, MOST_ROWS = 4, 200_000
+"""Candidates that are named, of which the rest are counted; and rows beyond which none are looked for."""
 
 
 def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectable, ...]:
@@ -73,7 +73,7 @@ def _of(same: list[Candidate], group: str, rows: int, tests: int, level: float) 
             given += "; draws of its own in every row"
 
     def needed(effect: float) -> str | None:
-        count = units_needed(size, effect)
+        count = units_needed(size, effect, MOST_ROWS)
         return None if count is None else counted(count, "rows")
 
     return Detectable(

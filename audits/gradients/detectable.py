@@ -7,7 +7,8 @@ from audits.core.detectable import Detectable
 from audits.core.numbers import counted
 from audits.gradients import Options
 from audits.gradients.inputs import Inputs
-from audits.statistics.power import mean, units_needed
+from audits.statistics.power import units_needed
+from audits.statistics.power_exact import skew_mean
 
 
 def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectable, ...]:
@@ -29,15 +30,17 @@ def _compared(inputs: Inputs) -> tuple[int, int]:
 
 
 def _cosine(batches: int, entries: int, level: float) -> Detectable:
-    spread = 1 / math.sqrt(entries)
+    def size(count: int) -> float | None:
+        least = skew_mean(count, level)
+        return None if least is None else least / math.sqrt(entries)
 
     def needed(effect: float) -> str | None:
-        count = units_needed(lambda units: mean(spread, units, level), effect)
+        count = units_needed(size, effect)
         return None if count is None else counted(count, "batches")
 
     return Detectable(
         what="mean cosine with the gradient, of all parameters, away from 0",
-        effect=mean(spread, batches, level),
+        effect=size(batches),
         units=counted(batches, "batches"),
         assuming=f"batches differ as random directions of {entries:,} entries do; each method and step by itself",
         needed=needed,
@@ -46,12 +49,12 @@ def _cosine(batches: int, entries: int, level: float) -> Detectable:
 
 def _losses(seeds: int, level: float) -> Detectable:
     def needed(effect: float) -> str | None:
-        count = units_needed(lambda units: mean(1.0, units, level), effect)
+        count = units_needed(lambda units: skew_mean(units, level), effect)
         return None if count is None else counted(count, "seeds")
 
     return Detectable(
         what="difference in loss after equal budgets, in its own standard deviations over seeds",
-        effect=mean(1.0, seeds, level),
+        effect=skew_mean(seeds, level),
         units=counted(seeds, "seeds"),
         assuming="normal, whose spread training tells; each method and budget by itself",
         needed=needed,

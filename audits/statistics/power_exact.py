@@ -5,15 +5,19 @@ As in `power`: an effect is shown where its interval excludes that there is none
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from audits.core.detectable import POWER
-from audits.statistics.power import MOST_UNITS, units_needed
+from audits.statistics.power import MOST_UNITS, mean, rate_above, units_needed
 
 MOST_COUNTED = 4_000
 """Units of a group beyond which counts are taken for normal: there the two differ by a hundredth."""
+
+FEW, DRAWN = 60, 2000
+"""Units up to which the power of an interval is found by drawing, and how often it is drawn."""
 
 
 def area_above_half(units: tuple[int, int], level: float, power: float = POWER) -> float | None:
@@ -125,8 +129,6 @@ def paired_rates(units: int, discordant: float, level: float, power: float = POW
     >>> round(paired_rates(100, 0.2, 0.95), 2)
     0.12
     """
-    from audits.statistics.power import rate_above
-
     differ = round(discordant * units)
     least = rate_above(0.5, differ, level, power) if differ else None
     return None if least is None else (2 * least - 1) * differ / units
@@ -209,14 +211,43 @@ def shortfall(fixed: float, units: int, level: float, power: float = POWER, cali
         kept = rate * (calibration + 1)
         return stats.betabinom(units, kept, calibration + 1 - kept) if calibration else stats.binom(units, rate)
 
-    counts = np.arange(units + 1)
-    rejected = np.flatnonzero(2 * law(fixed).cdf(counts) <= 1 - level)
-    if not len(rejected):
+    if calibration:
+        # All counts at once: each by itself would add up those below it again.
+        most = int(np.searchsorted(np.cumsum(law(fixed).pmf(np.arange(units + 1))), (1 - level) / 2, side="right")) - 1
+    else:
+        most = int(law(fixed).ppf((1 - level) / 2))
+        most -= law(fixed).cdf(most) > (1 - level) / 2
+    if most < 0:
         return None
-    most = int(rejected[-1])
 
     def over(rate: float) -> float:
-        return float(law(rate).cdf(most)) - power
+        own = law(rate)
+        return float(own.pmf(np.arange(most + 1)).sum() if calibration else own.cdf(most)) - power
 
     least = 1e-9
     return fixed - float(optimize.brentq(over, least, fixed)) if over(least) >= 0 else None
+
+
+@cache
+def skew_mean(units: int, level: float, power: float = POWER) -> float | None:
+    """Return the least mean, in standard deviations of a unit, that `mean_interval` shows to differ from nought.
+
+    That interval is wider than Student's where numbers are skewed, and few normal ones look so by chance: for up to
+    `FEW` the mean is found by drawing. A shift of all numbers moves the ends alike, so that each draw tells which mean
+    would just have been shown.
+
+    Examples
+    --------
+    >>> round(skew_mean(100, 0.95), 2), skew_mean(5, 0.95) > 1.7
+    (0.28, True)
+    """
+    from audits.statistics.mean_intervals import mean_interval
+
+    if units < 2 or units > FEW:
+        return mean(1.0, units, level, power)
+    rng, least = np.random.default_rng(0), []
+    for _ in range(DRAWN):
+        found = mean_interval(rng.normal(size=units), level=level)
+        least.append(math.inf if found is None else -found[1][0])
+    shown = float(np.quantile(least, power))
+    return shown if math.isfinite(shown) else None

@@ -27,8 +27,9 @@ from audits.membership.leaks import leaks_of
 from audits.membership.membership_scores import ScoreSet
 from audits.membership.rates import judge_all
 from audits.membership.scoring import Attack
+from audits.statistics import mean_interval
 from audits.statistics.paired_shares import paired_difference
-from audits.statistics.power_exact import paired_rates, rates_apart
+from audits.statistics.power_exact import paired_rates, rates_apart, skew_mean
 from probes.conditional.ranks import Projection
 
 RUNS = 300
@@ -217,3 +218,15 @@ def test_logs_that_differ_as_told_are_found() -> None:
         return paired_difference(first, second).p * tests < 1 - LEVEL
 
     is_told([shown(show, part * size) for part in (1, 0.5)])
+
+
+@pytest.mark.parametrize("batches", [5, 16])
+def test_a_mean_over_few_batches_that_is_told_is_shown(batches: int) -> None:
+    size, rng = skew_mean(batches, LEVEL), np.random.default_rng(8)
+    assert size is not None
+
+    def show(mean: float) -> bool:
+        found = mean_interval(mean + rng.normal(size=batches), level=LEVEL)
+        return found is not None and found[1][0] > 0
+
+    is_told([shown(show, part * size, 1000) for part in (1, 0.5)])
