@@ -19,6 +19,7 @@ from audits.conditional.rank_tests import tests_of as ranked
 from audits.core import runner
 from audits.core.context import Cache, Context, Draft, Plan
 from audits.core.detectable import Detectable
+from audits.interference.detectable import _over_seeds
 from audits.membership import Options
 from audits.membership.detectable import detectable
 from audits.membership.hit_ratios import NOTABLE_TIMES, hits_of
@@ -27,7 +28,8 @@ from audits.membership.leaks import leaks_of
 from audits.membership.membership_scores import ScoreSet
 from audits.membership.rates import judge_all
 from audits.membership.scoring import Attack
-from audits.statistics import mean_interval
+from audits.statistics import adjust, mean_interval
+from audits.statistics.crossed import Contrast, Part, crossed_intervals
 from audits.statistics.paired_shares import paired_difference
 from audits.statistics.power_exact import paired_rates, rates_apart, skew_mean
 from probes.conditional.ranks import Projection
@@ -230,3 +232,20 @@ def test_a_mean_over_few_batches_that_is_told_is_shown(batches: int) -> None:
         return found is not None and found[1][0] > 0
 
     is_told([shown(show, part * size, 1000) for part in (1, 0.5)])
+
+
+@pytest.mark.slow
+def test_a_rise_of_a_loss_that_is_told_is_shown_in_a_matrix() -> None:
+    seeds, languages, rng = 3, 5, np.random.default_rng(9)
+    cells = [(target, source) for target in range(languages) for source in range(languages) if target != source]
+    size = _over_seeds(seeds, languages, (1 - LEVEL) / len(cells))
+
+    def show(rise: float) -> bool:
+        alone, pairs = rng.normal(size=(languages, seeds)), rng.normal(size=(languages, languages, seeds))
+        values = (pairs - alone[:, None]) / np.sqrt(2)
+        values[0, 1] += rise
+        family = [Contrast((Part(values[at][:, None], np.ones(1), 1.0, str(at[0])),)) for at in cells]
+        found = [one.p for one in crossed_intervals(family) if one.p is not None]
+        return adjust(found, "holm")[0] <= 1 - LEVEL
+
+    is_told([shown(show, part * size) for part in (1, 0.5)])

@@ -20,6 +20,7 @@ from audits.precision_recall.detectable import detectable as of_texts
 from audits.scaling import Options as ScalingOptions
 from audits.scaling.detectable import detectable as of_scaling
 from audits.spectra.detectable import detectable as of_spectra
+from audits.statistics.power_exact import area_above_half, rates_apart
 
 HEAD = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n"
 
@@ -54,12 +55,13 @@ def certified(context: Context, *logs: str, sigma: str = "0.5") -> tuple[Detecta
 
 
 def test_a_log_tells_classes_that_have_enough_images(tmp_path: Path, context: Context) -> None:
-    # 40 images of class 0, 16 of class 1 and 4 of class 2, which are too few.
-    path = log(tmp_path / "a.tsv", lambda i: 0 if i < 40 else 1 if i < 56 else 2, lambda i: 0.3)
+    # 40 images of class 0, 16 of class 1, 90 of class 3, and 4 of class 2, which are too few.
+    path = log(tmp_path / "a.tsv", lambda i: 0 if i < 40 else 1 if i < 56 else 2 if i < 60 else 3, lambda i: 0.3, 150)
     stated, classes = certified(context, path)
-    assert stated.units == "60 images" and stated.effect is not None and 0.1 < stated.effect < 0.25
-    assert classes.units.startswith("16 and 40 images") and "Bonferroni over 2," in classes.assuming
-    assert classes.needed is not None and classes.needed(0.3) == "64 and 160 images of these"
+    assert stated.units == "150 images" and stated.effect is not None and 0.1 < stated.effect < 0.15
+    assert classes.units.startswith("16 and 40 images") and "Bonferroni over 3," in classes.assuming
+    assert classes.effect == rates_apart(0.5, (16, 40), 1 - 0.05 / 3)
+    assert classes.needed is not None and classes.needed(classes.effect) == "16 and 40 images of these"
 
 
 def test_two_logs_tell_how_often_they_differ_and_not_for_whom(tmp_path: Path, context: Context) -> None:
@@ -81,6 +83,10 @@ def test_more_attacks_and_models_leave_less_to_be_shown(context: Context) -> Non
     )
     many = of_membership(MembershipOptions(), planned(inputs_of(pool, releases=releases)), context)
     assert one[0].effect is not None and many[0].effect is not None and one[0].effect < many[0].effect
+    assert many[0].effect == area_above_half((100, 100), 1 - 2 * 0.05 / 6)
+    assert many[0].needed is not None and one[0].needed is not None
+    assert many[0].needed(many[0].effect) == "200 members, 200 non-members, half of which choose"
+    assert one[0].needed(one[0].effect) == "200 members, 200 non-members"
     assert one[0].units == "200 members, 200 non-members" and many[0].units == "100 members, 100 non-members"
     assert "Holm over 6 models and accesses at most" in many[0].assuming and "Holm" not in one[0].assuming
     assert one[1].effect is not None and many[1].effect is not None and one[1].effect < many[1].effect

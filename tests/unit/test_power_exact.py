@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import binom, kstwo
+from scipy.stats import betabinom, binom, kstwo
 
 from audits.statistics import clopper_pearson
 from audits.statistics.power_exact import (
@@ -58,6 +58,12 @@ def test_a_shortfall_is_where_the_exact_test_rejects_in_four_of_five() -> None:
     assert size is not None
     rejected = [k for k in range(51) if 2 * binom.cdf(k, 50, 0.9) <= 0.05]
     assert binom.cdf(max(rejected), 50, 0.9 - size) == pytest.approx(0.8)
+    # Of a band that was calibrated on 49 rows: of 50 (1 - c) rows beyond its ends, and 50 c within.
+    set_on = shortfall(0.9, 50, 0.95, calibration=49)
+    assert set_on is not None
+    rejected = [k for k in range(45) if 2 * betabinom.cdf(k, 50, 45, 5) <= 0.05]
+    kept = 50 * (0.9 - set_on)
+    assert betabinom.cdf(max(rejected), 50, kept, 50 - kept) == pytest.approx(0.8)
     # Of a threshold that was itself set on few rows more is needed, and of one on very many hardly any more.
     few, many = shortfall(0.9, 50, 0.95, calibration=50), shortfall(0.9, 50, 0.95, calibration=10**6)
     assert few is not None and many is not None and few > 1.15 * size and many == pytest.approx(size, rel=0.02)
