@@ -236,7 +236,7 @@ def test_a_mean_over_few_batches_that_is_told_is_shown(batches: int) -> None:
 
 @pytest.mark.slow
 def test_a_rise_of_a_loss_that_is_told_is_shown_in_a_matrix() -> None:
-    seeds, languages, rng = 3, 5, np.random.default_rng(9)
+    seeds, languages, rng = 6, 5, np.random.default_rng(9)
     cells = [(target, source) for target in range(languages) for source in range(languages) if target != source]
     size = _over_seeds(seeds, languages, (1 - LEVEL) / len(cells))
 
