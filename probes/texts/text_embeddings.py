@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from probes.core.cache import Cache
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
+from probes.models.checkpoints import ModelFolder
 from probes.texts.text_encoders import TextEncoderSpec
 from probes.texts.tfidf import TfIdf
 
@@ -66,10 +67,7 @@ class TextEncoder:
             self._encoder = TfIdf([_clean(text) for text in reference])
             self.parameters = 0
         else:
-            # With torch behind it, which tf-idf does not need.
-            from probes.texts.transformer_encoder import Transformer
-
-            self._encoder = Transformer(spec, spec.folder, device=device, dtype=dtype, batch=batch)
+            self._encoder = _transformer(spec, spec.folder, device, dtype, batch)
             self.parameters = self._encoder.parameters
         self.width = self._encoder.width
 
@@ -169,6 +167,13 @@ def _key(spec: TextEncoderSpec, reference: Sequence[str], device: str, dtype: st
         return {**spec.key, **packages, "reference": sha256_json(sorted(reference))}
     packages = {name: version(name) for name in ("torch", "transformers", "tokenizers")}
     return {**spec.key, **packages, "device": device.partition(":")[0], "dtype": dtype}
+
+
+def _transformer(spec: TextEncoderSpec, folder: ModelFolder, device: str, dtype: str, batch: int) -> "Transformer":
+    # With torch behind it, which tf-idf does not need.
+    from probes.texts.transformer_encoder import Transformer
+
+    return Transformer(spec, folder, device=device, dtype=dtype, batch=batch)
 
 
 def _clean(text: str) -> str:

@@ -48,6 +48,7 @@ class Transformer:
             self.width = int(self._run([[0]]).shape[1])
 
     def encode(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return vectors, shape (texts, width), and whether each text was cut."""
         tokens, cut = self._tokens(texts)
         # Texts of the same tokens are encoded once, so that their vectors are equal to the last bit.
         first = {tuple(found): row for row, found in reversed(list(enumerate(tokens)))}
