@@ -333,14 +333,14 @@ def _hash(path: Path, labels: Sequence[str], label: str, tensor: "Tensor | Array
 def _bytes(tensor: "Tensor | Array") -> tuple[str, memoryview]:
     """Return the kind of the numbers, as torch names it, and their bytes in a row."""
     if isinstance(tensor, np.ndarray):
-        return f"torch.{tensor.dtype}", np.ascontiguousarray(tensor).reshape(-1).view(np.uint8).data
+        return f"torch.{tensor.dtype}", np.asarray(tensor, order="C").reshape(-1).view(np.uint8).data
     import torch
 
     return str(tensor.dtype), _in_a_row(tensor.detach().cpu()).view(torch.uint8).numpy().data
 
 
 def _save(tensors: "Mapping[str, Tensor] | Mapping[str, Array]", name: str, about: dict[str, str]) -> None:
-    arrays = {label: np.ascontiguousarray(one) for label, one in tensors.items() if isinstance(one, np.ndarray)}
+    arrays = {label: np.asarray(one, order="C") for label, one in tensors.items() if isinstance(one, np.ndarray)}
     if len(arrays) == len(tensors):
         from safetensors.numpy import save_file
 
@@ -348,7 +348,8 @@ def _save(tensors: "Mapping[str, Tensor] | Mapping[str, Array]", name: str, abou
     else:
         from safetensors.torch import save_file as save_tensors
 
-        save_tensors({label: tensor.contiguous() for label, tensor in tensors.items()}, name, about)
+        whole: Any = tensors
+        save_tensors({label: tensor.contiguous() for label, tensor in whole.items()}, name, about)
 
 
 def _in_a_row(tensor: "Tensor") -> "Tensor":

@@ -26,15 +26,17 @@ def as_doubles(data: bytes | bytearray, kind: str) -> NDArray[np.float64]:
     >>> as_doubles(bytes([0x80, 0x3F]), "BF16").tolist(), as_doubles(bytes([0x38, 0x01, 0xFE]), "F8_E4M3").tolist()
     ([1.0], [1.0, 0.001953125, -448.0])
     """
-    if kind in _PLAIN:
-        return np.frombuffer(data, dtype=_PLAIN[kind]).astype(np.float64)
-    codes = np.frombuffer(data, dtype=_NARROW[kind])
+    # A NaN that would signal is one as a double too.
     with np.errstate(invalid="ignore"):
+        if kind in _PLAIN:
+            return np.frombuffer(data, dtype=_PLAIN[kind]).astype(np.float64)
+        codes = np.frombuffer(data, dtype=_NARROW[kind])
         if kind == "BF16":
             return (codes.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
         if kind == "F8_E5M2":
             return (codes.astype(np.uint16) << 8).view(np.float16).astype(np.float64)
-    return _E4M3[codes]
+    found: NDArray[np.float64] = _E4M3[codes]
+    return found
 
 
 def _e4m3() -> NDArray[np.float64]:

@@ -101,7 +101,8 @@ def bounds(x: "Points", y: "Points", rows: slice, columns: slice) -> Tensor:
     """
     try:
         left, right = x.centred[rows], y.centred[columns]
-        return (left @ right.T).mul_(-2).add_(x.floors[rows, None]).add_(y.floors[None, columns])
+        squared: Tensor = left @ right.T
+        return squared.mul_(-2).add_(x.floors[rows, None]).add_(y.floors[None, columns])
     except torch.OutOfMemoryError as error:
         raise IncompleteError("The device ran out of memory on a block of distances.", hint=HINT) from error
 

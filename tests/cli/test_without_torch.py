@@ -1,4 +1,4 @@
-"""Do audits that need no torch run where there is none, with the same numbers, and do the others name what to install?"""
+"""Do audits that need no torch run without it, with the same numbers, and do the others name what to install?"""
 
 import json
 import os
