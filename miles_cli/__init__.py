@@ -1,11 +1,11 @@
-"""The command line of miles, and its two calls from Python: `from miles_cli import run, read`."""
+"""The command line of miles, and its calls from Python: `from miles_cli import run, read, register`."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from miles_cli.from_python import IncompleteError, InputError, Report, read, run
+    from miles_cli.from_python import IncompleteError, InputError, Registered, Report, read, register, run
 
-__all__ = ["IncompleteError", "InputError", "Report", "read", "run"]
+__all__ = ["IncompleteError", "InputError", "Registered", "Report", "read", "register", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,7 @@
 """Carry out one audit: plan, run folder, progress, gates, pages, summary, exit status."""
 
+import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,12 +12,15 @@ from typing import Any
 
 from audits.core import gates, runner
 from audits.core.context import Cache, Context, Draft, Plan
+from audits.core.detectable import Detectable, listed
 from audits.core.errors import InputError
 from audits.core.options import as_json
-from audits.core.records import GateResult, Provenance, Report
+from audits.core.records import Provenance, Report
+from audits.core.registration import standing
 from audits.core.registry import AuditSpec
+from audits.report.registration_file import TIME, Registered, without_gates
 from audits.report.report_file import dumps, fingerprint, write_bytes, write_records, write_report
-from miles_cli import folders, interrupts, system_errors
+from miles_cli import folders, interrupts, registered_gates, system_errors
 from miles_cli.environment import choose_device, provenance, version
 from miles_cli.options import PRESENTATION, Common
 from miles_cli.printable import line
@@ -28,16 +33,19 @@ class Outcome:
 
     Parameters
     ----------
+    effects
+        What the run could show; only of a dry run.
     report
         What was found; None of a dry run.
     earlier
         Whether the folder held the finished run already.
     judged
-        Whether the call has gates.
+        Whether the call has gates, or the report cites a registration.
     """
 
     plan: Plan
     folder: Path
+    effects: tuple[Detectable, ...] = ()
     report: Report | None = None
     earlier: bool = False
     judged: bool = False
@@ -67,7 +75,7 @@ def carry_out(spec: AuditSpec, options: Any, common: Common, *, ending: Callable
         outcome = audited(spec, options, common, watch, ("miles", *sys.argv[1:]), endings)
         report = outcome.report
         if report is None:
-            _print_plan(spec, outcome.plan)
+            _print_plan(spec, outcome.plan, listed(outcome.effects, common.level, common.detect))
         else:
             _print_outcome(report, outcome.folder, common, earlier=outcome.earlier)
     if report is not None and ending is not None and not (common.json or common.quiet):
@@ -92,7 +100,70 @@ def audited(
     MilesError
         Where the input is wrong or the audit could not be completed.
     """
-    parsed = [gates.parse(expression, known=spec.estimates) for expression in common.fail_if]
+    registration = registered_gates.cited(spec, common.registration)
+    asked = registered_gates.asked(spec, common.fail_if, registration)
+    prepared = prepare(spec, options, common, watch, command)
+    plan, context, settings = prepared.plan, prepared.context, prepared.settings
+    registered_gates.check_planned(registration, prepared.registered(spec, common.fail_if))
+    asked.check(plan.coordinates, spec.by_name)
+    subject = plan.subject and plan.subject.sha256
+    mark = fingerprint(spec.name, settings, [as_json(source) for source in plan.data], subject, version())
+    folder = common.out or folders.default_folder(spec.name)
+    registered_gates.check_folder(asked, folder, mark, force=common.force)
+    report = folders.finished(folder, mark, force=common.force, extra=spec.files)
+    if report is not None:
+        asked = registered_gates.upon(asked, report, folder)
+    for path, content in plan.files.items():
+        write_bytes(path, content.encode("utf-8"))
+    if common.dry_run:
+        return Outcome(plan=plan, folder=folder, effects=runner.detectable(spec, options, plan, context))
+    earlier = report is not None
+    if report is None:
+        endings.append(f"The same command with --out {folder} goes on from here.")
+        digest = asked.registration.sha256 if asked.registration is not None else None
+        with folders.working(folder, mark, force=common.force, extra=spec.files, registration=digest):
+            draft = runner.carry_out(spec, options, plan, context)
+            made = provenance(spec.name, context, watch.elapsed(), command)
+            report = _assemble(spec, plan, draft, settings, made, asked)
+            _write(report, draft, folder, watch)
+    elif asked.gates and not asked.stand_in(report):
+        report = _judged_again(report, asked, common)
+        write_pages_and_report(report, folder)
+    return Outcome(plan=plan, folder=folder, report=report, earlier=earlier, judged=bool(asked.gates))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What is known once every input has been checked: the plan, the surroundings, and the settings of the report."""
+
+    plan: Plan
+    context: Context
+    settings: dict[str, Any]
+
+    def registered(self, spec: AuditSpec, criteria: Sequence[str]) -> Registered:
+        """Return what a registration of this run at this moment says."""
+        return Registered(
+            audit=spec.name,
+            criteria=tuple(criteria),
+            data=self.plan.data,
+            subject=self.plan.subject,
+            # As read from a file, where keys are texts.
+            settings=json.loads(json.dumps(without_gates(self.settings))),
+            seed=self.context.seed,
+            level=self.context.level,
+            miles=version(),
+            created=f"{datetime.now(UTC):{TIME}}",
+        )
+
+
+def prepare(spec: AuditSpec, options: Any, common: Common, watch: Watch, command: Sequence[str]) -> Prepared:
+    """Check every input; write nothing.
+
+    Raises
+    ------
+    MilesError
+        Where something is wrong that the user can fix.
+    """
     _check(common, command)
     context = Context(
         seed=common.seed,
@@ -104,29 +175,8 @@ def audited(
     )
     with system_errors.as_wrong_input(f"the inputs of {spec.name}"):
         plan = runner.check(spec, options, context)
-    for gate in parsed:
-        gates.check_coordinates(gate, plan.coordinates, spec.by_name)
     settings = _settings(options, common) | {key: as_json(value) for key, value in plan.settings.items()}
-    subject = plan.subject and plan.subject.sha256
-    mark = fingerprint(spec.name, settings, [as_json(source) for source in plan.data], subject, version())
-    folder = common.out or folders.default_folder(spec.name)
-    report = folders.finished(folder, mark, force=common.force, extra=spec.files)
-    for path, content in plan.files.items():
-        write_bytes(path, content.encode("utf-8"))
-    if common.dry_run:
-        return Outcome(plan=plan, folder=folder)
-    earlier = report is not None
-    if report is None:
-        endings.append(f"The same command with --out {folder} goes on from here.")
-        with folders.working(folder, mark, force=common.force, extra=spec.files):
-            draft = runner.carry_out(spec, options, plan, context)
-            made = provenance(spec.name, context, watch.elapsed(), command)
-            report = _assemble(spec, plan, draft, settings, made, parsed)
-            _write(report, draft, folder, watch)
-    elif parsed and tuple(common.fail_if) != tuple(gate.expression for gate in report.gates):
-        report = _judged_again(report, parsed, common)
-        write_pages_and_report(report, folder)
-    return Outcome(plan=plan, folder=folder, report=report, earlier=earlier, judged=bool(parsed))
+    return Prepared(plan=plan, context=context, settings=settings)
 
 
 @contextmanager
@@ -153,6 +203,13 @@ def _check(common: Common, command: Sequence[str]) -> None:
         raise InputError(f"{common.level} is no confidence level.", where="--level", hint="Give 0.5 <= level < 1.")
     if not 0 <= common.seed < 2**63:
         raise InputError(f"{common.seed} is no seed.", where="--seed", hint="Give a whole number from 0 to 2^63 - 1.")
+    if common.detect is not None and not (common.dry_run and 0 < common.detect < math.inf):
+        message = "is no size of an effect" if common.dry_run else "was asked of a run"
+        raise InputError(
+            f"--detect {common.detect:g} {message}: it says before a run which units an effect needs.",
+            where="--detect",
+            hint="Give a number above 0, with --dry-run.",
+        )
     for word in command[1:]:
         if word != word.encode("utf-8", "replace").decode():
             # It would stand in the report, which is UTF-8.
@@ -165,22 +222,25 @@ def _settings(options: Any, common: Common) -> dict[str, Any]:
     return settings | {key: value for key, value in shared.items() if key not in PRESENTATION}
 
 
-def _judged(parsed: list[gates.Gate], report: Report) -> tuple[GateResult, ...]:
-    return tuple(gates.judge(gate, report.estimates, report.warnings, report.findings) for gate in parsed)
-
-
-def _judged_again(report: Report, parsed: list[gates.Gate], common: Common) -> Report:
+def _judged_again(report: Report, asked: registered_gates.Asked, common: Common) -> Report:
     """Return a finished report judged by the gates of this call, and with its command."""
-    words = list(report.provenance.command)
-    for index in reversed([index for index, word in enumerate(words) if word == gates.GATE]):
-        del words[index : index + 2]
-    words = [word for word in words if not word.startswith(f"{gates.GATE}=")]
-    for expression in common.fail_if:
-        words += [gates.GATE, expression]
+    words, settings = list(report.provenance.command), report.settings
+    if common.fail_if:
+        for index in reversed([index for index, word in enumerate(words) if word == gates.GATE]):
+            del words[index : index + 2]
+        words = [word for word in words if not word.startswith(f"{gates.GATE}=")]
+        for expression in common.fail_if:
+            words += [gates.GATE, expression]
+        settings = {**settings, "fail_if": list(common.fail_if)}
+    if asked.registration is not None and report.registration is None:
+        words += [registered_gates.OPTION, asked.registration.file]
+    more = [warning for warning in asked.warnings() if warning not in report.warnings]
     return replace(
         report,
-        gates=_judged(parsed, report),
-        settings={**report.settings, "fail_if": list(common.fail_if)},
+        gates=asked.judged(report),
+        registration=asked.registration,
+        warnings=(*report.warnings, *more),
+        settings=settings,
         provenance=replace(report.provenance, command=tuple(words)),
     )
 
@@ -191,7 +251,7 @@ def _assemble(
     draft: Draft,
     settings: dict[str, Any],
     made: Provenance,
-    parsed: list[gates.Gate],
+    asked: registered_gates.Asked,
 ) -> Report:
     declared = spec.by_name
     report = Report(
@@ -204,15 +264,16 @@ def _assemble(
         settings=settings,
         estimates=tuple(replace(row, measure=declared.get(row.name, row.measure)) for row in draft.estimates),
         findings=draft.numbered(),
-        warnings=tuple(draft.warnings),
+        warnings=(*draft.warnings, *asked.warnings()),
         limitations=tuple(draft.limitations),
         coverage=draft.coverage,
         gates=(),
         figures=tuple(draft.figures),
         provenance=made,
         answer=draft.answer,
+        registration=asked.registration,
     )
-    return replace(report, gates=_judged(parsed, report))
+    return replace(report, gates=asked.judged(report))
 
 
 def _write(report: Report, draft: Draft, folder: Path, watch: Watch) -> None:
@@ -223,12 +284,12 @@ def _write(report: Report, draft: Draft, folder: Path, watch: Watch) -> None:
         write_pages_and_report(report, folder)
 
 
-def _print_plan(spec: AuditSpec, plan: Plan) -> None:
+def _print_plan(spec: AuditSpec, plan: Plan, effects: Sequence[tuple[str, str]]) -> None:
     lines = [f"{spec.name}: every input is in order. Nothing was run."]
     if plan.subject:
         lines.append(f"  model      {plan.subject.path} ({plan.subject.family}, {plan.subject.sha256[:12]})")
     lines += [f"  {source.role:<10} {source.path} ({source.items} items)" for source in plan.data]
-    costs = (*plan.cost, *(plan.measure() if plan.measure else ()))
+    costs = (*plan.cost, *(plan.measure() if plan.measure else ()), *effects)
     lines += [f"  {what:<10} {amount}" for what, amount in costs]
     lines += [f"  written    {path}" for path in plan.files]
     notes = (*plan.notes, *(warning.message for warning in plan.warnings), *plan.preview)
@@ -256,4 +317,5 @@ def _print_failed_gates(report: Report) -> None:
     for gate in report.gates:
         if gate.outcome == "fail":
             why = "; ".join(broken(report, gate))
-            sys.stderr.write(f"✗ gate failed  {line(f'{gate.expression}: {why}' if why else gate.expression)}\n")
+            known = f", {standing(gate.registered)}" if gate.registered is not None else ""
+            sys.stderr.write(f"✗ gate failed{known}  {line(f'{gate.expression}: {why}' if why else gate.expression)}\n")

@@ -11,8 +11,10 @@ import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from audits.core.errors import IncompleteError, InputError
 from audits.core.records import Report
@@ -20,6 +22,14 @@ from audits.report.report_file import NAME, PART, fingerprint_of, read_report, w
 from miles_cli.system_errors import is_full
 
 OURS = (NAME, "report.md", "report.html", "records.csv", "figures", "state")
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An unfinished run: the digest that it cites, and when it was begun or last resumed, in seconds of the clock."""
+
+    registration: str | None
+    at: float
 
 
 def default_folder(command: str) -> Path:
@@ -63,6 +73,23 @@ def finished(folder: Path, mark: str, *, force: bool, extra: Sequence[str] = ())
     return None
 
 
+def begun(folder: Path, mark: str) -> Begun | None:
+    """Return what is known of an unfinished run of these settings; None where there is none."""
+    state = folder / "state" / "settings.json"
+    if (folder / NAME).exists() or _stored(state) != mark:
+        return None
+    cites = _state(state).get("registration")
+    return Begun(None if cites is None else str(cites), state.stat().st_mtime)
+
+
+def overwritten(folder: Path) -> Report | None:
+    """Return the report of a finished run that is about to be overwritten; None where none can be read."""
+    try:
+        return read_report(folder) if (folder / NAME).exists() else None
+    except InputError:
+        return None
+
+
 def _same(folder: Path, mark: str) -> Report:
     report = read_report(folder)
     if fingerprint_of(report) != mark:
@@ -77,18 +104,27 @@ def _same(folder: Path, mark: str) -> Report:
 
 
 def _stored(path: Path) -> str | None:
+    found = _state(path).get("fingerprint")
+    return None if found is None else str(found)
+
+
+def _state(path: Path) -> dict[str, Any]:
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["fingerprint"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 @contextmanager
-def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str] = ()) -> Iterator[None]:
+def working(
+    folder: Path, mark: str, *, force: bool = False, extra: Sequence[str] = (), registration: str | None = None
+) -> Iterator[None]:
     """Lock a run folder while a run works in it; on success its state is removed.
 
     Where the run is interrupted the state stays, for a resume; where the input turns out to be wrong, everything
-    goes that was not there before.
+    goes that was not there before. `registration` is the digest that the run cites: it stands in the state, so that a
+    resume without it is noticed.
 
     Raises
     ------
@@ -98,6 +134,7 @@ def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str
         Where the disk has no room for it.
     """
     state = folder / "state"
+    cites = {} if registration is None else {"registration": registration}
     missing = [path for path in (state, folder, *folder.parents) if not path.exists()]
     _refuse_link(folder)
     try:
@@ -122,7 +159,7 @@ def working(folder: Path, mark: str, *, force: bool = False, extra: Sequence[str
             )
         # All but the state, which holds the lock.
         _clear(folder, (*OURS[:-1], *extra))
-        write_text(state / "settings.json", json.dumps({"fingerprint": mark}))
+        write_text(state / "settings.json", json.dumps({"fingerprint": mark, **cites}))
         try:
             yield
         except InputError:

@@ -8,7 +8,7 @@
 Options, checks, files and errors are those of the command line.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -21,15 +21,18 @@ from audits.core.records import GateResult
 from audits.core.records import Report as Recorded
 from audits.core.registry import AuditSpec
 from audits.core.settings_file import check_known
+from audits.report.registration_file import Registered
 from miles_cli import interrupts, system_errors, threads
 from miles_cli.options import Common
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["IncompleteError", "InputError", "Report", "read", "run"]
+__all__ = ["IncompleteError", "InputError", "Registered", "Report", "read", "register", "run"]
 
 _OF_THE_TERMINAL = ("json", "quiet", "verbose", "dry_run")
+_OF_A_RUN = ("out", "force", "registration")
+"""Options of `run` that `register` has otherwise, or not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -119,13 +122,41 @@ def run(audit: str, *, progress: bool = False, **options: Any) -> Report:
     IncompleteError
         Where the audit could not be completed.
     """
-    if shadowed():
-        raise ImportError(f"probes is another package ({shadowed()}); miles needs its own.")
-    threads.let_idle_sleep()
-    threads.fix_order_of_sums()
+    _prepare_process()
     with _told_whole(), _errors_as_on_the_command_line(audit):
         spec = registry.find(audit)
-        return _run(spec, _given(spec, options), progress)
+        return _run(spec, _given(spec, options, f"run({audit!r}, {{}}=...)"), progress)
+
+
+def register(audit: str, *, out: str | Path, force: bool = False, **options: Any) -> Registered:
+    """Write criteria down before a run, as `miles register` does: `digest` of what it returns is to be published.
+
+    Parameters
+    ----------
+    audit
+        The name of the command, such as `audit-groups`.
+    out
+        The file to write, for `run(..., registration=FILE)`.
+    force
+        Whether another registration that is there is replaced.
+    options
+        Those of the run; `fail_if` lists the criteria.
+
+    Raises
+    ------
+    InputError
+        Where an option or an input is wrong, or something else is in the file; nothing was written then.
+    """
+    _prepare_process()
+    with _told_whole(), _errors_as_on_the_command_line(audit):
+        from miles_cli import registering
+
+        spec = registry.find(audit)
+        given = _given(spec, options, f"register({audit!r}, {{}}=...)", without=_OF_A_RUN)
+        defaults = _defaults(spec)
+        command = tuple(_words(spec, given, {**defaults, **given}))
+        call = f"register({audit!r})"
+        return registering.register(spec, given, defaults, command, out=Path(out), force=force, call=call).registered
 
 
 def read(run_folder: str | Path) -> Report:
@@ -143,6 +174,13 @@ def read(run_folder: str | Path) -> Report:
         return _with_folder(read_report(path), path if path.is_dir() else path.parent)
 
 
+def _prepare_process() -> None:
+    if shadowed():
+        raise ImportError(f"probes is another package ({shadowed()}); miles needs its own.")
+    threads.let_idle_sleep()
+    threads.fix_order_of_sums()
+
+
 def _with_folder(report: Recorded, folder: Path) -> Report:
     return Report(**{item.name: getattr(report, item.name) for item in fields(Recorded)}, folder=folder)
 
@@ -153,8 +191,7 @@ def _run(spec: AuditSpec, given: Mapping[str, Any], progress: bool) -> Report:
     from miles_cli.progress import Watch
 
     records = (spec.options, Common)
-    defaults = {item.name: None if item.default is MISSING else item.default for one in records for item in fields(one)}
-    merged = merge(spec.name, spec.options, given, defaults, call=f"run({spec.name!r})")
+    merged = merge(spec.name, spec.options, given, _defaults(spec), call=f"run({spec.name!r})")
     with explained(spec.name, spec.options, given, merged):
         options, common = (build(one, {item.name: merged[item.name] for item in fields(one)}) for one in records)
         command = tuple(_words(spec, given, merged))
@@ -165,8 +202,15 @@ def _run(spec: AuditSpec, given: Mapping[str, Any], progress: bool) -> Report:
     return _with_folder(outcome.report, outcome.folder)
 
 
-def _given(spec: AuditSpec, options: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(spec: AuditSpec) -> dict[str, Any]:
+    items = (item for one in (spec.options, Common) for item in fields(one))
+    return {item.name: None if item.default is MISSING else item.default for item in items}
+
+
+def _given(spec: AuditSpec, options: Mapping[str, Any], call: str, without: Sequence[str] = ()) -> dict[str, Any]:
     """Return the options that have a value, with files in the place of data frames.
+
+    `call` is what a refusal shows, with the name of the option in it; options `without` are none.
 
     Raises
     ------
@@ -175,9 +219,10 @@ def _given(spec: AuditSpec, options: Mapping[str, Any]) -> dict[str, Any]:
     """
     from miles_cli.given_tables import as_given
 
-    known = [item.name for one in (spec.options, Common) for item in fields(one) if item.name not in _OF_THE_TERMINAL]
+    items = (item for one in (spec.options, Common) for item in fields(one))
+    known = [item.name for item in items if item.name not in (*_OF_THE_TERMINAL, *without)]
     given = {name.replace("-", "_"): value for name, value in options.items() if value is not None}
-    check_known(given, spec.name, known, lambda name: f"run({spec.name!r}, {name}=...)")
+    check_known(given, spec.name, known, call.format)
     paired = {item.name for item in fields(spec.options) if (item.metadata[METADATA].metavar or "").startswith("NAME=")}
     return {name: as_given(value, name, pairs=name in paired) for name, value in given.items()}
 

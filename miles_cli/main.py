@@ -47,13 +47,18 @@ VERBS = (
     ),
     Verb(
         "export",
-        "Export a report to another tool: MLflow, a model card, JUnit or in-toto.",
+        "Export a report to another tool, such as MLflow, a model card, JUnit, SARIF or in-toto.",
         "miles_cli.commands.export:command",
     ),
     Verb(
         "canaries",
         "Random canaries with fair coin flips, and a sealed list for membership.",
         "miles_cli.commands.canaries:command",
+    ),
+    Verb(
+        "register",
+        "Write criteria for a run down before it, with a digest that the run cites.",
+        "miles_cli.commands.register:command",
     ),
     Verb("schema", "Print the JSON Schema of report.json.", "miles_cli.commands.schema:command"),
     Verb("cache", "Show the size of the cache, or clear it.", "miles_cli.commands.cache:command"),
@@ -109,8 +114,11 @@ def _nothing() -> None:
 def _real(name: str) -> Any:
     for verb in VERBS:
         if verb.name == name:
+            target = registry.load(verb.target)
+            if isinstance(target, TyperGroup):
+                return target
             app = typer.Typer(add_completion=False)
-            app.command(name, context_settings={"help_option_names": ["-h", "--help"]})(registry.load(verb.target))
+            app.command(name, context_settings={"help_option_names": ["-h", "--help"]})(target)
             return typer.main.get_command(app)
     from miles_cli.audit_command import command_for
 

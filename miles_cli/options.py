@@ -25,6 +25,13 @@ class Common:
         panel=_RUN,
         listed=False,
     )
+    registration: tuple[str, ...] = option(
+        "Criteria that miles register wrote down: all are judged, and the report cites their digest.",
+        (),
+        metavar="FILE",
+        panel=_RUN,
+        listed=False,
+    )
     config: Path | None = option(
         "The same options from a TOML file; the command line wins.", metavar="FILE", panel=_RUN
     )
@@ -32,8 +39,11 @@ class Common:
     quiet: bool = option("Print nothing but errors and gates that failed.", False, panel=_RUN)
     verbose: bool = option("Add tracebacks to errors.", False, panel=_RUN)
     dry_run: bool = option("Check every input, print the plan and its cost, run nothing.", False, panel=_RUN)
+    detect: float | None = option(
+        "With --dry-run: print the units that an effect of this size needs.", metavar="X", panel=_RUN
+    )
     force: bool = option("Overwrite a finished run folder.", False, panel=_RUN)
 
 
-PRESENTATION = ("out", "config", "json", "quiet", "verbose", "dry_run", "force")
+PRESENTATION = ("out", "registration", "config", "json", "quiet", "verbose", "dry_run", "detect", "force")
 """Options that change no number; they are left out of the report's settings."""

@@ -18,7 +18,10 @@ LIGHT = (
     "audits/__init__.py",
     *(
         f"audits/core/{stem}.py"
-        for stem in ("records", "registry", "options", "errors", "measures", "intervals", "summary", "missing_packages")
+        for stem in (
+            *("records", "registration", "registry", "options", "errors", "measures", "intervals", "summary"),
+            "missing_packages",
+        )
     ),
 )
 # What may not even be looked at by a layer, wherever in its code.

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from audits.core.intervals import Ends
 from audits.core.measures import UNDECLARED, Measure
 from audits.core.measures import read as read_measure
+from audits.core.registration import Registration
 
 SCHEMA = "miles.report/1"
 
@@ -31,6 +32,8 @@ KEY_NUMBERS = 3
 
 UNBOUNDED_METHODS = ("exact", "none")
 """The only methods under which an estimate may have no interval."""
+UNLESS_NONE = {"optional": True}
+"""Of a field that JSON holds only where it has a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,11 +264,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """A `--fail-if` expression, its outcome, and the rows of the estimates that it was evaluated on."""
+    """A `--fail-if` expression, its outcome, and the rows of the estimates that it was evaluated on.
+
+    `registered` says whether it was registered before the run; None where the run cites no registration.
+    """
 
     expression: str
     outcome: Literal["pass", "fail"]
     rows: tuple[int, ...]
+    registered: bool | None = field(default=None, metadata=UNLESS_NONE)
 
     def __bool__(self) -> bool:
         """Tell whether the gate passed, so that `assert` and `if` ask for what was meant."""
@@ -308,6 +315,7 @@ class Report:
     figures: tuple[Figure, ...]
     provenance: Provenance
     answer: Answer | None = None
+    registration: Registration | None = field(default=None, metadata=UNLESS_NONE)
 
     def to_json(self) -> Json:
         """Return plain JSON values; tuples become lists, and the schema's name goes in."""
@@ -350,6 +358,7 @@ class Report:
             figures=tuple(Figure(**row) for row in data["figures"]),
             provenance=Provenance(**_tupled(data["provenance"], "command")),
             answer=Answer.from_json(data["answer"]) if data.get("answer") else None,
+            registration=Registration(**data["registration"]) if "registration" in data else None,
         )
 
 
@@ -367,9 +376,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str | int | float | bool) or value is None:
         return value
     if is_dataclass(value):
-        return {
-            item.name: _plain(getattr(value, item.name)) for item in fields(value) if item.metadata.get("plain", True)
-        }
+        kept = [item for item in fields(value) if item.metadata.get("plain", True)]
+        held = {item.name: getattr(value, item.name) for item in kept}
+        absent = [item.name for item in kept if item.metadata.get("optional") and held[item.name] is None]
+        return {name: _plain(found) for name, found in held.items() if name not in absent}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

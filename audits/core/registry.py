@@ -56,7 +56,8 @@ class AuditSpec:
     ----------
     package
         The package of the audit. Its modules have fixed names, and each the function of that name: `inputs` (with
-        `check`), `measure`, `estimates`, `findings`, `figures`, `records`, `demo`. A single module may hold them all.
+        `check`), `detectable`, `measure`, `estimates`, `findings`, `figures`, `records`, `demo`. A single module may
+        hold them all.
     measures
         What its estimates are; a gate on another name or key is refused before anything runs. Empty: anything goes.
     limitations

@@ -9,6 +9,7 @@ from typing import Any
 
 from audits.core import registry
 from audits.core.context import Context, Draft, Plan
+from audits.core.detectable import Detectable
 from audits.core.options import check_record
 from audits.core.registry import AuditSpec
 from probes.contained import warm
@@ -30,6 +31,15 @@ def check(spec: AuditSpec, options: Any, context: Context) -> Plan:
     with registry.blamed(spec.name):
         plan: Plan = _step(spec, "inputs", "check")(options, context)
     return plan
+
+
+def detectable(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> tuple[Detectable, ...]:
+    """Return the effects that a run of this plan could show; none of an audit that does not say."""
+    step = spec.step("detectable")
+    if step is None:
+        return ()
+    with registry.blamed(spec.name):
+        return tuple(step(options, plan, context))
 
 
 def carry_out(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Draft:

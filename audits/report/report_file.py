@@ -109,6 +109,8 @@ def _finite(text: str) -> float:
 
 
 def _check_rows(report: Report) -> None:
+    if any((gate.registered is None) != (report.registration is None) for gate in report.gates):
+        raise ValueError("gates are marked as registered or added where a registration is cited, and only there")
     rows = [(finding.id, finding.evidence) for finding in report.findings]
     rows += [(abridged(gate.expression), gate.rows) for gate in report.gates]
     if report.answer:

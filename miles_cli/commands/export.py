@@ -1,6 +1,7 @@
 """`miles export RUN --to TARGET`: a report in the form of another tool."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from audits.report.report_file import NAME, read_report
 from miles_cli.writing import check_path, write
 
 EXPERIMENT = "miles"
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""The variable by which GitHub Actions names the file of a step's summary."""
 MOST_CARD = 2**24
 
 
@@ -24,11 +27,19 @@ def command(
         str, typer.Option("--to", metavar="|".join(target.name for target in exports.TARGETS), help="The form.")
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Where to write it; without, it goes to stdout.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Where to write it; without, it goes to stdout, or, of github, into the summary of the job.",
+        ),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", help="model-card: estimates to show, as in a gate: 'gap\\[by=accent]'."),
+        typer.Option(
+            "--only",
+            help="model-card, cyclonedx, every-eval-ever: estimates to show, as in a gate: 'gap\\[by=accent]'.",
+        ),
     ] = None,
     section_only: Annotated[
         bool, typer.Option("--section-only", help="model-card: the section without the front matter.")
@@ -38,12 +49,34 @@ def command(
     ] = None,
     model_name: Annotated[
         str | None,
-        typer.Option("--model-name", metavar="NAME", help="model-card: the model's name; default as in the report."),
+        typer.Option(
+            "--model-name",
+            metavar="NAME",
+            help="model-card, cyclonedx, every-eval-ever: the model's name; default as in the report.",
+        ),
+    ] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            "--system", metavar="NAME", help="cyclonedx, every-eval-ever: the one of several systems that it is about."
+        ),
+    ] = None,
+    evaluator: Annotated[
+        str | None,
+        typer.Option("--evaluator", metavar="NAME", help="every-eval-ever: the organization that ran the audit."),
+    ] = None,
+    relationship: Annotated[
+        str | None,
+        typer.Option(
+            "--relationship",
+            metavar="|".join(exports.RELATIONSHIPS),
+            help="every-eval-ever: what the evaluator is to the makers of the model.",
+        ),
     ] = None,
     tracking_uri: Annotated[
         str | None,
         typer.Option(
-            "--tracking-uri", metavar="URI", help="mlflow: the store; default $MLFLOW_TRACKING_URI, ./mlruns."
+            "--tracking-uri", metavar="URI", help="mlflow: the store; default $MLFLOW_TRACKING_URI, or as MLflow."
         ),
     ] = None,
     experiment: Annotated[
@@ -51,18 +84,26 @@ def command(
     ] = None,
     no_records: Annotated[bool, typer.Option("--no-records", help="mlflow: leave records.csv out.")] = False,
     force: Annotated[bool, typer.Option("--force", help="mlflow: log a report that is there already again.")] = False,
+    problems_only: Annotated[
+        bool,
+        typer.Option("--problems-only", help="sarif: without gates that passed and findings for information."),
+    ] = False,
 ) -> None:
-    """Export a report to another tool: MLflow, a model card, JUnit or in-toto."""
+    """Export a report to another tool, such as MLflow, a model card, JUnit, SARIF, CycloneDX or in-toto."""
     values = {
         "--out": out,
         "--only": only,
         "--section-only": section_only,
         "--card": card,
         "--model-name": model_name is not None,
+        "--system": system is not None,
+        "--evaluator": evaluator is not None,
+        "--relationship": relationship is not None,
         "--tracking-uri": tracking_uri,
         "--experiment": experiment,
         "--no-records": no_records,
         "--force": force,
+        "--problems-only": problems_only,
     }
     target = exports.find(to, tuple(name for name, value in values.items() if value))
     report = read_report(run)
@@ -72,6 +113,8 @@ def command(
             check_path(path, option, [run])
     if target.name == "mlflow":
         _to_mlflow(report, file, tracking_uri, experiment or EXPERIMENT, force=force, records=not no_records)
+    elif target.name == "github":
+        _to_github(report, run, out)
     elif card is not None:
         if out is not None or section_only:
             raise InputError(
@@ -82,20 +125,88 @@ def command(
         _into_card(report, card, only or [], _name(model_name))
     elif target.name == "model-card":
         _to_card(report, out, only or [], _name(model_name), section_only)
+    elif target.name == "cyclonedx":
+        _to_cyclonedx(report, file, out, only=only or [], system=system, name=_name(model_name))
+    elif target.name == "every-eval-ever":
+        by = (evaluator, relationship)
+        _to_every_eval_ever(report, file, out, by, only=only or [], system=system, name=_name(model_name))
     else:
-        _written(_text(target.name, report, file), out)
+        _written(_text(target.name, report, file, problems_only), out)
 
 
-def _text(target: str, report: Report, file: Path) -> str:
+def _text(target: str, report: Report, file: Path, problems_only: bool) -> str:
     if target == "junit":
         from audits.report.exports.junit import to_junit
 
         return to_junit(report)
-    import hashlib
-
     from audits.report.exports.in_toto import plain_hashes, to_in_toto
 
-    return to_in_toto(report, hashlib.sha256(file.read_bytes()).hexdigest(), plain_hashes(report))
+    digest, plain = _digest(file), plain_hashes(report)
+    if target == "sarif":
+        from audits.report.exports.sarif import to_sarif
+
+        root, place = str(Path.cwd()), str(file.absolute())
+        return to_sarif(report, digest, plain, file=place, root=root, problems_only=problems_only)
+    return to_in_toto(report, digest, plain)
+
+
+def _to_github(report: Report, run: Path, out: Path | None) -> None:
+    """Write the summary where it was asked for, else to the job's own, else to stdout; then print the annotations."""
+    from audits.report.exports.github import LEAST_BYTES, MOST_BYTES, annotations, summary
+
+    named = os.environ.get(STEP_SUMMARY, "")
+    if out is not None:
+        _written(summary(report), out)
+    elif named:
+        place = Path(named)
+        check_path(place, STEP_SUMMARY, [run])
+        held = place.stat().st_size if place.exists() else 0
+        if MOST_BYTES - held < LEAST_BYTES:
+            typer.echo(f"The summary of this step holds {held:,} bytes: there is no room for another report.")
+        else:
+            with place.open("a", encoding="utf-8", newline="\n") as file:
+                file.write(("\n\n" if held else "") + summary(report, MOST_BYTES - held - 2))
+    else:
+        typer.echo(summary(report))
+    for command in annotations(report):
+        typer.echo(command)
+
+
+def _digest(file: Path) -> str:
+    import hashlib
+
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _to_cyclonedx(
+    report: Report, file: Path, out: Path | None, *, only: list[str], system: str | None, name: str | None
+) -> None:
+    from audits.report.exports.cyclonedx import to_cyclonedx
+    from audits.report.exports.in_toto import plain_hashes
+
+    made = to_cyclonedx(report, _digest(file), plain_hashes(report), only=only, system=system, name=name)
+    data = "data alone, since the run names no model; --system or --model-name does"
+    _written(made.text, out, f"; about {data if made.model is None else made.model}")
+
+
+def _to_every_eval_ever(
+    report: Report,
+    file: Path,
+    out: Path | None,
+    by: tuple[str | None, str | None],
+    *,
+    only: list[str],
+    system: str | None,
+    name: str | None,
+) -> None:
+    from audits.core.numbers import counted
+    from audits.report.exports.every_eval_ever import evaluator, to_every_eval_ever
+
+    made = to_every_eval_ever(report, _digest(file), evaluator(*by), only=only, system=system, name=name)
+    more = f"; {counted(made.results, 'results')} of {made.model}"
+    if made.left_out:
+        more += f"; {made.left_out} left out, since less of them is neither better nor worse"
+    _written(made.text, out, more)
 
 
 def _written(text: str, out: Path | None, more: str = "") -> None:
@@ -174,6 +285,8 @@ def _to_mlflow(report: Report, file: Path, store: str | None, experiment: str, *
     message += f"metrics, {logged.settings} settings, {len(logged.files)} files: {_named(logged.files)}."
     if RECORDS in logged.files:
         message += f" {RECORDS} holds rows about people or items; --no-records leaves it out."
+    if logged.beside:
+        message += f" They are in {logged.beside}."
     if logged.cut:
         message += f" Cut, since they are too long for MLflow: {', '.join(logged.cut)}."
     if logged.missing:

@@ -11,7 +11,7 @@ import typer
 from audits.core.errors import InputError
 from audits.core.wording import many
 from audits.report.pages.content import MARKS
-from audits.report.run_index.listing import Listing, Run, list_runs
+from audits.report.run_index.listing import Gate, Listing, Run, list_runs
 from miles_cli.printable import line, named
 from miles_cli.writing import check_path, write
 
@@ -75,11 +75,16 @@ def _plain(found: Listing) -> dict[str, object]:
         {
             "folder": run.folder, "audit": run.audit, "subject": run.subject, "created": run.created,
             "answer": run.answer, "worst": run.worst,
-            "gates": [{"expression": one.expression, "outcome": "pass" if one.passed else "fail"} for one in run.gates],
+            "gates": [_gate(one) for one in run.gates],
         }
         for run in found.runs
     ]  # fmt: skip
     return {"schema": "miles.runs/1", "runs": rows, "unreadable": dict(found.unreadable)}
+
+
+def _gate(gate: Gate) -> dict[str, object]:
+    known = {} if gate.registered is None else {"registered": gate.registered}
+    return {"expression": gate.expression, "outcome": "pass" if gate.passed else "fail", **known}
 
 
 def _print(found: Listing) -> None:

@@ -96,7 +96,7 @@ def test_a_run_that_passes_and_one_whose_gate_fails(folder: Path) -> None:
         "status": "0", "report": "runs/ci/report.json", "junit": "runs/ci.junit.xml", "sarif": "runs/ci.sarif",
     }  # fmt: skip
     assert all((folder / job.outputs[name]).stat().st_size > 100 for name in ("report", "junit", "sarif"))
-    assert "audit-scaling" in job.files["GITHUB_STEP_SUMMARY"].read_text(encoding="utf-8")
+    assert "exponent" in job.files["GITHUB_STEP_SUMMARY"].read_text(encoding="utf-8")
     # Judged again on the finished run.
     gated = Job(folder, audit=CELLS[0], args=f"{CELLS[1]} --fail-if 'exponent[target=theirs].low > 1'", summary="false")
     assert gated.run() == 1, gated.said

@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from run_folders import files, pictures_of, read, strict
 from small_world import LANGUAGES, ONE_EACH
 
 from audits.core import registry
+from audits.report.registration_file import read_registration
 from audits.report.report_file import read_report
 
 Call = Callable[..., Any]
@@ -222,6 +224,28 @@ def test_gates_fail_pass_or_select_nothing(
         assert after["gates"][0]["rows"] == [place for place, _ in alike]
         assert after["estimates"] == before["estimates"]
     assert row["name"] in (folder / "report.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_a_run_cites_what_was_registered_of_it(
+    work: Path, copied: Any, call_miles: Call, no_audit: None, old_pictures: None, tmp_path: Path, audit: str
+) -> None:
+    folder, file = copied(audit), tmp_path / "criteria.json"
+    before = read(folder)
+    criteria = ("findings[severity=high] < 0", "findings > 9999")
+    gates = [word for expression in criteria for word in ("--fail-if", expression)]
+    done = call_miles("register", *with_out(QUICK[audit], file), *gates, cwd=work)
+    assert done.code == 0, done.err
+    # The run was made before this test began.
+    file.write_text(replace(read_registration(file), created="2026-01-01T00:00:00Z").dumps(), encoding="utf-8")
+    words = with_out(QUICK[audit], folder)
+    done = call_miles(*words, "--registration", file, cwd=work)
+    assert done.code == 0 and "nothing was run" in done.out, done.err
+    after = read(folder)
+    assert [(gate["expression"], gate["registered"]) for gate in after["gates"]] == [(one, True) for one in criteria]
+    assert after["registration"]["sha256"] == read_registration(file).digest
+    assert (after["estimates"], after["settings"]) == (before["estimates"], before["settings"])
+    one_panel(call_miles(*words, "--registration", file, "--seed", "7", cwd=work), "seed: registered", "here 7")
 
 
 @pytest.mark.parametrize("audit", AUDITS)

@@ -1,7 +1,6 @@
 """Does `miles export` give every run to MLflow, to a card, to a pipeline and to a signer, whole or not at all?"""
 
 import hashlib
-import importlib.util
 import json
 import os
 import shutil
@@ -12,13 +11,19 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from refusals import one_panel
 
 from audits.report.exports.mlflow import MARK, MOST_VALUE, metrics
+from audits.report.exports.subjects import systems
+from audits.report.exports.wording import carrying
 from audits.report.pages.content import setting
 from audits.report.report_file import read_report
 
 Call = Callable[..., Any]
+BY_US = ("--evaluator", "Us", "--relationship", "other")
+VALID = JsonStrictValidator(SchemaVersion.V1_7)
 RUNS = ("canaries", "certified", "first", "grids", "groups", "matrix", "phones", "short", "slopes", "suite", "texts")
 
 
@@ -54,18 +59,44 @@ def test_every_audit_can_be_exported(runs: Path, call_miles: Call) -> None:
         done = call_miles("export", runs / name / "report.json", "--to", "in-toto")
         digests = [next(iter(one["digest"].values())) for one in json.loads(done.out)["predicate"]["configuration"]]
         assert digests[-1] == hashlib.sha256((runs / name / "report.json").read_bytes()).hexdigest()
+        done = call_miles("export", runs / name, "--to", "sarif")
+        assert len(json.loads(done.out)["runs"][0]["results"]) == len(report.findings) + len(report.gates), done.err
+        assert call_miles("export", runs / name, "--to", "github").out.startswith("## ")
         named = () if report.subject else ("--model-name", "Ours")
         done = call_miles("export", runs / name, "--to", "model-card", *named)
         places = {place for finding in report.findings for place in finding.evidence}
         assert len(ModelCard(done.out).data.eval_results or ()) == len(places), name
+        held = systems(report, carrying(report))
+        named = ("--system", held[0]) if len(held) > 1 else named
+        done = call_miles("export", runs / name, "--to", "cyclonedx", *named)
+        assert done.code == 0 and VALID.validate_str(done.out) is None, done.err
+        done = call_miles("export", runs / name, "--to", "every-eval-ever", *named, *BY_US)
+        # Some audits have no estimate of which less is better or worse.
+        assert done.code == 0 or "better or worse" in done.err or "carries a finding" in done.err, done.err
+        assert done.code or json.loads(done.out)["evaluation_results"]
         assert {path: path.stat().st_mtime_ns for path in (runs / name).rglob("*")} == before
+
+
+def test_a_bill_and_a_record_are_written_with_what_they_are_about(runs: Path, tmp_path: Path, call_miles: Call) -> None:
+    bill, record = tmp_path / "bom.json", tmp_path / "record.json"
+    done = call_miles("export", runs / "certified", "--to", "cyclonedx", "--out", bill)
+    assert done.out == f"Written: {bill}; about net.safetensors\n"
+    component = json.loads(bill.read_text("utf-8"))["metadata"]["component"]
+    assert component["name"] == "net.safetensors"
+    done = call_miles("export", runs / "canaries", "--to", "cyclonedx", "--out", bill)
+    assert "; about data alone, since the run names no model; --system or" in done.out
+    words = ("export", runs / "certified", "--to", "every-eval-ever", *BY_US)
+    done = call_miles(*words, "--model-name", "us/net", "--only", "certified_accuracy[radius=0.25]", "--out", record)
+    assert done.out == f"Written: {record}; 4 results of us/net\n", done.err
+    done = call_miles(*words, "--only", "certified_accuracy[radius=0.25]", "--only", "draws_per_item", "--out", record)
+    assert "; 1 left out, since less of them is neither better nor worse" in done.out
 
 
 def test_a_failed_gate_is_red_in_the_file(own: Path, tmp_path: Path, call_miles: Call) -> None:
     done = call_miles("export", judged(own, "fail"), "--to", "junit", "--out", tmp_path / "miles.xml")
     assert (done.code, done.out) == (0, f"Written: {tmp_path / 'miles.xml'}\n")
     root = ET.parse(tmp_path / "miles.xml").getroot()
-    assert root.get("failures") == "1" and root.find(".//failure") is not None
+    assert root[0].get("failures") == "1" and root.find(".//failure") is not None
     done = call_miles("export", own, "--to", "in-toto")
     assert json.loads(done.out)["predicate"]["failedTests"] == ["gate certified_accuracy < 0.5"]
 
@@ -104,6 +135,11 @@ def test_results_of_a_run_without_a_model_stand_under_the_name_that_is_given(
         (["{runs}/certified", "--to", "juint"], "Did you mean junit?"),
         (["{runs}/certified", "--to", "junit", "--card", "README.md"], "It belongs to model-card"),
         (["{runs}/certified", "--to", "in-toto", "--only", "x"], "It belongs to model-card"),
+        (["{runs}/certified", "--to", "junit", "--problems-only"], "It belongs to sarif"),
+        (["{runs}/certified", "--to", "sarif", "--card", "x"], "sarif takes --out, --problems-only"),
+        (["{runs}/certified", "--to", "sarif", "--out", "{runs}/certified/x.sarif"], "stands in the run folder"),
+        (["{runs}/certified", "--to", "github", "--no-records"], "github takes --out"),
+        (["{runs}/certified", "--to", "github", "--out", "none/x.md"], "a folder that is not there"),
         (["{runs}/certified", "--to", "mlflow", "--out", "x"], "takes --tracking-uri"),
         (["{runs}/certified", "--to", "junit", "--model-name", "a"], "It belongs to model-card"),
         (["{runs}/certified", "--to", "in-toto", "--model-name", ""], "It belongs to model-card"),
@@ -123,6 +159,16 @@ def test_results_of_a_run_without_a_model_stand_under_the_name_that_is_given(
         (["{runs}/certified", "--to", "junit", "--out", "none/x.xml"], "a folder that is not there"),
         (["{runs}/certified", "--to", "junit", "--out", "{runs}/certified/report.json"], "stands in the run folder"),
         (["{runs}/certified", "--to", "junit", "--out", "{runs}/certified/x.xml"], "stands in the run folder"),
+        (["{runs}/certified", "--to", "cyclonedx", "--system", "x"], "The run has no system 'x'"),
+        (["{runs}/certified", "--to", "cyclonedx", "--only", "nothing"], "There are:"),
+        (["{runs}/certified", "--to", "cyclonedx", "--model-name", " "], "This is no name"),
+        (["{runs}/certified", "--to", "cyclonedx", "--out", "{runs}/certified/x.json"], "stands in the run folder"),
+        (["{runs}/certified", "--to", "cyclonedx", "--evaluator", "Us"], "It belongs to every-eval-ever"),
+        (["{runs}/certified", "--to", "mlflow", "--system", "x"], "It belongs to cyclonedx and every-eval-ever"),
+        (["{runs}/certified", "--to", "every-eval-ever"], "who ran the evaluation"),
+        (["{runs}/certified", "--to", "every-eval-ever", "--evaluator", "Us"], "One of first_party, third_party"),
+        (["{runs}/canaries", "--to", "every-eval-ever", *BY_US], "The run names no model"),
+        (["{runs}/slopes", "--to", "every-eval-ever", *BY_US], "better or worse when it grows"),
         (["bad.md", "--to", "junit"], "The report cannot be read"),
         (["none", "--to", "junit"], "There is no finished report here"),
     ],
@@ -168,6 +214,79 @@ def test_a_link_that_leads_in_a_circle_is_refused(
     (tmp_path / "circle").symlink_to("circle")
     one_panel(call_miles("export", *(word.format(runs=runs) for word in words), "--to", "junit", cwd=tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["circle"] and (tmp_path / "circle").is_symlink()
+
+
+def test_sarif_points_at_files_of_the_folder_it_is_called_in(own: Path, tmp_path: Path, call_miles: Call) -> None:
+    data = json.loads((judged(own, "pass") / "report.json").read_text("utf-8"))
+    table = tmp_path / "ä b.csv"
+    table.write_text("a\n", "utf-8")
+    digest = hashlib.sha256(table.read_bytes()).hexdigest()
+    data["data"] = [{"role": "images", "path": str(table), "sha256": digest, "items": 1}]
+    (own / "report.json").write_text(json.dumps(data), "utf-8")
+    words = ("export", own, "--to", "sarif", "--out", "miles.sarif")
+    assert call_miles(*words, cwd=tmp_path).out == "Written: miles.sarif\n"
+    text = (tmp_path / "miles.sarif").read_text("utf-8")
+    (run,) = json.loads(text)["runs"]
+    assert {one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in run["results"]} == {
+        "%C3%A4%20b.csv"
+    }
+    hashes = {one["location"]["uri"]: one.get("hashes") for one in run["artifacts"]}
+    assert hashes["%C3%A4%20b.csv"] == {"sha-256": digest}
+    assert hashes["own/report.json"] == {"sha-256": hashlib.sha256((own / "report.json").read_bytes()).hexdigest()}
+    call_miles(*words, cwd=tmp_path)
+    assert (tmp_path / "miles.sarif").read_text("utf-8") == text
+    kinds = [one["kind"] for one in run["results"]]
+    done = call_miles(*words[:-2], "--problems-only", cwd=tmp_path)
+    assert len(json.loads(done.out)["runs"][0]["results"]) == kinds.count("fail") < len(kinds)
+
+
+@pytest.fixture
+def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file of a step's summary, as GitHub Actions names it."""
+    file = tmp_path / "step_summary_1"
+    file.touch()
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(file))
+    return file
+
+
+def test_github_gets_annotations_and_a_summary(own: Path, tmp_path: Path, step: Path, call_miles: Call) -> None:
+    words = ("export", judged(own, "fail"), "--to", "github")
+    done = call_miles(*words)
+    lines = done.out.splitlines()
+    assert done.code == 0 and lines[0].startswith(
+        "::error title=miles certify%3A gate failed::certified_accuracy < 0.5: "
+    )
+    assert all(line.startswith("::") for line in lines)
+    once = step.read_text("utf-8")
+    assert once.startswith("## ") and "**✗ Gate failed** `certified_accuracy < 0.5`" in once
+    # Another report of the same step stands below.
+    assert call_miles(*words).out == done.out
+    assert step.read_text("utf-8") == f"{once}\n\n{once}"
+    written = call_miles(*words, "--out", tmp_path / "summary.md").out
+    assert written == f"Written: {tmp_path / 'summary.md'}\n{done.out}"
+    assert (tmp_path / "summary.md").read_text("utf-8") == once and step.read_text("utf-8") == f"{once}\n\n{once}"
+
+
+def test_a_summary_of_a_step_is_not_filled_beyond_its_limit(own: Path, step: Path, call_miles: Call) -> None:
+    for held, room in ((2**20 - 20_000, True), (2**20 - 9000, False)):
+        step.write_text("x" * held, "utf-8")
+        done = call_miles("export", judged(own, "fail"), "--to", "github")
+        assert done.code == 0 and "::error" in done.out
+        size = step.stat().st_size
+        assert held < size <= 2**20 if room else size == held
+        assert ("there is no room for another report" in done.out) is not room
+
+
+@pytest.mark.parametrize("place", ["", "none/x.md", "."])
+def test_without_a_file_of_a_step_the_summary_is_printed_or_refused(
+    own: Path, tmp_path: Path, call_miles: Call, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", place and str(tmp_path / place))
+    done = call_miles("export", judged(own, "fail"), "--to", "github", cwd=tmp_path)
+    if place:
+        one_panel(done, "GITHUB_STEP_SUMMARY")
+        return
+    assert done.code == 0 and done.out.startswith("## ") and "\n\n::error title=miles certify%3A" in done.out
 
 
 # MLflow
@@ -286,9 +405,6 @@ def test_mlflow_is_asked_for_only_here_and_its_absence_is_told(
     assert done.code == 2 and "pip install 'miles-audit[mlflow]'" in done.err and not store.exists()
     done = call_miles("export", own, "--to", "mlflow", "--tracking-uri", "nonsense://x")
     assert done.code == 2 and "MLflow cannot use the store" in done.err
-    if importlib.util.find_spec("sqlalchemy") is None:
-        done = call_miles("export", own, "--to", "mlflow", "--tracking-uri", f"sqlite:///{store}.db")
-        assert done.code == 2 and "A database needs the whole of MLflow" in done.err
     # Nothing answers at the port that is for discarding.
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     done = call_miles("export", own, "--to", "mlflow", "--tracking-uri", "http://me:secret@127.0.0.1:9")

@@ -29,7 +29,9 @@ def hostile(sample_report: Report, tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-@pytest.mark.parametrize("command", [("show",), ("export", "--to", "junit")], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [("show",), *(("export", "--to", target) for target in ("junit", "sarif", "github"))], ids=" ".join
+)
 @pytest.mark.parametrize("outcome", ["pass", "fail"])
 def test_a_gate_of_spaces_ends_no_command(
     command: tuple[str, ...], outcome: str, hostile: Callable[..., Path], run_miles: Run
@@ -42,7 +44,8 @@ def test_a_gate_of_spaces_ends_no_command(
 
 
 @pytest.mark.parametrize(
-    "command", [("show",), ("export", "--to", "junit"), ("export", "--to", "in-toto"), ("export", "--to", "model-card")]
+    "command",
+    [("show",), *(("export", "--to", target) for target in ("junit", "in-toto", "model-card", "sarif", "github"))],
 )
 def test_a_gate_of_seventy_thousand_letters_is_not_printed_whole(
     command: tuple[str, ...], hostile: Callable[..., Path], call_miles: Run

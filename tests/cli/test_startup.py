@@ -18,7 +18,8 @@ DEAR = {
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["list"], ["audit-fairness", "--help"], ["show", "--help"], []]
+    "words",
+    [["--help"], ["--version"], ["list"], ["audit-fairness", "--help"], ["show", "--help"], ["register", "--help"], []],
 )
 def test_help_imports_nothing_dear(words: list[str], environment: dict[str, str]) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "miles_cli", *words]

@@ -30,6 +30,7 @@ from audits.membership.membership_scores import read_scores
 from audits.membership.sealed_lists import read_sealed_list
 from audits.phoneme_errors.tokens import read_tokens
 from audits.report import report_file
+from audits.report.registration_file import Registered, read_registration
 from audits.speaker_groups.predictions import read_predictions
 from miles_cli.audit_command import read_config
 from probes.classifiers.class_maps import read_class_map
@@ -81,6 +82,10 @@ item []:
 """
 _SUITE = '[[model]]\nname = "a"\nsamples = "missing.npy"\nepsilon = 8\n'
 _CONFIG = 'seed = 3\n[audit-fairness]\nby = ["gender"]\nlevel = 0.9\nlayers = "all"\n'
+_CRITERIA = Registered(
+    audit="lipschitz", criteria=("findings > 0",), data=(), subject=None, settings={"arch": "small_cnn"}, seed=0,
+    level=0.95, miles="0.1.0", created="2026-11-28T03:00:00Z",
+)  # fmt: skip
 _LOSSES = "lang,with,seed,sentence,loss,bytes\n" + "".join(
     f"{one},{other},{seed},{place},1.{place},60\n"
     for one in ("en", "fr") for other in ("en", "fr") for seed in (0, 1) for place in (0, 1)
@@ -198,6 +203,7 @@ READERS: dict[str, tuple[str | bytes, Callable[[Path], object]]] = {
     "config.toml": (_CONFIG, lambda path: read_config(path, "audit-fairness", Fairness)),
     "tokenizer.json": (b"", read_tokenizer),
     "report.json": ("{}", report_file.read_report),
+    "criteria.json": (_CRITERIA.dumps(), read_registration),
     "scores.npz": (b"", lambda path: read_scores(path, higher_is="member", target=None)),
     "points.npz": (b"", lambda path: read_points(path, role="--members")),
     "points.npy": (b"", lambda path: read_points(path, role="--members")),

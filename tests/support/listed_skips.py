@@ -15,7 +15,10 @@ LISTED = {
     r"torchvision and timm are not installed": "extras, whose wheel is linked to CUDA; small stand-ins are tested with",
     r"unzip is not installed": "the other two readers of zips are compared without it",
     r"ffmpeg is not installed": "a stand-in tests how it is called; what it decodes takes ffmpeg itself",
+    r"schemas of other projects are not at hand": "`.ci/schemas FOLDER` fetches them, for MILES_SCHEMAS; the rules that"
+    " matter most are tested without",
     r"only root may mount a file system": "the gate may run as another user",
+    r"MILES_EEE_SCHEMA names no schema": "its package wants a newer Python; what it asks is tested without it",
 }
 """Reasons, as expressions, and why each is let pass."""
 

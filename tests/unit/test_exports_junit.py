@@ -1,6 +1,7 @@
 """Does the XML hold every gate with the numbers that decided it, and stay XML whatever the report says?"""
 
 import dataclasses
+import re
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -27,12 +28,28 @@ def test_each_gate_is_a_test_case_and_its_failure_holds_the_numbers(sample_repor
     row = described(sample_report.estimates[sample_report.gates[0].rows[0]])
     assert failures[1] is None and failures[0] is not None
     assert row in (failures[0].text or "") and row in failures[0].get("message", "")
-    assert described(sample_report.estimates[sample_report.gates[1].rows[0]]) in (cases[1].findtext("system-out") or "")
-    for element in (root, root[0]):
-        assert [element.get(key) for key in ("tests", "failures", "errors")] == ["2", "1", "0"]
-    # As the schema of Jenkins has it: skipped of a suite alone, and a time for each case.
-    assert root.get("skipped") is None and root[0].get("skipped") == "0"
-    assert {case.get("time") for case in cases} == {"0.000"}
+    passed = described(sample_report.estimates[sample_report.gates[1].rows[0]])
+    said = root.findtext("testsuite/system-out") or ""
+    assert f"Gate passed: {sample_report.gates[1].expression}\n" in said and passed in said
+    assert [root[0].get(key) for key in ("tests", "failures", "errors", "skipped")] == ["2", "1", "0", "0"]
+
+
+@pytest.mark.parametrize("gates", ["failed and passed", "none"])
+def test_it_has_what_the_schema_of_ant_asks_for_and_no_more(sample_report: Report, gates: str) -> None:
+    """Typed anew from JUnit.xsd of Windy Road; tests/oracle holds the file against the schema itself."""
+    root = read(sample_report if gates != "none" else dataclasses.replace(sample_report, gates=()))
+    assert root.tag == "testsuites" and not root.attrib
+    (suite,) = root
+    times = {"timestamp", "hostname", "time"}
+    assert set(suite.attrib) == times | {"name", "package", "id", "tests", "failures", "errors", "skipped"}
+    assert re.fullmatch(r"\d{4}(-\d\d){2}T\d\d(:\d\d){2}", suite.get("timestamp") or "")
+    assert (suite.get("id"), suite.get("hostname")) == ("0", "localhost") and float(suite.get("time") or "nan") >= 0
+    tags = [child.tag for child in suite]
+    assert tags == ["properties", *["testcase"] * (len(tags) - 3), "system-out", "system-err"]
+    for case in suite.findall("testcase"):
+        assert set(case.attrib) == {"name", "classname", "time"} and case.get("time") == "0.000"
+        assert [child.tag for child in case] in ([], ["failure"], ["skipped"])
+        assert all(failure.get("type") for failure in case.findall("failure"))
 
 
 def test_findings_warnings_versions_and_hashes_stand_in_the_suite(sample_report: Report) -> None:
@@ -73,7 +90,7 @@ def test_without_gates_one_case_is_skipped_with_the_reason(sample_report: Report
     root = read(dataclasses.replace(sample_report, gates=()))
     (case,) = root.findall("testsuite/testcase")
     assert case.get("name") == "no gates" and "--fail-if" in case.find("skipped").get("message")
-    assert (root.get("tests"), root[0].get("skipped"), root.get("failures")) == ("1", "1", "0")
+    assert [root[0].get(key) for key in ("tests", "skipped", "failures")] == ["1", "1", "0"]
 
 
 def test_long_lists_are_cut_and_counted(sample_report: Report) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audits.core.records import Estimate
-from audits.report.exports import mlflow
+from audits.report.exports import mlflow, mlflow_stores
 from probes.core.errors import InputError
 
 TEXT = st.one_of(
@@ -55,16 +55,15 @@ def test_the_same_row_twice_loses_neither() -> None:
 def test_only_a_store_of_this_machine_is_used_without_a_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    assert mlflow.store_address(None) == (tmp_path / "mlruns").as_uri()
-    assert mlflow.store_address("runs of mlflow") == (tmp_path / "runs of mlflow").as_uri()
+    assert mlflow_stores.store_address("runs of mlflow") == (tmp_path / "runs of mlflow").as_uri()
     for given_by_word in ("http://localhost:5000", "databricks"):
-        assert mlflow.store_address(given_by_word) == given_by_word
+        assert mlflow_stores.store_address(given_by_word) == given_by_word
     monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "other"))
-    assert mlflow.store_address(None) == (tmp_path / "other").as_uri()
+    assert mlflow_stores.store_address(None) == (tmp_path / "other").as_uri()
     for elsewhere in ("https://example.org", "databricks", "databricks://me", "postgresql://host/db"):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", elsewhere)
         with pytest.raises(InputError, match="elsewhere"):
-            mlflow.store_address(None)
+            mlflow_stores.store_address(None)
 
 
 @pytest.mark.parametrize(
@@ -81,4 +80,4 @@ def test_only_a_store_of_this_machine_is_used_without_a_word(monkeypatch: pytest
 )
 def test_files_stay_in_a_store_of_this_machine(tmp_path: Path, address: str, files: str, is_refused: bool) -> None:
     with pytest.raises(InputError) if is_refused else nullcontext():
-        mlflow.check_files(lambda: files.format(store=tmp_path), address.format(store=tmp_path), "5")
+        mlflow_stores.check_files(lambda: files.format(store=tmp_path), address.format(store=tmp_path), "5")

@@ -5,6 +5,9 @@ from difflib import get_close_matches
 
 from probes.core.errors import InputError
 
+RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
+"""What an evaluator may be to the makers of a model, in the words of Every Eval Ever."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -26,6 +29,18 @@ TARGETS = (
     ),
     Target("junit", "gates as the test cases of a pipeline", ("--out",)),
     Target("in-toto", "an unsigned attestation of what was tested", ("--out",)),
+    Target("sarif", "gates and findings for code scanning", ("--out", "--problems-only")),
+    Target("github", "annotations and the summary of a job of GitHub Actions", ("--out",)),
+    Target(
+        "cyclonedx",
+        "a machine-learning bill of materials of CycloneDX",
+        ("--out", "--only", "--system", "--model-name"),
+    ),
+    Target(
+        "every-eval-ever",
+        "a record for the shared store of Every Eval Ever",
+        ("--out", "--only", "--system", "--model-name", "--evaluator", "--relationship"),
+    ),
 )
 
 
@@ -52,7 +67,8 @@ def find(name: str, given: tuple[str, ...] = ()) -> Target:
     found = TARGETS[names.index(name)]
     for option in given:
         if option not in found.options:
-            owners = " and ".join(target.name for target in TARGETS if option in target.options)
+            *others, last = [target.name for target in TARGETS if option in target.options]
+            owners = f"{', '.join(others)} and {last}" if others else last
             raise InputError(
                 f"{option} says nothing to --to {name}.",
                 where=option,

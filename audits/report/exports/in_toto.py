@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from audits.core.gates import abridged
-from audits.core.records import Finding, Json, Report
+from audits.core.records import Finding, GateResult, Json, Report
+from audits.core.registration import SHORT_LATER
 from audits.report.exports.wording import line, named, outcome
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
@@ -65,6 +66,7 @@ def to_in_toto(report: Report, digest: str, plain: Collection[str] = ()) -> str:
             "result": _result(report),
             "configuration": [
                 *_sources(report, plain),
+                *_registration(report),
                 _report(report, digest),
             ],
             "passedTests": _unique(_gates(report, "pass")),
@@ -104,6 +106,22 @@ def _sources(report: Report, plain: Collection[str]) -> list[Json]:
     ]
 
 
+def _registration(report: Report) -> list[Json]:
+    held = report.registration
+    if held is None:
+        return []
+    # The digest covers what the file says without it, however the file is written.
+    about = {"role": "registration", "created": held.created, "miles": line(held.miles)}
+    return [
+        {
+            "name": line(held.file),
+            "digest": {CONTENT: held.sha256},
+            "mediaType": "application/json",
+            "annotations": about,
+        }
+    ]
+
+
 def _report(report: Report, digest: str) -> Json:
     # Skipped items and warnings do not decide the result, as nearly every audit has some; they are listed here.
     skipped: Counter[str] = Counter()
@@ -132,7 +150,11 @@ def _result(report: Report) -> str:
 
 
 def _gates(report: Report, wanted: str) -> list[str]:
-    return [f"gate {line(abridged(gate.expression))}" for gate in report.gates if gate.outcome == wanted]
+    return [f"{_kind(gate)} {line(abridged(gate.expression))}" for gate in report.gates if gate.outcome == wanted]
+
+
+def _kind(gate: GateResult) -> str:
+    return f"gate ({SHORT_LATER})" if gate.registered is False else "gate"
 
 
 def _warning(report: Report) -> list[str]:

@@ -1,4 +1,8 @@
-"""The gates of a report as test cases in JUnit's XML, so that a failed gate fails the pipeline."""
+"""The gates of a report as test cases in JUnit's XML, so that a failed gate fails the pipeline.
+
+Source: the schemas of Jenkins' xunit plugin (junit-10.xsd) and of Ant's tasks (JUnit.xsd of Windy Road), both of which
+the file fits. That of Maven Surefire allows neither the time nor the host that Ant's asks for.
+"""
 
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
@@ -6,6 +10,7 @@ from xml.etree import ElementTree as ET
 from audits.core.gates import abridged, breaking, counted_findings
 from audits.core.numbers import coordinates, described
 from audits.core.records import GateResult, Report
+from audits.core.registration import standing
 from audits.report.exports.wording import line, named, plain
 from audits.report.pages import content
 
@@ -16,7 +21,9 @@ MOST_WARNINGS = 100
 NO_GATES = "The run had no gates, so nothing was decided. Set some with --fail-if."
 
 NO_TIME = "0.000"
-"""Seconds of a test case: a gate is judged on a report that is there; some schemas ask for a number."""
+"""Seconds of a test case: a gate is judged on a report that is there; schemas ask for a number."""
+HOST = "localhost"
+"""Name that Ant's schema asks for where that of the machine is not told; it would differ between equal runs."""
 
 
 def to_junit(report: Report) -> str:
@@ -26,12 +33,18 @@ def to_junit(report: Report) -> str:
     """
     failed = sum(gate.outcome == "fail" for gate in report.gates)
     counts = {"tests": max(1, len(report.gates)), "failures": failed, "errors": 0, "skipped": int(not report.gates)}
-    shared = {**{key: str(count) for key, count in counts.items()}, "time": f"{max(0.0, content.seconds(report)):.3f}"}
-    # The schema of Jenkins has no count of what was skipped for all suites together.
-    root = ET.Element("testsuites", {"name": "miles", **{key: shared[key] for key in shared if key != "skipped"}})
-    # JUnit timestamps have no time zone; this one is UTC.
-    created = report.created.removesuffix("Z")
-    about = {"name": f"miles {plain(report.audit)}", "timestamp": created, **shared}
+    # Ant's schema has no attributes of all suites together.
+    root = ET.Element("testsuites")
+    about = {
+        "name": f"miles {plain(report.audit)}",
+        "package": "miles",
+        "id": "0",
+        # JUnit timestamps have no time zone; this one is UTC.
+        "timestamp": report.created.removesuffix("Z"),
+        "hostname": HOST,
+        **{key: str(count) for key, count in counts.items()},
+        "time": f"{max(0.0, content.seconds(report)):.3f}",
+    }
     suite = ET.SubElement(root, "testsuite", about)
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(report):
@@ -43,6 +56,8 @@ def to_junit(report: Report) -> str:
         case = ET.SubElement(suite, "testcase", about)
         ET.SubElement(case, "skipped", message=NO_GATES)
     ET.SubElement(suite, "system-out").text = plain("\n".join(_output(report)))
+    # Both are asked for, in this order.
+    ET.SubElement(suite, "system-err")
     ET.indent(root)
     text = ET.tostring(root, encoding="us-ascii", xml_declaration=False).decode("ascii")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
@@ -55,14 +70,15 @@ def _properties(report: Report) -> Iterator[tuple[str, str]]:
     for source in report.data:
         yield f"sha256 of {source.role} {source.path}", source.sha256
     yield "seed", str(report.provenance.seed)
+    if report.registration is not None:
+        yield "registration", report.registration.sha256
 
 
 def _case(suite: ET.Element, report: Report, gate: GateResult) -> None:
-    about = {"classname": plain(report.audit), "name": line(abridged(gate.expression)), "time": NO_TIME}
+    about = {"classname": _class(report, gate), "name": line(abridged(gate.expression)), "time": NO_TIME}
     case = ET.SubElement(suite, "testcase", about)
-    rows = _rows(report, gate.rows)
     if gate.outcome == "pass":
-        ET.SubElement(case, "system-out").text = rows
+        # Ant's schema gives a case no output: that of the suite holds what the gate looked at.
         return
     if counted_findings(gate.expression, report.findings) is not None:
         why = [line(row) for row in content.broken(report, gate)]
@@ -75,6 +91,11 @@ def _case(suite: ET.Element, report: Report, gate: GateResult) -> None:
     ET.SubElement(case, "failure", type="gate", message=message).text = _rows(report, broken)
 
 
+def _class(report: Report, gate: GateResult) -> str:
+    """Return the audit, and whether the gate was registered before the run where it cites a registration."""
+    return ".".join(filter(None, (plain(report.audit), standing(gate.registered, short=True).replace(" ", "-"))))
+
+
 def _rows(report: Report, rows: Sequence[int]) -> str:
     shown = [report.estimates[row] for row in rows[:MOST_ROWS]]
     lines = [f"{named(row.name, row.where)}: {line(described(row))}" for row in shown]
@@ -84,6 +105,10 @@ def _rows(report: Report, rows: Sequence[int]) -> str:
 
 
 def _output(report: Report) -> Iterator[str]:
+    for gate in report.gates:
+        if gate.outcome == "pass":
+            yield f"Gate passed: {line(abridged(gate.expression))}"
+            yield from _rows(report, gate.rows).splitlines()
     for finding in content.findings(report):
         yield f"{content.MARKS[finding.severity][1]}: {line(finding.whole)}"
     if not report.findings:

@@ -3,31 +3,30 @@
 import hashlib
 import json
 import os
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
-from urllib.parse import urlsplit
 
 from audits.core.records import Estimate, Report
-from audits.report.exports.wording import ends, line, outcome
+from audits.report.exports.mlflow_stores import ROOT, Store, alone, check_files, checked, safe, shown, store_address
+from audits.report.exports.mlflow_stores import experiment as make_experiment
+from audits.report.exports.wording import ends, line, moment, outcome
 from audits.report.pages import content
-from audits.report.report_file import MADE_BY_MILES, NAME
+from audits.report.report_file import NAME
 from probes.core.errors import InputError
 
-STORE = "mlruns"
-DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
-"""Kinds of stores that mlflow-skinny does not have."""
 MARK = "miles.report_sha256"
 """The tag by which a report is found again. It is written last: a run without it was cut off."""
 
 MOST_VALUE, MOST_TAG, MOST_KEY = 6000, 5000, 200
 """Letters of a value, a tag and a key that MLflow takes; of keys it takes 250, and ends and marks need some."""
+
+MOST_SAID = 600
+"""Letters of MLflow's own words in an error."""
 
 METRICS_A_BATCH, OTHERS_A_BATCH = 1000, 25
 """What one request may hold: MLflow takes 1000 metrics, and a million bytes, which long values reach earlier."""
@@ -38,8 +37,11 @@ _ENVIRONMENT = {
     # MLflow's file store, the only one without a database, is deprecated and has to be enabled.
     "MLFLOW_ALLOW_FILE_STORE": "true",
 }
-_PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
-"""Where nothing else is set: by default a server that is down is asked for minutes, without a word."""
+_PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_LOGGING_LEVEL": "WARNING"}
+"""Where nothing else is set: by default a server that is down is asked for minutes, without a word.
+
+Of a new database MLflow would tell each step.
+"""
 
 RECORDS = "records.csv"
 _PAGES = (NAME, "report.html", "report.md", RECORDS)
@@ -54,7 +56,10 @@ class _Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
-    """The result of an export: the run, whether it is new, and what it holds of the report."""
+    """The result of an export: the run, whether it is new, and what it holds of the report.
+
+    `beside` is where the files of a database's run are.
+    """
 
     run: str
     is_new: bool
@@ -63,6 +68,7 @@ class Logged:
     cut: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    beside: str = ""
 
 
 def log(report: Report, file: Path, *, store: str | None, experiment: str, force: bool, records: bool = True) -> Logged:
@@ -74,7 +80,7 @@ def log(report: Report, file: Path, *, store: str | None, experiment: str, force
         The report and the file that it was read from.
     store
         Where the runs are: a folder or an address. None: what MLFLOW_TRACKING_URI names, if that is on this machine,
-        or the folder mlruns.
+        or what MLflow itself would use in this folder.
     experiment
         The experiment, which is made where there is none.
     force
@@ -91,33 +97,43 @@ def log(report: Report, file: Path, *, store: str | None, experiment: str, force
         try:
             import mlflow.exceptions
             from mlflow import MlflowClient
+            from mlflow.utils.file_utils import get_local_path_or_none
         except ImportError as error:
             raise InputError(
                 f"MLflow is not installed ({error}).", where="--to mlflow", hint="pip install 'miles-audit[mlflow]'"
             ) from error
-        address = store_address(store)
+        place = checked(store_address(store))
         try:
-            client = MlflowClient(tracking_uri=address)
-            experiment_id = _experiment(client, experiment)
-            check_files(lambda: str(client.get_experiment(experiment_id).artifact_location), address, experiment_id)
-            return _log(client, report, experiment_id, _Files(file, records), force)
+            # MLflow keeps the files of its own first experiment where the program runs, if nothing else is said.
+            with _environment(**({ROOT: str(place.files)} if place.files else {})), alone(place):
+                client = MlflowClient(tracking_uri=place.address)
+                found = make_experiment(client, place, experiment)
+                location = str(client.get_experiment(found).artifact_location)
+                check_files(lambda: location, place.address, found)
+                logged = _log(client, report, found, _Files(file, records), force)
+            return replace(logged, beside=str(get_local_path_or_none(location)) if place.kind == "sqlite" else "")
         except (mlflow.exceptions.MlflowException, ImportError) as error:
-            hint = "Give a folder, or the address of a server that answers."
-            if address.partition(":")[0].partition("+")[0] in DATABASES:
-                hint = (
-                    "A database needs the whole of MLflow (pip install mlflow); mlflow-skinny has folders and servers."
-                )
-            raise InputError(
-                f"MLflow cannot use the store: {shorten(_shown(line(error)), 300, placeholder='...')}",
-                where=f"--tracking-uri {_shown(address)}",
-                hint=hint,
-            ) from error
+            raise _unusable(place, error) from error
+
+
+def _unusable(place: Store, error: Exception) -> InputError:
+    """Say what MLflow says of a store, which may be a page."""
+    said = shown(line(error))
+    hint = "Give a folder, or the address of a server that answers."
+    if "mlflow db upgrade" in said:
+        said = "An older version of MLflow made the database."
+        hint = f"Make a copy of it, then: mlflow db upgrade {shown(place.address)}"
+    elif place.kind in ("sqlite", "database"):
+        hint = "Use the version of MLflow that made the database, or give another."
+    return InputError(
+        f"MLflow cannot use the store: {shorten(said, MOST_SAID, placeholder=' ...')}", where=place.where, hint=hint
+    )
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
-    """Disable the telemetry of MLflow while it is in use."""
-    changed = {**{name: os.environ.get(name, value) for name, value in _PATIENCE.items()}, **_ENVIRONMENT}
+def _environment(**more: str) -> Iterator[None]:
+    """Disable the telemetry of MLflow while it is in use, and set what else is given."""
+    changed = {**{name: os.environ.get(name, value) for name, value in _PATIENCE.items()}, **_ENVIRONMENT, **more}
     before = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
     try:
@@ -128,33 +144,6 @@ def _environment() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-def store_address(given: str | None) -> str:
-    """Return the address of the store; one on another machine only where it was given explicitly.
-
-    Raises
-    ------
-    InputError
-        Where the environment names one elsewhere.
-    """
-    usual = os.environ.get("MLFLOW_TRACKING_URI") or STORE
-    address = given or usual
-    scheme = address.partition(":")[0] if ":" in address else ""
-    if scheme in ("", "file") and address != "databricks":
-        return address if scheme else Path(address).absolute().as_uri()
-    if given is None and scheme != "sqlite":
-        raise InputError(
-            f"MLFLOW_TRACKING_URI names a store elsewhere: {_shown(address)}",
-            where="--tracking-uri",
-            hint='miles uses the network only where you say so: --tracking-uri "$MLFLOW_TRACKING_URI"',
-        )
-    return address
-
-
-def _shown(address: str) -> str:
-    """Return an address without its password."""
-    return re.sub(r"//[^/@\s]*@", "//***@", address)
 
 
 def _log(client: Any, report: Report, experiment_id: str, files: _Files, force: bool) -> Logged:
@@ -178,58 +167,9 @@ def _log(client: Any, report: Report, experiment_id: str, files: _Files, force: 
 
 def _times(report: Report) -> tuple[int, int]:
     """Return start and end of the audit, in milliseconds."""
-    try:
-        end = int(1000 * datetime.fromisoformat(report.created).timestamp())
-    except (ValueError, OverflowError) as error:
-        raise InputError(
-            f"The report was made at no time: {report.created}.", where="key created", hint=MADE_BY_MILES
-        ) from error
+    end = int(1000 * moment(report).timestamp())
     spent = 1000 * content.seconds(report)
     return int(max(0, end - min(max(0, spent), end))), end
-
-
-def _experiment(client: Any, name: str) -> str:
-    found = client.get_experiment_by_name(name)
-    if found is None:
-        return str(client.create_experiment(name))
-    if found.lifecycle_stage != "active":
-        raise InputError(
-            f"The experiment {name!r} was deleted.", where="--experiment", hint="Restore it, or give another name."
-        )
-    return str(found.experiment_id)
-
-
-def check_files(locate: Callable[[], str], address: str, experiment: str) -> None:
-    """Refuse an experiment that would send its files out of a store on this machine.
-
-    Parameters
-    ----------
-    locate
-        Asks the store where they go; it may have come with a folder that somebody else made.
-
-    Raises
-    ------
-    InputError
-        Where they leave it.
-    """
-    from mlflow.utils.file_utils import get_local_path_or_none, local_file_uri_to_path
-
-    scheme = urlsplit(address).scheme
-    if scheme != "file" and not scheme.startswith("sqlite"):
-        return
-    location = locate()
-    files = get_local_path_or_none(location)
-    inside = files is not None
-    if scheme == "file" and files is not None:
-        root = Path(os.path.realpath(local_file_uri_to_path(address)))
-        # Metrics and parameters go to the folder of the experiment, which may be a link out of the store too.
-        inside = all(Path(os.path.realpath(path)).is_relative_to(root) for path in (files, root / experiment))
-    if not inside:
-        raise InputError(
-            f"The files of this experiment go elsewhere: {_shown(line(location))[:300]}",
-            where=f"--tracking-uri {_shown(address)}",
-            hint="Give another --experiment, or another store: this one sends them out of its folder.",
-        )
 
 
 def _fill(client: Any, run: str, report: Report, files: _Files, time: int) -> Logged:
@@ -239,7 +179,7 @@ def _fill(client: Any, run: str, report: Report, files: _Files, time: int) -> Lo
     for batch in _batches(numbers, METRICS_A_BATCH):
         client.log_batch(run, metrics=batch)
     values = {key: line(content.setting(value)) or NOT_GIVEN for key, value in sorted(report.settings.items())}
-    keys = _distinct([(_safe(key), key) for key in values])
+    keys = _distinct([(safe(key), key) for key in values])
     written = [Param(key, value[:MOST_VALUE]) for key, value in zip(keys, values.values(), strict=True)]
     for batch in _batches(written, OTHERS_A_BATCH):
         client.log_batch(run, params=batch)
@@ -320,14 +260,7 @@ def metrics(estimates: Sequence[Estimate]) -> list[tuple[str, float]]:
 
 
 def _key(row: Estimate) -> str:
-    return ".".join([_safe(row.name), *(f"{_safe(key)}-{_safe(value)}" for key, value in sorted(row.where.items()))])
-
-
-def _safe(value: object) -> str:
-    """Return a part of a key; a point stays only in numbers, since it separates the parts."""
-    text = line(f"{value:.6g}" if isinstance(value, float) else value)
-    kept = r"[^A-Za-z0-9_.-]" if re.fullmatch(r"-?\d+(\.\d+)?(e[-+]?\d+)?", text) else r"[^A-Za-z0-9_-]"
-    return re.sub(kept, "_", text) or "_"
+    return ".".join([safe(row.name), *(f"{safe(key)}-{safe(value)}" for key, value in sorted(row.where.items()))])
 
 
 def _distinct(keys: Sequence[tuple[str, str]]) -> list[str]:

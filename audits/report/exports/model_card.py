@@ -12,7 +12,7 @@ from audits.core.gates import abridged
 from audits.core.numbers import counted, described, level_of, levelled, point
 from audits.core.records import Estimate, Json, Report
 from audits.report.exports.wording import chosen, ends, line, named, plain
-from audits.report.pages import content
+from audits.report.pages import content, registered
 from audits.report.pages.markdown import code, escaped
 
 MOST_ROWS = 40
@@ -110,13 +110,15 @@ def _asked(report: Report) -> Iterator[str]:
 
 def _found(report: Report) -> Iterator[str]:
     yield "### What was found"
-    outcomes = {"pass": "passed", "fail": "failed"}
     if report.gates:
         lines = []
         for gate in report.gates:
-            lines.append(f"- Gate {outcomes[gate.outcome]}: {code(line(abridged(gate.expression)))}")
+            lines.append(f"- Gate {registered.outcome(gate)}: {code(line(abridged(gate.expression)))}")
             lines += [f"  - {escaped(line(row))}" for row in content.broken(report, gate)]
         yield "\n".join(lines)
+    if report.registration is not None:
+        held = report.registration
+        yield f"Criteria registered at {escaped(registered.registered_at(report))}, SHA-256 {code(held.sha256)}."
     if not report.findings:
         yield "Nothing was found that the estimates would carry."
     for finding in content.findings(report):

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 from audits.core import gates
 from audits.core.numbers import LOWER_BOUND, coordinate
 from audits.core.records import Coordinate, Estimate, Report
 from audits.report.pages import content
+from audits.report.report_file import MADE_BY_MILES
 from probes.core.errors import InputError
 
 _UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -38,6 +40,17 @@ def named(name: str, where: Mapping[str, Coordinate]) -> str:
     """
     conditions = ",".join(f"{key}={coordinate(value)}" for key, value in sorted(where.items()))
     return line(f"{name}[{conditions}]" if conditions else name)
+
+
+def spelled(where: Mapping[str, Coordinate]) -> dict[str, Coordinate]:
+    """Return coordinates with their words as plain lines, and numbers as they are.
+
+    Examples
+    --------
+    >>> spelled({"layer": 3, "by": "accent\\n"})
+    {'by': 'accent', 'layer': 3}
+    """
+    return {line(key): line(value) if isinstance(value, str) else value for key, value in sorted(where.items())}
 
 
 def ends(estimate: Estimate) -> dict[str, float]:
@@ -87,3 +100,20 @@ def outcome(report: Report) -> str:
     if not report.gates:
         return "none"
     return "failed" if any(gate.outcome == "fail" for gate in report.gates) else "passed"
+
+
+def moment(report: Report) -> datetime:
+    """Return when the report was made, in UTC.
+
+    Raises
+    ------
+    InputError
+        Where that is no time.
+    """
+    try:
+        found = datetime.fromisoformat(report.created)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f"The report was made at no time: {line(report.created)}.", where="key created", hint=MADE_BY_MILES
+        ) from error

@@ -17,7 +17,8 @@ from markupsafe import Markup, escape
 from audits.core import numbers
 from audits.core.gates import abridged
 from audits.core.records import Coordinate, Estimate, Finding, Json, Report, Warning
-from audits.report.pages import content, figures, offline, overview
+from audits.core.registration import standing
+from audits.report.pages import content, figures, offline, overview, registered
 from audits.report.pages.glyphs import Reference, Span, equality, reference, scale_of, span, svg_bar, svg_glyph
 from audits.report.pages.live import Live, live_charts
 from audits.report.pages.packing import fitting_tables, inlined
@@ -71,6 +72,8 @@ def to_html(report: Report, svgs: Mapping[str, str]) -> str:
     frame = {
         "report": report,
         "content": content,
+        "registered": registered,
+        "standing": standing,
         "over": content.over(report),
         "answer": answer,
         "numbers_on_top": [_key(report.estimates[number.row], number.words) for number in answer.numbers],

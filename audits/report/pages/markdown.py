@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from audits.core.gates import abridged
 from audits.core.numbers import coordinate, coordinates, counted, described, interval, levelled, point
 from audits.core.records import Coordinate, Report
-from audits.report.pages import content, overview
+from audits.report.pages import content, overview, registered
 from audits.report.pages.glyphs import Span, equality, reference, scale_of, span, text_glyph
 
 MOST_ROWS = 40
@@ -75,12 +75,15 @@ def _head(report: Report) -> Iterable[str]:
     yield f"# {escaped(answer.title)}"
     yield escaped(content.over(report))
     if report.gates:
-        outcome = {"pass": "✓ passed", "fail": "✗ failed"}
+        mark = {"pass": "✓", "fail": "✗"}
         lines = []
         for gate in report.gates:
-            lines.append(f"- Gate {outcome[gate.outcome]}: {code(abridged(gate.expression))}")
+            lines.append(f"- Gate {mark[gate.outcome]} {registered.outcome(gate)}: {code(abridged(gate.expression))}")
             lines += [f"  - {escaped(row)}" for row in content.broken(report, gate)]
         yield "\n".join(lines)
+    if report.registration is not None:
+        held = report.registration
+        yield f"Criteria registered at {escaped(registered.registered_at(report))}, SHA-256 {code(held.sha256)}."
     if answer.numbers:
         keys = [(report.estimates[number.row], number.words) for number in answer.numbers]
         yield "\n".join(
@@ -259,6 +262,7 @@ def _provenance(report: Report) -> Iterable[str]:
         facts[f"sha256 of {source.path}"] = source.sha256
     if report.subject is not None:
         facts["sha256 of the model"] = report.subject.sha256
+    facts |= dict(registered.facts(report))
     yield "\n".join(f"- {escaped(word)}: {escaped(value)}" for word, value in facts.items())
     yield "Run it again:"
     # Indented instead of fenced, so that nothing in the command can close the block.

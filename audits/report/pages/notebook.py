@@ -7,7 +7,7 @@ from pathlib import Path
 from audits.core.gates import abridged
 from audits.core.numbers import interval, point
 from audits.core.records import Report
-from audits.report.pages import content, offline, overview
+from audits.report.pages import content, offline, overview, registered
 
 LARGEST = 2**21
 """Bytes of a figure that is shown; a larger one is left to the page."""
@@ -29,7 +29,12 @@ def fragment(report: Report, folder: Path) -> str:
     html: str = offline.template("audits.report.pages", "notebook.html.jinja").render(
         over=content.over(report),
         title=answer.title,
-        gates=[(bool(gate), abridged(gate.expression), content.broken(report, gate)) for gate in report.gates],
+        gates=[
+            (bool(gate), registered.outcome(gate), abridged(gate.expression), content.broken(report, gate))
+            for gate in report.gates
+        ],
+        registration=report.registration,
+        registered_at=registered.registered_at(report),
         numbers=[(words, point(row), interval(row)) for words, row in numbers],
         findings=[(*content.MARKS[finding.severity], finding.title, finding.statement) for finding in shown],
         more=len(found) - len(shown),

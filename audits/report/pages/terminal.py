@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from audits.core.gates import abridged
 from audits.core.numbers import interval, point
 from audits.core.planted import Planted
-from audits.core.records import Answer, Estimate, Report, Severity
-from audits.report.pages import content, overview
+from audits.core.records import Answer, Estimate, GateResult, Report, Severity
+from audits.report.pages import content, overview, registered
 from audits.report.pages.glyphs import Reference, Span, reference, scale_of, span, text_glyph
 
 if TYPE_CHECKING:
@@ -45,8 +45,13 @@ def summarise(report: Report, *, folder: Path, width: int = 80) -> "Group":
     parts: list[RenderableType] = [Text(_clean(content.over(report)), style="dim")]
     parts.append(Text(_clean(answer.title), style="bold"))
     for gate in report.gates:
-        parts.append(_gate(abridged(gate.expression), gate.outcome))
-        parts += [Text(f"  {_clean(row)}", style="red") for row in content.broken(report, gate)]
+        parts.append(_gate(gate))
+        style = "yellow" if registered.is_later(gate) else "red"
+        parts += [Text(f"  {_clean(row)}", style=style) for row in content.broken(report, gate)]
+    if report.registration is not None:
+        held = report.registration
+        words = f"Criteria registered at {registered.registered_at(report)}, sha256 {held.sha256}"
+        parts.append(Text(_clean(words), style="dim", overflow="fold"))
     if answer.numbers:
         parts += [Text(), _numbers(report, answer, width)]
     found = content.findings(report)
@@ -95,12 +100,13 @@ def _finding(severity: Severity, statement: str) -> "RenderableType":
     return grid
 
 
-def _gate(expression: str, outcome: str) -> "Text":
+def _gate(gate: GateResult) -> "Text":
     from rich.text import Text
 
-    passed = outcome == "pass"
-    words = Text("✓ gate passed  " if passed else "✗ gate failed  ", style="green" if passed else "bold red")
-    return words.append(_clean(expression), style="default")
+    passed, later = gate.outcome == "pass", registered.is_later(gate)
+    words = f"{'✓' if passed else '✗'} gate {registered.outcome(gate)}  "
+    style = "green" if passed else "yellow" if later else "bold red"
+    return Text(words, style=style).append(_clean(abridged(gate.expression)), style="default")
 
 
 def _numbers(report: Report, answer: Answer, width: int) -> "RenderableType":

@@ -14,6 +14,7 @@ from typing import Any
 
 from audits.core.gates import abridged
 from audits.core.records import SEVERITIES, Severity, first_sentence
+from audits.core.registration import standing
 from audits.report.report_file import NAME
 
 MOST_RUNS = 10_000
@@ -49,6 +50,7 @@ class Gate:
     expression: str
     passed: bool
     rows: tuple[Gated, ...] = ()
+    registered: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,18 +93,23 @@ class Run:
 
     @property
     def state(self) -> str:
-        """The gates in a word.
+        """The gates in a word; those registered before the run, and those added later, by themselves.
 
         >>> Run(folder="a", audit="x", subject="m", created="", answer="", worst=None).state
         'no gates'
         """
-        if not self.gates:
-            return "no gates"
-        return f"{self.failed} of {len(self.gates)} failed" if self.failed else f"{len(self.gates)} passed"
+        kinds = [(kind, [gate for gate in self.gates if gate.registered is kind]) for kind in (None, True, False)]
+        parts = [(standing(kind, short=True), gates) for kind, gates in kinds if gates]
+        return "; ".join(f"{kind}: {_passed(gates)}" if kind else _passed(gates) for kind, gates in parts) or "no gates"
 
     def holds(self, text: str) -> bool:
         """Tell whether a text stands in what is shown of the run."""
         return text.casefold() in " ".join((self.folder, self.audit, self.subject, self.answer)).casefold()
+
+
+def _passed(gates: Sequence[Gate]) -> str:
+    failed = sum(not gate.passed for gate in gates)
+    return f"{failed} of {len(gates)} failed" if failed else f"{len(gates)} passed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +265,9 @@ def _answer(data: Mapping[str, Any]) -> str:
 
 def _gate(gate: Mapping[str, Any], looked: Sequence[int], estimates: _Estimates, measures: Mapping[str, Any]) -> Gate:
     rows = tuple(_gated(estimates[row], measures) for row in looked)
-    return Gate(abridged(str(gate["expression"])), gate["outcome"] == "pass", rows)
+    registered = gate.get("registered")
+    known = registered if isinstance(registered, bool) else None
+    return Gate(abridged(str(gate["expression"])), gate["outcome"] == "pass", rows, known)
 
 
 def _gated(row: Mapping[str, Any], measures: Mapping[str, Any]) -> Gated:

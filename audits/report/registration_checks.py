@@ -1,0 +1,110 @@
+"""What a run has otherwise than it was registered, and which of the two was first."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import zip_longest
+from typing import Any
+
+from audits.core.records import Json, Report, Source, Subject
+from audits.report.pages.content import seconds
+from audits.report.registration_file import Registered, moment
+
+UNCOMPARED = ("device", "fail_if")
+"""Settings that a run may have otherwise: where the model runs, and the gates, which are compared by themselves."""
+
+LONGEST = 10 * 366 * 24 * 3600.0
+"""Seconds of the longest run that is believed."""
+
+_ABSENT = object()
+
+
+def differences(registered: Registered, planned: Registered) -> list[str]:
+    """Return what a run has otherwise than it was registered, each with both values; nothing where it is the same.
+
+    Files are known by their hashes, so that they may lie elsewhere. Criteria, version and date do not count, nor does
+    what is `UNCOMPARED`.
+    """
+    mine, theirs = _settled(registered), _settled(planned)
+    return _of_files(registered, planned) + [
+        f"{key.replace('_', '-')}: registered {_said(registered, key)}, here {_said(planned, key)}"
+        for key in dict.fromkeys((*mine, *theirs))
+        if not _same(mine.get(key, _ABSENT), theirs.get(key, _ABSENT))
+        # A file of the same name with other content is told as an input.
+        and _said(registered, key) != _said(planned, key)
+    ]
+
+
+def began(report: Report) -> datetime:
+    """Return the latest second in which a finished run can have begun: it ended within that of its date."""
+    spent = seconds(report)
+    spent = min(max(spent, 0.0), LONGEST) if math.isfinite(spent) else 0.0
+    return moment(report.created) + timedelta(seconds=1 - spent)
+
+
+def _of_files(registered: Registered, planned: Registered) -> list[str]:
+    """Return the model and the inputs that differ, by role; the order of several of one role does not count."""
+    held, has = _by_role(registered), _by_role(planned)
+    found = []
+    for role in dict.fromkeys((*held, *has)):
+        mine, theirs = held.get(role, []), has.get(role, [])
+        pairs = zip_longest(_others(mine, theirs), _others(theirs, mine))
+        found += [f"{role}: registered {_file(one)}, here {_file(other)}" for one, other in pairs]
+    return found
+
+
+def _by_role(one: Registered) -> dict[str, list[Source | Subject]]:
+    found: dict[str, list[Source | Subject]] = {} if one.subject is None else {"model": [one.subject]}
+    for source in one.data:
+        found.setdefault(f"input {source.role}", []).append(source)
+    return found
+
+
+def _others(mine: Sequence[Source | Subject], theirs: Sequence[Source | Subject]) -> list[Source | Subject]:
+    """Return the files whose content is not among those of the other side."""
+    left = Counter(one.sha256 for one in theirs)
+    found = []
+    for one in mine:
+        left[one.sha256] -= 1
+        if left[one.sha256] < 0:
+            found.append(one)
+    return found
+
+
+def _file(one: Source | Subject | None) -> str:
+    return "none" if one is None else f"{_short(one.path)} ({one.sha256[:12]})"
+
+
+def _settled(one: Registered) -> Json:
+    """Return the settings that count, with the hash of a file in the place of its path."""
+    hashes = {source.path: source.sha256 for source in one.data}
+    if one.subject is not None:
+        hashes[one.subject.path] = one.subject.sha256
+    settings = {key: value for key, value in one.settings.items() if key not in UNCOMPARED}
+    return {key: _placed(value, hashes) for key, value in settings.items()} | {"seed": one.seed, "level": one.level}
+
+
+def _placed(value: Any, hashes: Mapping[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_placed(item, hashes) for item in value]
+    if not isinstance(value, str) or value in hashes:
+        return hashes[value] if isinstance(value, str) else value
+    # NAME=FILE, as the predictions of a system.
+    name, equals, path = value.partition("=")
+    return f"{name}{equals}{hashes[path]}" if path in hashes else value
+
+
+def _same(one: Any, other: Any) -> bool:
+    # In JSON true is not 1; in Python it is.
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _said(one: Registered, key: str) -> str:
+    values = {**one.settings, "seed": one.seed, "level": one.level}
+    return _short(json.dumps(values[key], ensure_ascii=False)) if key in values else "no such option"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 120 else f"{text[:60]}…{text[-59:]}"
