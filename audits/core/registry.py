@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from audits.core.measures import Measure, by_name
+from audits.core.missing_packages import refusal
 from audits.core.options import check_names, later_defaults
 from audits.core.summary import Summary
 from probes.core.errors import IncompleteError, InputError, MilesError, first_line
@@ -306,6 +307,9 @@ def blamed(name: str) -> Iterator[None]:
     except (MilesError, MemoryError, OSError):
         raise
     except (Exception, SystemExit) as error:
+        refused = refusal(error, f"miles {name}") if isinstance(error, ModuleNotFoundError) else None
+        if refused is not None:
+            raise refused from error
         package = owner(name)
         if package == OURS:
             raise

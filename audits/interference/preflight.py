@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from audits.core.records import Coordinate, Warning
 from audits.core.wording import listed, many
@@ -17,7 +18,9 @@ from audits.interference.settings import Inputs, Languages
 from probes.core.cache import Cache
 from probes.core.executor import one_thread
 from probes.language_models.language_corpora import shared_content, shared_sentences
-from probes.language_models.mixture_models import Job, measure
+
+if TYPE_CHECKING:
+    from probes.language_models.mixture_models import Job
 
 TIMED_STEPS = 6
 
@@ -81,11 +84,13 @@ def measured_cost(inputs: Inputs) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _timed(job: Job, folder: Path) -> float:
+def _timed(job: "Job", folder: Path) -> float:
     """Return the seconds of one model, from few steps of its training and one scoring.
 
     Seconds of the processor: those of a clock would count whatever else the machine is doing.
     """
+    from probes.language_models.mixture_models import measure
+
     few = min(TIMED_STEPS, job.recipe.steps)
     small = replace(job, recipe=replace(job.recipe, steps=few), cache=Cache(folder))
     # The first step pays for what is set up once; so does the first reading of the texts.
