@@ -50,6 +50,33 @@ def test_a_law_of_speakers_all_alike_is_that_of_words_alone() -> None:
     assert law_of(np.zeros(30), np.full(30, 100.0)).rate > 0
 
 
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_where_nothing_varies_a_gap_is_that_of_the_exact_intervals_over_speakers(rate: float) -> None:
+    words = np.full(20, 66.0)
+    law = law_of(rate * np.tile(words, 2), np.tile(words, 2))
+    # Of 20 speakers without an error the upper end is at 1 - 0.025^(1 / 20) = 0.17, however many words they say.
+    gap = least_gap(law, words, words, 0.025)
+    assert gap is not None and 0.17 < gap < 0.25
+    larger = least_gap(law, words, words, 0.025, factor=4.0)
+    assert larger is not None and larger < 0.07
+
+
+def test_a_high_rate_has_room_below() -> None:
+    words = np.full(40, 100.0)
+    low, high = (least_gap(Law(rate=rate, between=0.01), words, words, 0.025) for rate in (0.05, 0.95))
+    assert low is not None and high == pytest.approx(low, rel=0.02)
+
+
+def test_no_fewer_units_are_needed_than_are_compared() -> None:
+    sizes = np.kron(np.eye(2), np.ones((40, 1))) * 200
+    law = Law(rate=0.2, between=0.01)
+    (free,) = told_gaps(Design(what="gap", names=("a=f", "a=m"), sizes=sizes), law)
+    (held,) = told_gaps(Design(what="gap", names=("a=f", "a=m"), sizes=sizes, fewest=10), law)
+    assert free.asked(0.5).endswith("needs 5 and 5 speakers")
+    assert held.asked(0.5).endswith("needs 10 and 10 speakers")
+    assert held.asked(0.05) == free.asked(0.05)
+
+
 def test_a_law_of_rates_above_one_has_room_above() -> None:
     law = law_of(np.array([150.0, 20.0, 30.0, 40.0] * 5), np.full(20, 100.0))
     assert law.open and least_gap(law, np.full(60, 100.0), np.full(60, 100.0), 0.025) is not None
