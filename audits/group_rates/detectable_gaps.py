@@ -93,7 +93,7 @@ def told_gaps(design: Design, law: Law) -> list[Detectable]:
     >>> gap.line
     'gap by sex, f and m: 0.068 or more (40 and 40 speakers; a rate of 0.2)'
     >>> gap.asked(0.05)
-    'gap by sex, f and m of 0.05: needs 73 and 73 speakers'
+    'gap by sex, f and m: needs 73 and 73 speakers'
     """
     found = []
     for one, other, first, second in design.pairs(law):

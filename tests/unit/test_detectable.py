@@ -21,11 +21,20 @@ def test_an_effect_that_cannot_be_shown_has_no_size() -> None:
     assert "no number of units is known" in of("gap", None).asked(0.1)
 
 
+@pytest.mark.parametrize("effect", [1e-12, 0.3, 0.5, 1.0001, 1e300])
+def test_a_size_that_no_such_effect_can_have_needs_no_units(effect: float) -> None:
+    area = Detectable(
+        what="AUC", effect=0.6, units="9 users", assuming="", needed=lambda _: "9 users", possible=(0.5, 1.0)
+    )
+    assert area.asked(effect) == "AUC: no such size, it lies between 0.5 and 1"
+    assert area.asked(0.6) == area.asked(1.0) == "AUC: needs 9 users"
+
+
 def test_what_effects_in_a_row_assume_is_said_once() -> None:
     lines = listed((of("a"), of("b"), of("c", assuming="another"), of("d")), 0.9)
-    assert [what for what, _ in lines] == ["can show", "", "", "assuming", "", ""]
+    assert [what for what, _ in lines] == ["can show", "assuming", "", "", "", ""]
     assert lines[0][1] == "with probability 0.8, at the level 0.9:"
-    assert lines[1][1] == "a: 0.1 or more (9 users)" and lines[4][1].endswith("another)")
+    assert lines[1][1] == "a rate of 0.5:" and lines[2][1] == "a: 0.1 or more (9 users)" and lines[4][1].endswith("another)")
 
 
 def test_effects_beyond_the_most_are_counted() -> None:
