@@ -125,9 +125,7 @@ def _gap(design: Design, law: Law, first: Floats, second: Floats, factor: float)
     return least_gap(law, first, second, design.tail, least=least, factor=factor)
 
 
-def _needed(
-    gap: Callable[[float], float | None], counts: tuple[int, int], design: Design, effect: float
-) -> str | None:
+def _needed(gap: Callable[[float], float | None], counts: tuple[int, int], design: Design, effect: float) -> str | None:
     smaller = min(counts)
     units = units_needed(lambda count: gap(count / smaller), effect, most=10**6)
     if units is None:
