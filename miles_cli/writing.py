@@ -83,7 +83,9 @@ def write(path: Path, text: str) -> None:
         held = meant.stat()
         rights = held.st_mode & 0o777
         try:
-            os.chown(made, held.st_uid, held.st_gid)
+            # On Windows a file has no group.
+            if hasattr(os, "chown"):
+                os.chown(made, held.st_uid, held.st_gid)
         except PermissionError:
             same = held.st_gid == made.stat().st_gid
             rights &= 0o777 if same else 0o707

@@ -261,7 +261,10 @@ def _check_owner(folder: Path, *, shared: bool) -> None:
     except OSError:
         # The folder does not exist yet; or it cannot be reached, and writing will say why.
         return
-    own = not hasattr(os, "getuid") or held.st_uid in (os.getuid(), 0)
+    if not hasattr(os, "getuid"):
+        # On Windows the rights of a folder are not in its mode, which lets everybody write; those of its place hold.
+        return
+    own = held.st_uid in (os.getuid(), 0)
     mode = stat.S_IMODE(held.st_mode)
     if mode & stat.S_IWOTH:
         why = "everybody on this machine may write it"
