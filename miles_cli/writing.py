@@ -1,6 +1,7 @@
 """Files that commands write: never into a run folder; through links, and as private as they were."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,3 +92,10 @@ def write(path: Path, text: str) -> None:
             rights &= 0o777 if same else 0o707
         made.chmod(rights)
         made.replace(meant)
+
+
+def to_stdout(text: str) -> None:
+    """Write to stdout what another program reads: UTF-8 and line breaks of one kind, whatever terminals here have."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()

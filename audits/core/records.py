@@ -5,6 +5,7 @@ loss. A number never stands alone: an `Estimate` carries its interval, its metho
 """
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -239,6 +240,11 @@ class Coverage:
             raise ValueError(f"coverage does not add up: {self.used} used + {left_out} skipped != {self.given}")
 
 
+def _portable(path: str) -> str:
+    """Return a path with slashes, so that runs of one file compare across systems."""
+    return path if os.sep == "/" else path.replace(os.sep, "/")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """The model that was audited."""
@@ -247,6 +253,9 @@ class Subject:
     family: str
     sha256: str
     parameters: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", _portable(self.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +266,9 @@ class Source:
     path: str
     sha256: str
     items: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", _portable(self.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from audits.core.errors import InputError
 from audits.core.records import Report
 from audits.report import exports
 from audits.report.report_file import NAME, read_report
-from miles_cli.writing import check_path, write
+from miles_cli.writing import check_path, to_stdout, write
 
 EXPERIMENT = "miles"
 MOST_CARD = 2**24
@@ -100,7 +100,7 @@ def _text(target: str, report: Report, file: Path) -> str:
 
 def _written(text: str, out: Path | None, more: str = "") -> None:
     if out is None:
-        typer.echo(text, nl=False)
+        to_stdout(text)
         return
     write(out, text)
     typer.echo(f"Written: {out}{more}")

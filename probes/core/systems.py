@@ -3,7 +3,6 @@
 No other module imports what only some systems have. What Windows has no call for in Python is in `windows`.
 """
 
-import importlib
 import os
 import signal
 import subprocess
@@ -16,17 +15,16 @@ from typing import Any
 
 from probes.core import windows
 
-
-def _found(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-
-
-resource: Any = _found("resource")
+fcntl: Any = None
+msvcrt: Any = None
+resource: Any = None
 """Limits and use of a process; None on Windows."""
-_FCNTL, _MSVCRT = _found("fcntl"), _found("msvcrt")
+with suppress(ImportError):
+    import fcntl  # type: ignore[no-redef]
+with suppress(ImportError):
+    import msvcrt  # type: ignore[no-redef]
+with suppress(ImportError):
+    import resource  # type: ignore[no-redef]
 FORKS = hasattr(os, "fork") and hasattr(os, "register_at_fork")
 """Whether a process can be copied as it stands."""
 TIMER = hasattr(signal, "setitimer") and hasattr(signal, "SIGPROF")
@@ -45,7 +43,7 @@ TIME_IS_UP: int | None = -signal.SIGXCPU if hasattr(signal, "SIGXCPU") else None
 
 def high_copy(handle: int) -> int:
     """Return a copy of a handle that is none of the standard streams, and that no program inherits."""
-    return int(_FCNTL.fcntl(handle, _FCNTL.F_DUPFD_CLOEXEC, 3))
+    return int(fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, 3))
 
 
 def open_lock(path: Path) -> int:
@@ -69,16 +67,16 @@ def lock(handle: int) -> None:
     OSError
         Where another process holds it.
     """
-    if _FCNTL is not None:
-        _FCNTL.flock(handle, _FCNTL.LOCK_EX | _FCNTL.LOCK_NB)
-    elif _MSVCRT is not None:
+    if fcntl is not None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    elif msvcrt is not None:
         os.lseek(handle, 0, os.SEEK_SET)
-        _MSVCRT.locking(handle, _MSVCRT.LK_NBLCK, 1)
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
     else:
         raise OSError("this system has no locks on files")
 
 
-REMOVES_OPEN_FILES = _FCNTL is not None
+REMOVES_OPEN_FILES = fcntl is not None
 """Whether a file can be removed, or replaced, while a process has it open; on Windows it cannot."""
 
 

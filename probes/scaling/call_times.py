@@ -125,14 +125,8 @@ def running_others() -> float | None:
     known = Path("/proc/stat")
     if not known.is_file():
         return None
-    found = next(
-        (
-            line.split()[1]
-            for line in known.read_text(encoding="utf-8").splitlines()
-            if line.startswith("procs_running")
-        ),
-        "1",
-    )
+    lines = known.read_text(encoding="utf-8").splitlines()
+    found = next((line.split()[1] for line in lines if line.startswith("procs_running")), "1")
     return max(int(found) - 1, 0) / (os.cpu_count() or 1)
 
 
