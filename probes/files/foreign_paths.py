@@ -19,8 +19,8 @@ MOVED = (
 def is_of_other_machine(name: str) -> bool:
     r"""Tell whether a path names another machine, or a device, as Windows writes them.
 
-    >>> is_of_other_machine(r"\\server\share\a.wav"), is_of_other_machine(r"\\?\C:\a.wav"), is_of_other_machine("/a.wav")
-    (True, True, False)
+    >>> [is_of_other_machine(name) for name in (r"\\server\share\a.wav", r"\\?\C:\a.wav", r"\a.wav", "/a.wav")]
+    [True, True, False, False]
     """
     # Windows takes either slash for either.
     return name.startswith("\\\\") or (os.sep == "\\" and name.replace("/", "\\").startswith("\\\\"))

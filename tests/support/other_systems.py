@@ -7,12 +7,14 @@ the `sitecustomize` that `write` makes, in PYTHONPATH, does it to a process and 
 import builtins
 import os
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-OURS = ("miles_cli", "audits", "probes", "small_world", "contained_jobs", "other_systems_work", "__main__")
+OURS = ("miles_cli", "audits", "probes", "small_world", "other_systems_work", "__main__")
 POSIX_MODULES = ("fcntl", "resource", "termios", "tty", "pty", "pwd", "grp", "syslog", "_posixsubprocess", "posix")
 ABSENT: Mapping[str, Mapping[str, str]] = {
     "windows": {
@@ -61,7 +63,7 @@ class _Seen(ModuleType):
         return getattr(self._real, name)
 
 
-def write(system: str, folder: Path) -> Path:
+def write(system: str, folder: Path, kernel: bool = True) -> Path:
     """Write the folder that is to stand in PYTHONPATH."""
     folder.mkdir(exist_ok=True)
     (folder / "sitecustomize.py").write_text(
@@ -69,17 +71,17 @@ def write(system: str, folder: Path) -> Path:
         f"_spec = importlib.util.spec_from_file_location('other_systems', {str(Path(__file__).resolve())!r})\n"
         "_module = sys.modules['other_systems'] = importlib.util.module_from_spec(_spec)\n"
         "_spec.loader.exec_module(_module)\n"
-        f"_module.pretend({system!r})\n",
+        f"_module.pretend({system!r}, {kernel})\n",
         encoding="utf-8",
     )
     return folder
 
 
-def variables(system: str, folder: Path, **more: str) -> dict[str, str]:
+def variables(system: str, folder: Path, *, kernel: bool = True, **more: str) -> dict[str, str]:
     """Return the variables of a process that is to believe it; on Windows no text is UTF-8 that does not say so."""
     root = Path(__file__).resolve().parents[2]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "MILES_"))}
-    places = [write(system, folder / f"as-{system}"), root, root / "tests" / "support"]
+    places = [write(system, folder / f"as-{system}-{int(kernel)}", kernel), root, root / "tests" / "support"]
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "cp1252"}
     return {
         **kept,
@@ -91,8 +93,11 @@ def variables(system: str, folder: Path, **more: str) -> dict[str, str]:
     }
 
 
-def pretend(system: str) -> None:
-    """Show to the modules of miles what another system has; for the whole process, and for good."""
+def pretend(system: str, kernel: bool = True) -> None:
+    """Show to the modules of miles what another system has; for the whole process, and for good.
+
+    `kernel` gives Windows its kernel32, as far as miles calls it.
+    """
     seen = {name: _seen(name, absent, system) for name, absent in ABSENT[system].items()}
     seen["sys"] = _Seen(sys, "", platform={"windows": "win32"}.get(system, system))
     refused: tuple[str, ...] = ()
@@ -102,6 +107,10 @@ def pretend(system: str) -> None:
 
         seen["msvcrt"] = _locks()
         seen["subprocess"] = _Seen(subprocess, "", Popen=_without_handles(subprocess.Popen))
+        if kernel:
+            import ctypes
+
+            seen["ctypes"] = _Seen(ctypes, "", WinDLL=lambda name, use_last_error: _Kernel())
         _keep_open_files()
     else:
         seen["resource"] = _limits()
@@ -136,6 +145,64 @@ def _locks() -> ModuleType:
     module = ModuleType("msvcrt")
     module.__dict__.update(LK_NBLCK=2, locking=locking)
     return module
+
+
+class _Kernel:
+    """Kernel32: memory as this system counts it, and a job that limits it."""
+
+    def __getattr__(self, name: str) -> Any:
+        called = getattr(type(self), f"call_{name}")
+        self.__dict__[name] = function = lambda *args: called(self, *args)
+        return function
+
+    def call_GetCurrentProcess(self) -> int:
+        return 2**64 - 1
+
+    def call_K32GetProcessMemoryInfo(self, process: Any, counters: Any, size: Any) -> int:
+        assert (process.value, size.value) == (2**64 - 1, 72)
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
+        record = counters._obj
+        assert record.size == 72
+        record.committed = pages * 4096
+        record.peak_committed = max(record.peak_committed, record.committed)
+        return 1
+
+    def call_GlobalMemoryStatusEx(self, status: Any) -> int:
+        assert status._obj.size == 64
+        status._obj.physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return 1
+
+    def call_OpenProcess(self, rights: Any, inherit: Any, pid: Any) -> int:
+        assert (rights.value, inherit.value) == (0x00100000, 0)
+        return int(pid.value)
+
+    def call_WaitForSingleObject(self, handle: Any, milliseconds: Any) -> int:
+        assert milliseconds.value == 2**32 - 1
+        # What nobody waits for stays in the list of processes.
+        while Path(f"/proc/{handle.value}").exists() and os.getppid() == handle.value:
+            time.sleep(0.1)
+        return 0
+
+    def call_CreateJobObjectW(self, security: Any, name: Any) -> int:
+        assert security is name is None
+        return 77
+
+    def call_SetInformationJobObject(self, job: Any, kind: Any, limits: Any, size: Any) -> int:
+        assert (job.value, kind.value, size.value) == (77, 9, 144)
+        record = limits._obj
+        assert (record.flags, record.processes) == (0x508, 1)
+        self.__dict__["most"] = int(record.process_memory)
+        return 1
+
+    def call_AssignProcessToJobObject(self, job: Any, process: Any) -> int:
+        import resource
+
+        if process.value == 2**64 - 1:
+            resource.setrlimit(resource.RLIMIT_DATA, (self.most, self.most))
+        return 1
+
+    def call_CloseHandle(self, handle: Any) -> int:
+        return 1
 
 
 def _without_handles(real: type) -> type:
@@ -213,19 +280,15 @@ def _keep_open_files() -> None:
 
 
 def _refuse_open(path: Any, folder: int | None) -> None:
-    place = os.fsdecode(path)
+    place = Path(os.fsdecode(path))
     if folder is not None:
-        place = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), place)
-    place = os.path.realpath(place)
+        place = Path(f"/proc/self/fd/{folder}").readlink() / place
+    place = Path(os.path.realpath(place))
+    if not place.is_file():
+        return
     held = set()
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            held.add(os.readlink(f"/proc/self/fd/{number}"))
-        except OSError:
-            continue
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        mapped = place in maps.read()
-    if os.path.isfile(place) and (place in held or mapped):
-        raise PermissionError(
-            13, "The process cannot access the file because it is being used by another process", place
-        )
+    for number in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            held.add(number.readlink())
+    if place in held or str(place) in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace"):
+        raise PermissionError(13, "The process cannot access the file because another process has it open", str(place))
