@@ -58,6 +58,9 @@ class Child:
         """Send bytes."""
         try:
             _write(self._to, data)
+        except ValueError:
+            # It was closed here.
+            raise BrokenPipeError from None
         except OSError:
             self.status()
             raise

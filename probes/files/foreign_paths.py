@@ -47,7 +47,7 @@ def with_slashes(name: str) -> str:
 
 
 def as_written_here(name: str, folder: str) -> str:
-    """Return a path as this system writes it: unchanged where something below the folder has that very name."""
-    if "\\" not in name or os.sep == "\\" or os.path.lexists(os.path.join(folder, name)):  # noqa: PTH118
+    """Return a path with slashes, which every system takes; unchanged where a file here has that very name."""
+    if "\\" not in name or (os.sep == "/" and os.path.lexists(os.path.join(folder, name))):  # noqa: PTH118
         return name
     return with_slashes(name)

@@ -62,6 +62,9 @@ class _Seen(ModuleType):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r} on the system that is pretended")
         return getattr(self._real, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._real, name, value)
+
 
 def write(system: str, folder: Path, kernel: bool = True) -> Path:
     """Write the folder that is to stand in PYTHONPATH."""
