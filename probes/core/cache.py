@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from probes.core.errors import IncompleteError, InputError
 from probes.core.hashing import sha256_json
+from probes.core.systems import REMOVES_OPEN_FILES
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -139,7 +140,7 @@ class Cache:
             whole = {label: tensor.contiguous() for label, tensor in tensors.items()}
             # A single key, since safetensors writes several in any order.
             save_file(whole, name, {_HASHES: json.dumps(_hashes(path, whole), sort_keys=True)})
-            Path(name).replace(path)
+            self._put(Path(name), path, kind, key)
         except Exception as error:
             # safetensors reports a full disk as an error class of its own.
             Path(name).unlink(missing_ok=True)
@@ -147,6 +148,16 @@ class Cache:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+    def _put(self, made: Path, path: Path, kind: str, key: object) -> None:
+        """Move a whole entry to its place."""
+        try:
+            made.replace(path)
+        except PermissionError:
+            # On Windows an entry that somebody has open stays, and has these bytes.
+            if REMOVES_OPEN_FILES or not self.has(kind, key):
+                raise
+            made.unlink()
 
     def memo(self, kind: str, key: object, compute: "Callable[[], dict[str, Tensor]]") -> "dict[str, Tensor]":
         """Return an entry, or compute and write it where there is none.

@@ -20,11 +20,11 @@ msvcrt: Any = None
 resource: Any = None
 """Limits and use of a process; None on Windows."""
 with suppress(ImportError):
-    import fcntl  # type: ignore[no-redef]
+    import fcntl
 with suppress(ImportError):
-    import msvcrt  # type: ignore[no-redef]
+    import msvcrt
 with suppress(ImportError):
-    import resource  # type: ignore[no-redef]
+    import resource
 FORKS = hasattr(os, "fork") and hasattr(os, "register_at_fork")
 """Whether a process can be copied as it stands."""
 TIMER = hasattr(signal, "setitimer") and hasattr(signal, "SIGPROF")
