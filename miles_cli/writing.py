@@ -97,5 +97,10 @@ def write(path: Path, text: str) -> None:
 def to_stdout(text: str) -> None:
     """Write to stdout what another program reads: UTF-8 and line breaks of one kind, whatever terminals here have."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-    sys.stdout.buffer.flush()
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
+        # Whoever calls this from Python may collect text instead.
+        sys.stdout.write(text)
+    else:
+        buffer.write(text.encode("utf-8", "replace"))
+        buffer.flush()

@@ -18,14 +18,22 @@ ROOT = Path(__file__).resolve().parents[2]
 GROUPS = ("--by", "accent", "--bootstrap", "200", "--permutations", "100", "--min-speakers", "5")
 
 
-def work(system: str, folder: Path, what: str, *arguments: Any, kernel: bool = True) -> Any:
+def work(
+    system: str,
+    folder: Path,
+    what: str,
+    *arguments: Any,
+    kernel: bool = True,
+    cwd: Path | None = None,
+    timeout: float = 120,
+) -> Any:
     """Return what a part of `other_systems_work` answers there."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests" / "support" / "other_systems_work.py"), what, json.dumps(arguments)],
-        env=other_systems.variables(system, folder, kernel=kernel, OMP_NUM_THREADS="1"),
-        cwd=folder,
+        env=other_systems.variables(system, folder, kernel=kernel, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1"),
+        cwd=cwd or folder,
         capture_output=True,
-        timeout=120,
+        timeout=timeout,
     )
     assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
     found = json.loads(done.stdout)
