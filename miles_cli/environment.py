@@ -10,6 +10,7 @@ from importlib.metadata import version as installed
 from audits.core import registry
 from audits.core.context import Context
 from audits.core.errors import InputError
+from audits.core.missing_packages import is_installed
 from audits.core.records import Provenance
 
 PACKAGES = (
@@ -33,6 +34,8 @@ def version() -> str:
 def choose_device(wanted: str, *, needed: bool = True) -> str:
     """Return cpu or cuda[:N]; where no model needs a device, auto is cpu and nothing is loaded to find out.
 
+    It is cpu too where there is no torch.
+
     Raises
     ------
     InputError
@@ -42,7 +45,7 @@ def choose_device(wanted: str, *, needed: bool = True) -> str:
     numbered = kind == "cuda" and number.isascii() and number.isdigit()
     if kind not in ("auto", "cpu", "cuda") or (colon and not numbered):
         raise InputError(f"{wanted!r} is no device.", where="--device", hint="Give auto, cpu, cuda or cuda:N.")
-    if kind == "cpu" or (kind == "auto" and not needed):
+    if kind == "cpu" or (kind == "auto" and not (needed and is_installed("torch"))):
         return "cpu"
     import torch
 
@@ -72,7 +75,7 @@ def provenance(audit: str, context: Context, seconds: Mapping[str, float], comma
 
 def _threads() -> int:
     """Return how many threads a model runs on; where none ran, torch is not loaded to find out."""
-    if "torch" not in sys.modules:
+    if sys.modules.get("torch") is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     import torch
 

@@ -4,7 +4,6 @@ A folder is finished when report.json stands in it, which is written last. While
 state/settings.json says what is being run, and a lock keeps a second run out.
 """
 
-import fcntl
 import json
 import math
 import os
@@ -20,6 +19,7 @@ from typing import Any
 
 from audits.core.errors import IncompleteError, InputError
 from audits.core.records import Report
+from audits.core.systems import REMOVES_OPEN_FILES, lock, open_lock
 from audits.report.report_file import NAME, PART, fingerprint_of, read_report, write_text
 from miles_cli.system_errors import is_full
 
@@ -151,8 +151,7 @@ def working(
     _refuse_link(folder)
     try:
         _make(state)
-        # O_NOFOLLOW: a link in its place would make or hold a file elsewhere.
-        lock = os.open(state / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
+        held = open_lock(state / "lock")
     except OSError as error:
         _remove_empty(missing)
         full = is_full(error)
@@ -162,7 +161,7 @@ def working(
             hint="Make room, then run the same command again." if full else "Name another with --out.",
         ) from error
     try:
-        _hold(lock, folder)
+        _hold(held, folder)
         if (folder / NAME).exists() and not force:
             raise InputError(
                 "Another run has just finished in this folder.",
@@ -181,12 +180,23 @@ def working(
             yield first
         except InputError:
             # Wrong input that showed only while running.
+            held = _let_go(held)
             _clear(folder, (*OURS, *extra))
             _remove_empty(missing)
             raise
+        held = _let_go(held)
         shutil.rmtree(state, ignore_errors=True)
     finally:
-        os.close(lock)
+        if held >= 0:
+            os.close(held)
+
+
+def _let_go(held: int) -> int:
+    """Close the file of the lock where it could not be removed otherwise; return what is still open, or -1."""
+    if REMOVES_OPEN_FILES:
+        return held
+    os.close(held)
+    return -1
 
 
 def _make(state: Path) -> None:
@@ -206,9 +216,9 @@ def _remove_empty(paths: Sequence[Path]) -> None:
             path.rmdir()
 
 
-def _hold(lock: int, folder: Path) -> None:
+def _hold(held: int, folder: Path) -> None:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(held)
     except OSError:
         raise _at_work(folder) from None
     # Whoever held the lock may have removed it on finishing, after it was opened here: this one holds nobody out.
@@ -216,7 +226,7 @@ def _hold(lock: int, folder: Path) -> None:
         current = (folder / "state" / "lock").stat()
     except OSError:
         raise _at_work(folder) from None
-    if not os.path.samestat(os.fstat(lock), current):
+    if not os.path.samestat(os.fstat(held), current):
         raise _at_work(folder)
 
 

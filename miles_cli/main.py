@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from audits.core import registry
 from audits.core.errors import InputError, MilesError, shadowed
+from audits.core.missing_packages import refusal
 from miles_cli import system_errors, threads
 from miles_cli.printable import printable
 
@@ -154,10 +155,6 @@ def _root(
 
 def main() -> None:
     """Run the command line; every exit goes through here."""
-    if sys.platform == "win32":
-        hint = "Run it in WSL, the Windows Subsystem for Linux, or in a container."
-        _panel("miles runs on Linux and macOS, and not on Windows itself.", "", hint)
-        sys.exit(3)
     threads.let_idle_sleep()
     threads.fix_order_of_sums()
     if shadowed():
@@ -166,6 +163,7 @@ def main() -> None:
         # A terminal that lacks a character shows a question mark; a finished run must not fail for it.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    words = " ".join(["miles", *sys.argv[1:2]])
     try:
         app(prog_name="miles")
     except SystemExit as end:
@@ -187,9 +185,13 @@ def main() -> None:
         )
         sys.exit(3)
     except OSError as error:
-        _panel(*system_errors.words(error, " ".join(["miles", *sys.argv[1:2]])))
+        _panel(*system_errors.words(error, words))
         sys.exit(system_errors.status(error))
     except Exception as error:
+        refused = refusal(error, words) if isinstance(error, ModuleNotFoundError) else None
+        if refused is not None:
+            _panel(refused.message, refused.where, refused.hint)
+            sys.exit(refused.exit_code)
         _panel(
             f"miles ran into an error of its own: {type(error).__name__}: {error}",
             "",

@@ -18,7 +18,20 @@ LIGHT = (
     "audits/__init__.py",
     *(
         f"audits/core/{stem}.py"
-        for stem in ("records", "registration", "registry", "options", "errors", "measures", "intervals", "summary")
+        for stem in (
+            *(
+                "records",
+                "plain_values",
+                "registration",
+                "registry",
+                "options",
+                "errors",
+                "measures",
+                "intervals",
+                "summary",
+            ),
+            "missing_packages",
+        )
     ),
 )
 # What may not even be looked at by a layer, wherever in its code.
@@ -144,7 +157,7 @@ def global_seeds(tree: ast.AST) -> list[str]:
 def heavy(tree: ast.Module) -> list[str]:
     """Return what a light module imports at its top besides the standard library, other light ones and the errors."""
     light = {path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in LIGHT}
-    allowed = light | {"probes", "probes.core.errors"}
+    allowed = light | {"probes", "probes.core.errors", "probes.core.installed"}
     found = []
     for node in at_import(tree):
         names = [item.name for item in node.names] if isinstance(node, ast.Import) else []

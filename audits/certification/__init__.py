@@ -258,6 +258,7 @@ AUDIT = AuditSpec(
     summary="Within which radius can no perturbation change a smoothed classifier's answer?",
     options=Options,
     package="audits.certification",
+    model=("model",),
     files=("certify.tsv", "counts.safetensors"),
     measures=MEASURES,
     limitations=LIMITATIONS,

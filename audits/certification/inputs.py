@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from audits.certification import Options
 from audits.certification.log_comparison import log_coordinates, unpaired_notes
 from audits.certification.logs import ROUNDINGS, USUAL_ALPHAS, Log
-from audits.certification.model_and_images import Work, batch_of, decode, described, find_work, lipschitz_of
 from audits.certification.named_logs import read_logs, together
 from audits.certification.parts import class_name, distinct
 from audits.certification.rules import Rule, rule_of
@@ -17,6 +17,9 @@ from audits.core.context import Context, Plan
 from audits.core.records import Coordinate, Source, Subject
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
+
+if TYPE_CHECKING:
+    from audits.certification.model_and_images import Work
 
 _NO_COST = (("forwards", "0"), ("time", "seconds"))
 
@@ -38,7 +41,7 @@ class Inputs:
     names: tuple[str, ...] = ()
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     subject: Subject | None = None
-    work: Work | None = None
+    work: "Work | None" = None
     stored: tuple[Drawn, ...] = ()
     log: Log | None = None
 
@@ -64,6 +67,9 @@ def _check_images(options: Options, context: Context) -> Plan:
             raise InputError(f"{flag} is missing.", where=flag, hint="A run needs CHECKPOINT, --data and --sigma.")
     # Refuse wrong numbers before a model is loaded.
     rule_of(options, images=1)
+    # With torch behind it, which logs and counts do not need.
+    from audits.certification.model_and_images import batch_of, decode, described, find_work, lipschitz_of
+
     batch_of(options)
     work = find_work(options, context)
     classifier, images, chosen = work.classifier, work.images, work.chosen
@@ -94,7 +100,7 @@ def _check_images(options: Options, context: Context) -> Plan:
     )
 
 
-def _map_source(work: Work) -> tuple[Source, ...]:
+def _map_source(work: "Work") -> tuple[Source, ...]:
     found = work.class_map
     return (Source(role="class map", path=str(found.path), sha256=found.sha256, items=len(found)),) if found else ()
 

@@ -3,19 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from audits.certification import ARCHITECTURES, Options
 from audits.certification.certificates import Verdict, judge
 from audits.certification.inputs import Inputs
 from audits.certification.log_comparison import LogCounts
 from audits.certification.log_fit import Reading, read_settings
-from audits.certification.model_and_images import CHECKS, Work, batch_of
 from audits.certification.named_logs import Logs
 from audits.certification.parts import Part, parts
 from audits.certification.rules import Rule
 from audits.certification.sampling import Drawn, draw
 from audits.core.context import Context
+
+if TYPE_CHECKING:
+    from audits.certification.model_and_images import Work
 
 _VERSION = 2
 
@@ -76,6 +78,7 @@ def measure(options: Options, inputs: Inputs | Logs, context: Context) -> Counts
 def _drawn(inputs: Inputs, options: Options, context: Context) -> list[Drawn]:
     import torch
 
+    from audits.certification.model_and_images import CHECKS, batch_of
     from probes.classifiers.folding import fold_batchnorm
     from probes.classifiers.noise import Noise
     from probes.classifiers.smoothing import ImageCounts, Sampler
@@ -123,7 +126,7 @@ def _drawn(inputs: Inputs, options: Options, context: Context) -> list[Drawn]:
     return found
 
 
-def _key(work: Work, rule: Rule, noise: str, index: int, context: Context) -> list[Any]:
+def _key(work: "Work", rule: Rule, noise: str, index: int, context: Context) -> list[Any]:
     """Return the cache key of an image's counts: all that decides them but the number of draws."""
     import torch
 

@@ -2,7 +2,10 @@
 
 import json
 from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+import numpy as np
 
 from audits.certification.measure import Counts
 from audits.certification.stored_counts import FORMAT, PARTS
@@ -15,35 +18,41 @@ def packed(counts: Counts) -> bytes:
     `selection.draws` (m), `selection.votes|sums|squares` (m, K), `looks.draws` (m, L) with 0 where a look was not
     needed, `looks.votes|sums|squares` (m, L, K). The header's metadata tell the settings.
     """
-    import torch
-    from safetensors.torch import save
+    from safetensors.numpy import save
 
     drawn, inputs, rule = counts.drawn, counts.inputs, counts.rule
     deepest = max(len(item.looks) for item in drawn)
-    blank = torch.zeros_like(drawn[0].looks[0].votes)
+    blank = np.zeros_like(drawn[0].looks[0].votes)
     tensors = {
-        name: torch.tensor([getattr(item, name) for item in drawn]) for name in ("index", "label", "clean", "seconds")
+        name: np.array([getattr(item, name) for item in drawn], dtype=np.float32 if name == "seconds" else np.int64)
+        for name in ("index", "label", "clean", "seconds")
     }
-    tensors["selection.draws"] = torch.tensor([item.selection.draws for item in drawn])
-    tensors["looks.draws"] = torch.tensor(
-        [_padded([tally.draws for tally in item.looks], deepest, 0) for item in drawn]
-    )
+    tensors["selection.draws"] = np.array([item.selection.draws for item in drawn])
+    tensors["looks.draws"] = np.array([_padded([tally.draws for tally in item.looks], deepest, 0) for item in drawn])
     for part in PARTS:
-        tensors[f"selection.{part}"] = torch.stack([getattr(item.selection, part) for item in drawn])
-        tensors[f"looks.{part}"] = torch.stack(
-            [torch.stack(_padded([getattr(tally, part) for tally in item.looks], deepest, blank)) for item in drawn]
+        tensors[f"selection.{part}"] = np.stack([getattr(item.selection, part) for item in drawn])
+        tensors[f"looks.{part}"] = np.stack(
+            [np.stack(_padded([getattr(tally, part) for tally in item.looks], deepest, blank)) for item in drawn]
         )
     about = {
         "format": FORMAT,
         "settings": {"mode": rule.mode, "n0": rule.n0, "n": rule.n, "pilot": rule.pilot},
         "geometry": {"norm": rule.geometry.norm, "sigma": rule.geometry.sigma},
-        "drawn": {**counts.settings, "torch": torch.__version__},
+        "drawn": {**counts.settings, "torch": _torch()},
         "given": inputs.given,
         "names": inputs.names,
         "attributes": dict(inputs.attributes),
         "subject": asdict(inputs.subject) if inputs.subject else None,
     }
     return bytes(save(tensors, metadata={"miles": json.dumps(about, sort_keys=True)}))
+
+
+def _torch() -> str:
+    """Return the version of torch; counts of an earlier run are judged without it too."""
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return "none"
 
 
 def _padded(row: list[Any], length: int, blank: Any) -> list[Any]:

@@ -4,7 +4,6 @@ Only sampling happens here; what the counts prove is judged from them alone, so 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -78,7 +77,7 @@ def interval_of(selection: VoteCounts, rule: Rule) -> Interval:
     """Choose the class and the interval from the selection draws."""
     if not rule.soft:
         return choose_interval(votes_of(selection), rule.n, rule.share, rule.method, rule.geometry.radius)
-    sums = selection.sums.numpy()
+    sums = np.asarray(selection.sums)
     top = int(sums.argmax())
     if rule.method != "auto":
         return Interval(rule.method, top)
@@ -97,7 +96,7 @@ def limits_of(tally: VoteCounts, interval: Interval, rule: Rule) -> Limits:
 
 
 def _soft(tally: VoteCounts, interval: Interval, rule: Rule, growth: float) -> Limits:
-    sums, squares = tally.sums.numpy() / ONE, tally.squares.numpy() / ONE / ONE
+    sums, squares = np.asarray(tally.sums) / ONE, np.asarray(tally.squares) / ONE / ONE
     return soft_limits(sums * growth, squares * growth, round(tally.draws * growth), interval, rule.share, 1.0 / ONE)
 
 
@@ -108,8 +107,7 @@ def radius_of(limits: Limits, rule: Rule) -> float:
 
 def votes_of(tally: VoteCounts) -> Counts:
     """Return the votes as an array."""
-    votes: Any = tally.votes
-    array: Counts = votes.numpy()
+    array: Counts = np.asarray(tally.votes)
     return array
 
 

@@ -4,8 +4,9 @@ An audit that has intervals brings a step `detectable`: a function of options, p
 anything is measured.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 POWER = 0.8
 """Probability with which an effect of the size that is told is shown: the usual one of sample size tables."""
@@ -50,8 +51,16 @@ class Detectable:
     @property
     def line(self) -> str:
         """The effect in a line."""
-        size = "no size" if self.effect is None else f"{self.effect:.2g} or more"
-        return f"{self.what}: {size} ({self.units}; {self.assuming})"
+        return f"{self._size} ({self.units}; {self.assuming})"
+
+    @property
+    def brief(self) -> str:
+        """The effect in a line, without what was assumed."""
+        return f"{self._size} ({self.units})"
+
+    @property
+    def _size(self) -> str:
+        return f"{self.what}: " + ("no size" if self.effect is None else f"{self.effect:.2g} or more")
 
     def asked(self, effect: float) -> str:
         """Return in a line which units an effect of this size needs."""
@@ -71,14 +80,32 @@ def listed(found: tuple[Detectable, ...], level: float, effect: float | None = N
     ...     print(line)
     ('can show', 'with probability 0.8, at the level 0.95:')
     ('', 'gap: 0.2 or more (9 and 9 users; a rate of 0.5)')
+
+    What several in a row assume is said once, after them.
+
+    >>> for line in listed((gap, gap), 0.95)[1:]:
+    ...     print(line)
+    ('', 'gap: 0.2 or more (9 and 9 users)')
+    ('', 'gap: 0.2 or more (9 and 9 users)')
+    ('assuming', 'a rate of 0.5')
     """
     if not found:
         return []
     more = len(found) - MOST_LISTED
     rest = [("", f"and {more} more")] if more > 0 else []
     lines = [("can show", f"with probability {POWER:g}, at the level {level:g}:")]
-    lines += [*(("", one.line) for one in found[:MOST_LISTED]), *rest]
+    lines += [*_lines(found[:MOST_LISTED]), *rest]
     if effect is not None:
         lines += [("--detect", f"{effect:g}, likewise:")]
         lines += [*(("", one.asked(effect)) for one in found[:MOST_LISTED]), *rest]
     return lines
+
+
+def _lines(found: Sequence[Detectable]) -> Iterator[tuple[str, str]]:
+    for assuming, alike in groupby(found, key=lambda one: one.assuming):
+        several = [*alike]
+        if len(several) == 1:
+            yield "", several[0].line
+        else:
+            yield from (("", one.brief) for one in several)
+            yield "assuming", assuming

@@ -101,7 +101,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     with context.progress.phase("Scoring outputs", len(pairs), "outputs") as advance:
         scores = score_all(families, pairs)
         advance(len(pairs))
-    source, rows, texts = _faithful(samples, options.plant, context.seed)
+    source, rows, texts = faithful_texts(samples, options.plant, context.seed)
     # A reference that is scored against itself says nothing about metrics that lean on it.
     kept = {name: family for name, family in families.items() if not (source == REFERENCES and name == "parent")}
     with context.progress.phase("Scoring faithful texts", len(texts), "outputs") as advance:
@@ -128,7 +128,7 @@ def _given(samples: Sequence[Sample], names: Sequence[str]) -> dict[str, Floats]
     return {name: np.array([sample.scores.get(name, np.nan) for sample in samples]) for name in columns}
 
 
-def _faithful(samples: Sequence[Sample], most: int, seed: int) -> tuple[str, Integers, list[Grounded]]:
+def faithful_texts(samples: Sequence[Sample], most: int, seed: int) -> tuple[str, Integers, list[Grounded]]:
     """Return what is taken to be faithful, its rows, at most so many, and its texts."""
     labelled = [row for row, sample in enumerate(samples) if sample.label]
     referred = [row for row, sample in enumerate(samples) if sample.pair.reference]

@@ -19,7 +19,7 @@ from audits.core.records import Coordinate, Estimate
 from audits.gradients.counts import ALL, HIDDEN, Counts
 from audits.statistics import mean_interval
 from probes.gradients.agreement import Agreement, Floats
-from probes.gradients.costs import COUNTED_CEILING
+from probes.gradients.cost_ceilings import COUNTED_CEILING
 
 ENDS = {"cosine": (-1.0, 1.0), "norm_ratio": (0.0, inf), "sign_agreement": (0.0, 1.0), "relative_error": (0.0, inf)}
 ALIKE = "range of numbers that are alike to rounding"

@@ -10,7 +10,6 @@ from audits.interference import Options, slurm
 from audits.interference.language_tables import read_downstream, read_similarity
 from audits.interference.likenesses import EFFECTS, names_of
 from audits.interference.loss_tables import read_losses
-from audits.interference.models import find_start, find_tokenizer, make_jobs
 from audits.interference.preflight import coordinates_of, cost_of, measured_cost, warnings_of
 from audits.interference.settings import (
     OF_MODELS,
@@ -160,6 +159,9 @@ def _trained(
     triples = settle_triples(options, pairs, context.seed)
     used = {code for pair in pairs for code in pair}
     sets: tuple[Languages, ...] = (*((code,) for code in languages if code in used), *pairs, *triples)
+    # With torch behind it, which given losses do not need.
+    from audits.interference.models import find_start, find_tokenizer, make_jobs
+
     model, folders, subject = find_start(options, sets)
     if folders:
         sets = tuple(chosen for chosen in sets if chosen in folders)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,9 +21,10 @@ from audits.report.report_file import write_bytes
 from probes.core.errors import IncompleteError, InputError
 from probes.core.executor import run_jobs
 from probes.language_models.byte_ngrams import baseline_losses
-from probes.language_models.masked_training import held_positions
-from probes.language_models.mixture_models import Held, Job, check_value, fit, held_of, windows_of
-from probes.language_models.token_windows import Windows
+
+if TYPE_CHECKING:
+    from probes.language_models.mixture_models import Held, Job
+    from probes.language_models.token_windows import Windows
 
 MOST_UNKNOWN, FEW_UNKNOWN = 0.1, 0.001
 """Shares of unknown tokens above which a language is refused, and is warned of."""
@@ -113,6 +114,9 @@ def collect(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -
     """
     if inputs.table is not None:
         return from_table(inputs.table)
+    # With torch behind it, which given losses do not need.
+    from probes.language_models.mixture_models import check_value, fit
+
     jobs = [inputs.jobs[index] for index in inputs.mine]
     results = inputs.jobs[0].results
     tokenizer = inputs.jobs[0].corpus.tokenizer
@@ -124,7 +128,7 @@ def collect(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -
         write_bytes(tokenizer, inputs.tokenizer_file)
     held = _held(inputs, context, warn)
 
-    def read(job: Job) -> dict[str, Any] | None:
+    def read(job: "Job") -> dict[str, Any] | None:
         return results.read(job.key, lambda value: check_value(value, job, held))
 
     values = [read(job) for job in jobs]
@@ -157,8 +161,10 @@ def collect(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -
     return from_models(inputs.languages, found)
 
 
-def _held(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -> dict[str, Held]:
+def _held(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -> "dict[str, Held]":
     """Tokenise all texts, once for all workers that share the cache, and refuse tokens that stand for too much."""
+    from probes.language_models.mixture_models import held_of
+
     assert inputs.tokenizer is not None
     found: dict[str, Held] = {}
     with context.progress.phase("Cutting texts", len(inputs.texts), "languages") as advance:
@@ -190,13 +196,17 @@ def baselines_of(inputs: Inputs, context: Context) -> dict[str, Baselines]:
     return found
 
 
-def _windows(inputs: Inputs, code: str) -> tuple[Windows, Windows]:
+def _windows(inputs: Inputs, code: str) -> "tuple[Windows, Windows]":
+    from probes.language_models.mixture_models import windows_of
+
     job = inputs.jobs[0]
     assert inputs.tokenizer is not None
     return windows_of(job.corpus, code, inputs.tokenizer, job.cache)
 
 
 def _baseline(inputs: Inputs, code: str) -> Baselines:
+    from probes.language_models.masked_training import held_positions
+
     job = inputs.jobs[0]
     train, held = _windows(inputs, code)
     # The very tokens that are hidden from the models: at others the same counts would lose another amount.

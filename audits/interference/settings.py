@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from audits.interference import Options
 from audits.interference.language_tables import Downstream, Similarity
@@ -13,8 +13,10 @@ from audits.statistics import generator
 from probes.core.errors import InputError
 from probes.core.executor import Workers
 from probes.language_models.language_corpora import Attributes, LanguageText
-from probes.language_models.mixture_models import Job
 from probes.language_models.text_tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from probes.language_models.mixture_models import Job
 
 Languages = tuple[str, ...]
 """A training set: codes, sorted."""
@@ -85,7 +87,7 @@ class Inputs:
     tokenizer: Tokenizer | None
     tokenizer_file: bytes | None
     training: Training
-    jobs: tuple[Job, ...]
+    jobs: "tuple[Job, ...]"
     trainings: tuple[tuple[Languages, int], ...]
     workers: Workers
     part: Part | None

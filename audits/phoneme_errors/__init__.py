@@ -254,6 +254,7 @@ AUDIT = AuditSpec(
     summary="Does an encoder place some groups' sounds elsewhere, or are they only noisier?",
     options=Options,
     package="audits.phoneme_errors",
+    model=("manifest",),
     measures=MEASURES,
     limitations=LIMITATIONS,
     steps=STEPS,

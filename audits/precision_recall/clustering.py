@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +13,6 @@ from audits.precision_recall.pools import Pool
 from audits.statistics import generator
 from audits.statistics.halves import Halved, halved
 from probes.core.hashing import sha256_json
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Floats = NDArray[np.float64]
 MOST_TEXTS = 5000
@@ -93,16 +89,14 @@ def _labels(
     seed = int(generator(context.seed, "clusters", *names, str(repeat)).integers(2**31))
     key = [VERSION, [side.sha256 for side in pools], sha256_json([part.tolist() for part in texts]), seed]
 
-    def compute() -> dict[str, "Tensor"]:
-        import torch
-
+    def compute() -> dict[str, NDArray[np.int32]]:
         # With their copies: the histograms count texts, not points.
         p, q = (side.vectors[side.point[part]] for side, part in zip(pools, texts, strict=True))
         labels = cluster_labels(p, q, buckets=bucket_count(len(texts[0])), seed=seed)
-        return {"p": torch.from_numpy(labels[0]), "q": torch.from_numpy(labels[1])}
+        return {"p": labels[0], "q": labels[1]}
 
-    entry = context.cache.memo(KIND, key, compute)
-    return entry["p"].numpy(), entry["q"].numpy()
+    entry = context.cache.memo_arrays(KIND, key, compute)
+    return entry["p"], entry["q"]
 
 
 def _counts(labels: NDArray[np.int32], halves: NDArray[np.bool_], buckets: int) -> Floats:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +26,6 @@ from probes.vectors.support_metrics import (
     widened_share,
 )
 from probes.vectors.support_metrics import membership as memberships
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Floats = NDArray[np.float64]
 KIND, VERSION = "text-support", 3
@@ -141,16 +137,10 @@ class Referee:
         return [VERSION, names, shas, settings, sizes, how]
 
     def _kept(self, key: object) -> dict[str, NDArray[np.generic]] | None:
-        entry = self.context.cache.read(KIND, key)
-        return None if entry is None else {name: tensor.numpy() for name, tensor in entry.items()}
+        return self.context.cache.read_arrays(KIND, key)
 
     def _keep(self, key: object, entry: Mapping[str, NDArray[np.generic]]) -> None:
-        import torch
-
-        tensors: dict[str, Tensor] = {
-            name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in entry.items()
-        }
-        self.context.cache.write(KIND, key, tensors)
+        self.context.cache.write(KIND, key, entry)
 
     def _grounds(self, draw: int, axes: NDArray[np.float32] | None) -> tuple[_Prepared, list[Reference]]:
         prepared = self._prepared(self.reference, draw, axes)

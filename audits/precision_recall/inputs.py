@@ -21,8 +21,6 @@ from probes.files.table_places import written_place
 from probes.models.checkpoints import find_model
 from probes.texts.text_encoders import TextEncoderSpec, find_text_encoder
 from probes.texts.text_files import TextSet, read_texts
-from probes.texts.text_generation import check_causal
-from probes.texts.token_draws import Sampling
 
 LONGEST_NAME = 60
 PROMPTS = "prompts"
@@ -164,6 +162,9 @@ def _generation(options: Options, alone: int, column: str) -> Generation | None:
                 hint="Name one with --generate; the temperature of a file is --temperature NAME=T.",
             )
         return None
+    from probes.texts.text_generation import check_causal
+    from probes.texts.token_draws import Sampling
+
     folder = find_model(options.generate)
     source = None if options.prompts is None else read_texts(options.prompts, column=column)
     if source is not None and source.texts is None:

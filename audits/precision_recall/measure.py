@@ -21,7 +21,6 @@ from audits.precision_recall.sequences import count_sequences
 from audits.precision_recall.sides import ASKED, CEILING, FLOOR, REFERENCE, Inputs
 from audits.statistics import generator
 from probes.texts.text_embeddings import encode_all
-from probes.texts.text_generation import parameters_of
 
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
@@ -35,6 +34,8 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     subject: Subject | None = None
     warnings: tuple[Warning, ...] = ()
     if inputs.generation is not None:
+        from probes.texts.text_generation import parameters_of
+
         planned, inputs = inputs.size, sample(inputs.generation, inputs, options, context)
         assert inputs.generation is not None
         subject = inputs.generation.subject(parameters_of(inputs.generation.folder))

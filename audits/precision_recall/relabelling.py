@@ -6,7 +6,6 @@ labels is as likely as the one that was met: a test by it errs as often as it sa
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +20,6 @@ from audits.statistics import generator, monte_carlo_p
 from probes.core.hashing import sha256_json
 from probes.vectors import knn
 from probes.vectors.support_metrics import Side, balls, evaluate, list_length, prepare_reference
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -75,12 +71,10 @@ def relabel(
     how = [settings.k[0], settings.pca, settings.duplicates, context.device.partition(":")[0], context.seed]
     key = [VERSION, [reference.name, other.name], shas, draws, how, count]
 
-    def compute() -> dict[str, "Tensor"]:
-        import torch
+    def compute() -> dict[str, Floats]:
+        return {"scores": _scores(reference, other, settings, count, context)}
 
-        return {"scores": torch.from_numpy(_scores(reference, other, settings, count, context))}
-
-    scores = context.cache.memo(KIND, key, compute)["scores"].numpy()
+    scores = context.cache.memo_arrays(KIND, key, compute)["scores"]
     advance(count)
     if not scores.size:
         return None

@@ -10,7 +10,6 @@ from audits.precision_recall import Options
 from audits.precision_recall.sides import Candidate, Generation, Inputs, needed
 from probes.core.errors import InputError
 from probes.texts.text_files import TextSet
-from probes.texts.text_generation import generate_all
 from probes.texts.text_words import count_words, first_words
 
 
@@ -40,6 +39,8 @@ def sample(generation: Generation, inputs: Inputs, options: Options, context: Co
 def _sampled(
     candidate: Candidate, generation: Generation, inputs: Inputs, options: Options, context: Context
 ) -> TextSet:
+    from probes.texts.text_generation import generate_all
+
     made = generate_all(
         generation.folder,
         generation.prompts,

@@ -1,6 +1,7 @@
 """The sides of a comparison: the reference, the candidates, and the language model that some are sampled from."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,9 @@ from audits.precision_recall.settings import Settings
 from probes.models.checkpoints import ModelFolder
 from probes.texts.text_encoders import TextEncoderSpec
 from probes.texts.text_files import TextSet
-from probes.texts.token_draws import Sampling
+
+if TYPE_CHECKING:
+    from probes.texts.token_draws import Sampling
 
 REFERENCE = "reference"
 CEILING, FLOOR, RELABELLED = "ceiling", "floor", "relabelled"
@@ -57,7 +60,7 @@ class Generation:
     prompts: tuple[str, ...]
     source: TextSet | None
     places: NDArray[np.int64]
-    samplings: tuple[tuple[str, Sampling], ...]
+    samplings: "tuple[tuple[str, Sampling], ...]"
 
     def subject(self, parameters: int = 0) -> Subject:
         """Return the model as the report names it; its number of parameters is known once it is loaded."""

@@ -111,7 +111,7 @@ class Counts:
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     """Align every transcript with its reference, or take the counts of the manifest."""
     inputs, dropped = useful(inputs)
-    counts, confusions = (_given(inputs), ()) if inputs.counted else _aligned(inputs, context.progress)
+    counts, confusions = (given(inputs), ()) if inputs.counted else _aligned(inputs, context.progress)
     controls = dict(inputs.controls)
     if WORDS in controls and not controls[WORDS]:
         controls[WORDS] = tuple(counts[0].sizes.tolist())
@@ -175,7 +175,8 @@ def _joined(metric: str, totals: Sequence[EditTotals]) -> MetricCounts:
     )
 
 
-def _given(inputs: Inputs) -> list[MetricCounts]:
+def given(inputs: Inputs) -> list[MetricCounts]:
+    """Return the counts of a manifest that holds counts of errors and words."""
     rows = list(inputs.counted.values())
     errors, sizes = np.stack([row["errors"] for row in rows], axis=1), rows[0]["words"]
     parts = {}

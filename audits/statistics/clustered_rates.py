@@ -231,7 +231,7 @@ def mean_of_rates(errors: Floats, sizes: Floats) -> tuple[Spread, Spread]:
             pooled,
             value=value,
             error=np.where(usable, np.sqrt(variance), np.nan),
-            freedom=np.where(usable, _freedom(moves, pooled.clusters), np.nan),
+            freedom=np.where(usable, freedom_of(moves, pooled.clusters), np.nan),
         )
         for value, variance, moves in made
     )
@@ -279,8 +279,8 @@ def _spread(errors: Floats, sizes: Floats) -> Spread:
     # Clusters without trials cannot be standardised by them; there the unscaled moves count too.
     freedom = np.where(
         silent.any(axis=0),
-        np.minimum(_freedom(scaled, several), _freedom(np.nan_to_num(moves), clusters)),
-        _freedom(scaled, several),
+        np.minimum(freedom_of(scaled, several), freedom_of(np.nan_to_num(moves), clusters)),
+        freedom_of(scaled, several),
     )
     usable = several > 1
     return Spread(
@@ -328,7 +328,8 @@ def _or_zero(numerator: Floats | NDArray[np.bool_], denominator: Floats) -> Floa
     return quotient
 
 
-def _freedom(scaled: Floats, clusters: NDArray[np.int64]) -> Floats:
+def freedom_of(scaled: Floats, clusters: NDArray[np.int64]) -> Floats:
+    """Return the degrees of freedom of `spread_of` from the distances of the clusters, shape (clusters, rates)."""
     m = clusters.astype(np.float64)
     squares, fourth = (scaled**2).sum(axis=0), (scaled**4).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -11,6 +11,8 @@ from audits.core.detectable import POWER
 
 MOST_UNITS = 10**9
 """Beyond this many units nothing is looked for."""
+_NORMAL = 1e6
+"""Degrees of freedom from which on Student's t is the normal distribution."""
 
 
 def mean_difference(spread: float, units: tuple[int, int], level: float, power: float = POWER) -> float | None:
@@ -53,22 +55,11 @@ def mean(spread: float, units: int, level: float, power: float = POWER) -> float
 
 def _shown(error: float, degrees: float, level: float, power: float) -> float:
     """Return the effect that a t test with this standard error shows with probability `power`."""
-    from scipy import optimize, stats
+    from scipy import stats
 
     if error == 0:
         return 0.0
-    if math.isinf(degrees):
-        return float(error * (stats.norm.ppf((1 + level) / 2) + stats.norm.ppf(power)))
-    critical = stats.t.ppf((1 + level) / 2, degrees)
-
-    # The other tail is left out: an effect of this size is as good as never shown with the wrong sign.
-    def over(shift: float) -> float:
-        return float(stats.nct.sf(critical, degrees, shift)) - power
-
-    high = critical + 10.0
-    while over(high) < 0:
-        high *= 2
-    return float(optimize.brentq(over, 0.0, high) * error)
+    return error * shift_shown(float(stats.t.ppf((1 + level) / 2, degrees)), degrees, power)
 
 
 def rate_difference(
@@ -120,14 +111,12 @@ def rate_above(fixed: float, units: int, level: float, power: float = POWER) -> 
     >>> round(rate_above(0.5, 20, 0.95), 2)
     0.8
     """
-    from scipy import optimize, stats
+    from scipy import stats
 
     tail = (1 - level) / 2
     # The least count whose lower bound is above: that of which a rate of `fixed` gives as many with `tail` at most.
     least = int(stats.binom.isf(tail, units, fixed)) + 1
-    if least > units:
-        return None
-    return float(optimize.brentq(lambda rate: stats.binom.sf(least - 1, units, rate) - power, fixed, 1.0))
+    return None if least > units else rate_reaching(least, units, power)
 
 
 def units_needed(detectable: Callable[[int], float | None], effect: float, most: int = MOST_UNITS) -> int | None:
@@ -158,3 +147,97 @@ def units_needed(detectable: Callable[[int], float | None], effect: float, most:
         middle = (low + high) // 2
         low, high = (low, middle) if shows(middle) else (middle, high)
     return high
+
+
+def shift_shown(critical: float, degrees: float, power: float = POWER) -> float:
+    """Return the effect, in standard errors, whose t statistic exceeds a critical value with probability `power`.
+
+    Examples
+    --------
+    >>> round(shift_shown(1.96, math.inf), 2), round(shift_shown(2.26, 9), 2)
+    (2.8, 3.15)
+    """
+    from scipy import optimize, stats
+
+    if degrees > _NORMAL:
+        return critical + float(stats.norm.ppf(power))
+
+    # The other tail is left out: an effect of this size is as good as never shown with the wrong sign.
+    def over(shift: float) -> float:
+        return float(stats.nct.sf(critical, degrees, shift)) - power
+
+    low, high = critical - 10.0, critical + 10.0
+    while over(high) < 0:
+        high *= 2
+    return float(optimize.brentq(over, low, high))
+
+
+def rate_reaching(count: int, units: int, power: float = POWER) -> float:
+    """Return the rate at which at least `count` of so many units come with probability `power`.
+
+    Examples
+    --------
+    >>> round(rate_reaching(1, 2), 3), round(rate_reaching(2, 2), 3)
+    (0.553, 0.894)
+    """
+    from scipy import stats
+
+    # P(X >= k | p) = P(B <= p) with B beta(k, n - k + 1).
+    return float(stats.beta.ppf(power, count, units - count + 1)) if count > 0 else 0.0
+
+
+def area_above(fixed: float, units: tuple[int, int], level: float, power: float = POWER) -> float | None:
+    """Return the least area under a ROC curve whose interval lies above a fixed one; None: none, or too few rows.
+
+    Scores are taken as normal with one spread on both sides, and intervals as on the scale of the log odds.
+
+    Parameters
+    ----------
+    units
+        Independent positive and negative rows.
+
+    Examples
+    --------
+    >>> round(area_above(0.5, (50, 50), 0.95), 3)
+    0.665
+    """
+    from scipy import optimize, stats
+
+    if min(units) < 2:
+        return None
+    degrees = sum(units) - 2
+    shift = shift_shown(float(stats.t.ppf((1 + level) / 2, degrees)), degrees, power)
+
+    def over(area: float) -> float:
+        return _odds(area) - _odds(fixed) - shift * area_error(area, units) / (area * (1 - area))
+
+    # Near 1 the log odds of few rows are unsure again, so that what is shown may lie between.
+    odds = _odds(fixed)
+    steps = [fixed, *(1 / (1 + math.exp(-odds - step / 10)) for step in range(1, 100))]
+    first = next((place for place, area in enumerate(steps) if over(area) > 0), 0)
+    return float(optimize.brentq(over, steps[first - 1], steps[first])) if first else None
+
+
+def area_error(area: float, units: tuple[int, int]) -> float:
+    """Return the standard error of an area of so many positive and negative rows with normal scores of one spread.
+
+    With Q the chance that a row of one side beats two of the other, the variance is (A (1 - A) + (m - 1 + n - 1)
+    (Q - A^2)) / (m n) (Hanley and McNeil 1982, "The meaning and use of the area under a ROC curve", equation 1).
+
+    Examples
+    --------
+    >>> round(area_error(0.5, (50, 50)), 4), round((101 / 12 / 50**2) ** 0.5, 4)
+    (0.058, 0.058)
+    """
+    from scipy import special
+
+    # Both wins share one row, and so have a correlation of one half.
+    place = special.ndtri(area)
+    both = area - 2 * special.owens_t(place, math.sqrt(1 / 3))
+    first, second = units
+    variance = (area * (1 - area) + (first + second - 2) * (both - area**2)) / (first * second)
+    return math.sqrt(max(float(variance), 0.0))
+
+
+def _odds(share: float) -> float:
+    return math.log(share / (1 - share))

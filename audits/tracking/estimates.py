@@ -127,7 +127,7 @@ def _add_pairs(draft: Draft, counts: Counts) -> None:
         for depth in sorted({depth for depth, _ in chained} & {depth for depth, _ in plain}):
             shared = [key for key in chained if key[0] == depth and key in plain]
             pairs = [chained[key] - plain[key] for key in shared]
-            draft.add("chained_minus_overwrite", _mean(pairs, draft.level), system=system, depth=depth)
+            draft.add("chained_minus_overwrite", mean_of_pairs(pairs, draft.level), system=system, depth=depth)
     for (system, scoring), graded in by_name.items():
         said = by_name.get((system, "exact"))
         if scoring == "choice" and said is not None:
@@ -150,10 +150,10 @@ def _add_format(draft: Draft, counts: Counts, both: tuple[Graded, Graded], syste
         if counts.items[at].task == task and at in said.scores:
             by_depth.setdefault(counts.items[at].depth, []).append(int(one.correct) - int(said.scores[at].correct))
     for depth, pairs in sorted(by_depth.items()):
-        draft.add("format_gap", _mean(pairs, draft.level), system=system, task=task, depth=depth)
+        draft.add("format_gap", mean_of_pairs(pairs, draft.level), system=system, task=task, depth=depth)
 
 
-def _mean(pairs: Sequence[int], level: float) -> Interval | Undefined:
+def mean_of_pairs(pairs: Sequence[int], level: float) -> Interval | Undefined:
     """Return the mean of differences that are -1, 0 or 1; where all are alike, that of the shares they come from."""
     values, n = np.array(pairs, dtype=np.float64), len(pairs)
     if n < 2:

@@ -19,7 +19,7 @@ from audits.tracking.inputs import MODEL
 from audits.tracking.items import CHAINED, agrees, is_gold, task_words
 from audits.tracking.measure import Counts, Graded
 from audits.tracking.network_findings import find_heads, find_operators, find_structure
-from probes.language_models.tracking_networks import expected_loss
+from probes.language_models.tracking_expectations import expected_loss
 
 LOSS, LARGE = 0.1, 0.5
 """Loss of accuracy from which on it is told, and from which on it is medium."""

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from audits.core.context import Cache, Context
 from audits.tracking import Options
 from audits.tracking.inputs import Inputs, Training
 from probes.core.executor import check_complete, run_jobs
-from probes.language_models.tracking_networks import Curve, Design, train
+
+if TYPE_CHECKING:
+    from probes.language_models.tracking_networks import Curve, Design
 
 CACHE = "tracking-curves"
 VERSION = 1
@@ -19,12 +22,14 @@ class TrainedCurve:
     """A training and what the network got right."""
 
     training: Training
-    curve: Curve
-    design: Design
+    curve: "Curve"
+    design: "Design"
 
 
-def design_of(training: Training, options: Options, depth: int, seed: int, *, read: bool) -> Design:
+def design_of(training: Training, options: Options, depth: int, seed: int, *, read: bool) -> "Design":
     """Return the network and task of a training; its seed goes with that of the run."""
+    from probes.language_models.tracking_networks import Design
+
     return Design(
         layers=training.layers,
         resolvent=training.resolvent,
@@ -70,15 +75,17 @@ def train_all(options: Options, inputs: Inputs, context: Context) -> tuple[Train
     )
 
 
-def _key(design: Design) -> list[object]:
+def _key(design: "Design") -> list[object]:
     import torch
 
     return [VERSION, torch.__version__, design.key]
 
 
-def _train_into(cache: Cache, design: Design) -> bool:
+def _train_into(cache: Cache, design: "Design") -> bool:
     """Train a network and write its curve into the cache, which all workers share."""
     import torch
+
+    from probes.language_models.tracking_networks import train
 
     curve = train(design)
     numbers = torch.tensor([curve.loss, curve.sequences, curve.exact], dtype=torch.float64)
@@ -87,7 +94,9 @@ def _train_into(cache: Cache, design: Design) -> bool:
     return True
 
 
-def _read(cache: Cache, design: Design) -> Curve:
+def _read(cache: Cache, design: "Design") -> "Curve":
+    from probes.language_models.tracking_networks import Curve
+
     kept = cache.read(CACHE, _key(design))
     assert kept is not None, "the curve was written by its worker"
     loss, sequences, exact = kept["numbers"].tolist()

@@ -13,7 +13,7 @@ from audits.core.errors import InputError
 from audits.core.records import Report
 from audits.report import exports
 from audits.report.report_file import NAME, read_report
-from miles_cli.writing import check_path, write
+from miles_cli.writing import check_path, to_stdout, write
 
 EXPERIMENT = "miles"
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -168,9 +168,9 @@ def _to_github(report: Report, run: Path, out: Path | None) -> None:
             with place.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(("\n\n" if held else "") + summary(report, MOST_BYTES - held - 2))
     else:
-        typer.echo(summary(report))
+        to_stdout(f"{summary(report)}\n")
     for command in annotations(report):
-        typer.echo(command)
+        to_stdout(f"{command}\n")
 
 
 def _check_inputs(path: Path, option: str, report: Report) -> None:
@@ -227,7 +227,7 @@ def _to_every_eval_ever(
 
 def _written(text: str, out: Path | None, more: str = "") -> None:
     if out is None:
-        typer.echo(text, nl=False)
+        to_stdout(text)
         return
     write(out, text)
     typer.echo(f"Written: {out}{more}")

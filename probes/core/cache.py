@@ -21,12 +21,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from probes.core.errors import IncompleteError, InputError
 from probes.core.hashing import sha256_json
+from probes.core.systems import REMOVES_OPEN_FILES
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+Array = NDArray[Any]
 VARIABLE = "MILES_CACHE"
 _PART = ".part-"
 _STALE = 3600.0
@@ -83,14 +88,21 @@ class Cache:
 
     def read(self, kind: str, key: object) -> "dict[str, Tensor] | None":
         """Return an entry's tensors, or None where there is none; a damaged entry is removed."""
+        return self._read(kind, key, "pt")
+
+    def read_arrays(self, kind: str, key: object) -> dict[str, Array] | None:
+        """Return an entry as arrays, without torch; otherwise as `read`."""
+        return self._read(kind, key, "numpy")
+
+    def _read(self, kind: str, key: object, framework: str) -> dict[str, Any] | None:
         from safetensors import SafetensorError, safe_open
 
         path = self.path(kind, key)
         try:
             if not _is_file(path):
                 raise ValueError("no ordinary file")
-            with safe_open(path, framework="pt") as entry:
-                tensors: dict[str, Tensor] = {label: entry.get_tensor(label) for label in entry.keys()}  # noqa: SIM118
+            with safe_open(path, framework=framework) as entry:
+                tensors: dict[str, Any] = {label: entry.get_tensor(label) for label in entry.keys()}  # noqa: SIM118
                 if _hashes(path, tensors) != _written_hashes(entry):
                     raise ValueError("not what was written")
         except FileNotFoundError:
@@ -117,16 +129,14 @@ class Cache:
             return None
         return tensor if written.get(label) == _hash(path, sorted(written), label, tensor) else None
 
-    def write(self, kind: str, key: object, tensors: "Mapping[str, Tensor]") -> None:
-        """Write an entry atomically.
+    def write(self, kind: str, key: object, tensors: "Mapping[str, Tensor] | Mapping[str, Array]") -> None:
+        """Write an entry atomically; of equal tensors and arrays the bytes are the same.
 
         Raises
         ------
         IncompleteError
             Where the disk is full or the folder cannot be written.
         """
-        from safetensors.torch import save_file
-
         path = self.path(kind, key)
         try:
             _make_private(self.folder)
@@ -136,10 +146,9 @@ class Cache:
         except OSError as error:
             raise _unwritable(self.folder, error) from error
         try:
-            whole = {label: tensor.contiguous() for label, tensor in tensors.items()}
             # A single key, since safetensors writes several in any order.
-            save_file(whole, name, {_HASHES: json.dumps(_hashes(path, whole), sort_keys=True)})
-            Path(name).replace(path)
+            _save(tensors, name, {_HASHES: json.dumps(_hashes(path, tensors), sort_keys=True)})
+            self._put(Path(name), path, kind, key)
         except Exception as error:
             # safetensors reports a full disk as an error class of its own.
             Path(name).unlink(missing_ok=True)
@@ -147,6 +156,16 @@ class Cache:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+    def _put(self, made: Path, path: Path, kind: str, key: object) -> None:
+        """Move a whole entry to its place."""
+        try:
+            made.replace(path)
+        except PermissionError:
+            # On Windows an entry that somebody has open stays, and has these bytes.
+            if REMOVES_OPEN_FILES or not self.has(kind, key):
+                raise
+            made.unlink()
 
     def memo(self, kind: str, key: object, compute: "Callable[[], dict[str, Tensor]]") -> "dict[str, Tensor]":
         """Return an entry, or compute and write it where there is none.
@@ -157,6 +176,20 @@ class Cache:
             As of `write`.
         """
         entry = self.read(kind, key)
+        if entry is None:
+            entry = compute()
+            self.write(kind, key, entry)
+        return entry
+
+    def memo_arrays(self, kind: str, key: object, compute: Callable[[], dict[str, Array]]) -> dict[str, Array]:
+        """Return an entry as arrays, or compute and write it where there is none; torch is not needed.
+
+        Raises
+        ------
+        IncompleteError
+            As of `write`.
+        """
+        entry = self.read_arrays(kind, key)
         if entry is None:
             entry = compute()
             self.write(kind, key, entry)
@@ -261,7 +294,10 @@ def _check_owner(folder: Path, *, shared: bool) -> None:
     except OSError:
         # The folder does not exist yet; or it cannot be reached, and writing will say why.
         return
-    own = not hasattr(os, "getuid") or held.st_uid in (os.getuid(), 0)
+    if not hasattr(os, "getuid"):
+        # On Windows the rights of a folder are not in its mode, which lets everybody write; those of its place hold.
+        return
+    own = held.st_uid in (os.getuid(), 0)
     mode = stat.S_IMODE(held.st_mode)
     if mode & stat.S_IWOTH:
         why = "everybody on this machine may write it"
@@ -294,19 +330,40 @@ def _is_file(path: Path) -> bool:
     return stat.S_ISREG(path.lstat().st_mode)
 
 
-def _hashes(path: Path, tensors: "Mapping[str, Tensor]") -> dict[str, str]:
+def _hashes(path: Path, tensors: "Mapping[str, Tensor] | Mapping[str, Array]") -> dict[str, str]:
     labels = sorted(tensors)
     return {label: _hash(path, labels, label, tensors[label]) for label in labels}
 
 
-def _hash(path: Path, labels: Sequence[str], label: str, tensor: "Tensor") -> str:
-    """Return the hash of a tensor, of its name, and of the entry that holds it."""
+def _hash(path: Path, labels: Sequence[str], label: str, tensor: "Tensor | Array") -> str:
+    """Return the hash of a tensor or array, of its name, and of the entry that holds it."""
+    kind, data = _bytes(tensor)
+    about = json.dumps([path.stem, path.parts[-3], *labels, label, kind, list(tensor.shape)])
+    digest = hashlib.sha256(about.encode())
+    digest.update(data)
+    return digest.hexdigest()
+
+
+def _bytes(tensor: "Tensor | Array") -> tuple[str, memoryview]:
+    """Return the kind of the numbers, as torch names it, and their bytes in a row."""
+    if isinstance(tensor, np.ndarray):
+        return f"torch.{tensor.dtype}", np.asarray(tensor, order="C").reshape(-1).view(np.uint8).data
     import torch
 
-    about = json.dumps([path.stem, path.parts[-3], *labels, label, str(tensor.dtype), list(tensor.shape)])
-    digest = hashlib.sha256(about.encode())
-    digest.update(_in_a_row(tensor.detach().cpu()).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    return str(tensor.dtype), _in_a_row(tensor.detach().cpu()).view(torch.uint8).numpy().data
+
+
+def _save(tensors: "Mapping[str, Tensor] | Mapping[str, Array]", name: str, about: dict[str, str]) -> None:
+    arrays = {label: np.asarray(one, order="C") for label, one in tensors.items() if isinstance(one, np.ndarray)}
+    if len(arrays) == len(tensors):
+        from safetensors.numpy import save_file
+
+        save_file(arrays, name, about)
+    else:
+        from safetensors.torch import save_file as save_tensors
+
+        whole: Any = tensors
+        save_tensors({label: tensor.contiguous() for label, tensor in whole.items()}, name, about)
 
 
 def _in_a_row(tensor: "Tensor") -> "Tensor":

@@ -12,8 +12,6 @@ from probes.gradients.networks import Mlp, Recurrent, ResMlp
 
 BJORCK = 20
 """Rounds that re-orthogonalise the weights before every step of FOTON, as its authors' code does."""
-COUNTED_CEILING = 3.0
-"""1 + (b + w) / f of dense layers: what is gained at most by whoever speeds up only the backward pass."""
 
 
 @dataclass(frozen=True, slots=True)

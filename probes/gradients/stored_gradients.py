@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from probes.core.errors import InputError
 from probes.core.progress import Progress, Silent
+from probes.files.number_kinds import KINDS, as_doubles, width_of
 from probes.files.opening import check_ordinary, reading, stamp, unchanged
 from probes.files.safe_tensors import check_safetensors
 from probes.gradients.agreement import Agreement, added, compare, nothing, stacked
@@ -32,11 +33,6 @@ BLOCK = 2**17
 _NAME = re.compile(r"step(\d{1,15})_batch(\d{1,15})\.safetensors", re.ASCII)
 _METHOD = re.compile(r"[\w.:+-]{1,100}")
 _SUMS = ("hidden", "all")
-_KINDS = {
-    "BOOL": "bool", "U8": "uint8", "I8": "int8", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "U16": "uint16",
-    "I16": "int16", "F16": "float16", "BF16": "bfloat16", "U32": "uint32", "I32": "int32", "F32": "float32",
-    "U64": "uint64", "I64": "int64", "F64": "float64",
-}  # fmt: skip
 _MOST_DRAWS = 10_000
 _FORM = "Keys are reference/PARAMETER and METHOD/PARAMETER, such as reference/layers.0.weight; hidden and all are sums."
 
@@ -171,7 +167,7 @@ def _checked(path: Path) -> StoredFile:
         method, _, parameter = key.partition("/")
         if not _METHOD.fullmatch(method) or not parameter.isprintable() or parameter in ("", *_SUMS):
             raise InputError(f"The key {ascii(key)[:200]} names no method and parameter.", where=where, hint=_FORM)
-        if entry["dtype"] not in _KINDS:
+        if entry["dtype"] not in KINDS:
             what = f"{ascii(key)[:200]} has the type {ascii(entry['dtype'])[:40]}, which is not read."
             raise InputError(what, where=where, hint="Gradients are real numbers; save them as F32 or F64.")
         entries.setdefault(method, {})[parameter] = entry
@@ -267,10 +263,7 @@ def _blocks(
     opened: BinaryIO, start: int, entry: Mapping[str, Any], draws: int, length: int
 ) -> Iterator[NDArray[np.float64]]:
     """Yield entries of a tensor as doubles, shape (draws, at most `length`)."""
-    import torch
-
-    kind = getattr(torch, _KINDS[entry["dtype"]])
-    width, size = kind.itemsize, math.prod(entry["shape"]) // draws
+    width, size = width_of(entry["dtype"]), math.prod(entry["shape"]) // draws
     for begin in range(0, size, length):
         count = min(length, size - begin)
         read = bytearray()
@@ -279,4 +272,4 @@ def _blocks(
             read += opened.read(count * width)
         if len(read) < draws * count * width:
             raise InputError("The file is shorter than it was.", where=opened.name, hint="Run it again.")
-        yield torch.frombuffer(read, dtype=kind).double().numpy().reshape(draws, count)
+        yield as_doubles(read, entry["dtype"]).reshape(draws, count)

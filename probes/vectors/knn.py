@@ -4,16 +4,19 @@ Squared distances come from products of blocks in float32, |x|^2 + |y|^2 - 2xy w
 rounding error is bounded, and what can be near within that bound is computed again in float64 from the points as given.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from probes.core.errors import IncompleteError, InputError
+from probes.core.errors import InputError
+from probes.core.installed import is_installed
 from probes.core.progress import Progress, Silent
+from probes.vectors.distance_blocks import blocks_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
@@ -28,7 +31,6 @@ MOST_PAIRS = 60_000_000
 _ROUNDING = 2.0**-24
 _RANGE = 1e-30, 1e30
 _PIECE = 2**17
-_HINT = "Give --device cpu, or fewer points with --samples."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +42,14 @@ class Points:
     given
         Points as given, float32 or float64, shape (points, width), from which exact distances are computed.
     centred
-        Points less the common centre, float32 on the device.
+        Points less the common centre, float32 on the device; an array where there is no torch.
     floors
         |x|^2 of the centred points less their part in the bound of the rounding error, float32.
     """
 
     given: NDArray[np.floating]
-    centred: Tensor
-    floors: Tensor
+    centred: Any
+    floors: Any
 
     def __len__(self) -> int:
         return len(self.given)
@@ -98,6 +100,12 @@ class Pairs:
     to_x: Floats
 
 
+@cache
+def _backend() -> Any:
+    """Return what computes blocks: torch, and numpy where torch is not installed; the distances kept are the same."""
+    return import_module(f"probes.vectors.{'torch' if is_installed('torch') else 'numpy'}_blocks")
+
+
 def points(vectors: NDArray[np.floating], centre: NDArray[np.floating] | None = None, *, device: str = "cpu") -> Points:
     """Prepare vectors of shape (points, width) for comparison with any others that have the same centre.
 
@@ -115,8 +123,7 @@ def points(vectors: NDArray[np.floating], centre: NDArray[np.floating] | None = 
     given = np.ascontiguousarray(vectors)
     middle: Floats = np.asarray(given.mean(0, dtype=np.float64) if centre is None else centre, dtype=np.float64)
     with np.errstate(over="ignore"):
-        centred = torch.from_numpy((given - middle).astype(np.float32)).to(device)
-    squares = (centred * centred).sum(1)
+        centred, squares = _backend().ready((given - middle).astype(np.float32), device)
     largest = float(squares.max())
     # Points that only rounding tells apart are one point; others may be too close for their squares.
     tiny = largest < _RANGE[0] and bool(centred.any()) and float(np.abs(given).max()) ** 2 < _RANGE[0]
@@ -175,21 +182,10 @@ def neighbours(
     if not 0 < count < size:
         raise ValueError(f"{count} neighbours of each of {size} points")
     kept = min(size - 1, count + SPARE)
-    best = torch.full((size, kept), torch.inf, device=own.centred.device)
-    index = torch.zeros((size, kept), dtype=torch.int32, device=own.centred.device)
     blocks = list(blocks_of(size, size, block, symmetric=True))
     with (progress or Silent()).phase(label, len(blocks), "blocks") as advance:
-        for rows, columns in blocks:
-            squared = bounds(own, own, rows, columns)
-            start, stop = rows.start, rows.stop
-            if columns.start < stop:
-                # The triangle below the diagonal was computed in its mirror image; no point is its own neighbour.
-                here = torch.ones_like(squared, dtype=torch.bool).triu(start - columns.start + 1)
-                squared.masked_fill_(~here, torch.inf)
-            _keep(best, index, rows, squared, columns.start)
-            _keep(best, index, columns, squared.T, start)
-            advance(1)
-    return _exact_neighbours(own, count, best.cpu().numpy(), index.cpu().numpy())
+        best, index = _backend().nearest(own, kept, blocks, advance)
+    return _exact_neighbours(own, count, best, index)
 
 
 def pairs(
@@ -219,94 +215,11 @@ def pairs(
     IncompleteError
         Where the device runs out of memory, or more pairs are near than can be held.
     """
-    device = x.centred.device
-    # Rounded up, so that no pair at the very edge is lost to float32.
-    wide = [
-        torch.from_numpy(np.nextafter(np.float32(reach), np.float32(np.inf))).to(device) for reach in (reach_x, reach_y)
-    ]
-    nearest = _Nearest(len(x), device), _Nearest(len(y), device)
-    found: list[tuple[Tensor, Tensor]] = []
-    count, blocks = 0, list(blocks_of(len(x), len(y), block, symmetric=False))
+    blocks = list(blocks_of(len(x), len(y), block, symmetric=False))
     with (progress or Silent()).phase(label, len(blocks), "blocks") as advance:
-        for rows, columns in blocks:
-            squared = bounds(x, y, rows, columns)
-            nearest[0].update(rows, columns.start, squared)
-            nearest[1].update(columns, rows.start, squared.T)
-            near = squared <= torch.maximum(wide[0][rows, None], wide[1][None, columns])
-            row, column = near.nonzero(as_tuple=True)
-            count += len(row)
-            if count > most:
-                raise IncompleteError(f"More than {most:,} pairs are near: one side lies in a heap.", hint=_HINT)
-            found.append(((row + rows.start).int().cpu(), (column + columns.start).int().cpu()))
-            advance(1)
-    at_x, at_y = (torch.cat([part[side] for part in found]).numpy() for side in range(2))
-    of_x, of_y = (side.index.cpu().numpy() for side in nearest)
+        at_x, at_y, of_x, of_y = _backend().near(x, y, reach_x, reach_y, blocks, most, advance)
     to_y, to_x = exact(x, y, np.arange(len(x)), of_x), exact(x, y, of_y, np.arange(len(y)))
     return Pairs(at_x, at_y, exact(x, y, at_x, at_y), of_x, to_y, of_y, to_x)
-
-
-class _Nearest:
-    """Running minimum: the nearest point so far of each point."""
-
-    def __init__(self, size: int, device: torch.device) -> None:
-        self.squared = torch.full((size,), torch.inf, device=device)
-        self.index = torch.zeros(size, dtype=torch.int32, device=device)
-
-    def update(self, rows: slice, first: int, squared: Tensor) -> None:
-        value, column = squared.min(1)
-        better = value < self.squared[rows]
-        self.squared[rows] = torch.where(better, value, self.squared[rows])
-        self.index[rows] = torch.where(better, (column + first).int(), self.index[rows])
-
-
-def blocks_of(rows: int, columns: int, largest: tuple[int, int], *, symmetric: bool) -> Iterator[tuple[slice, slice]]:
-    """Yield rows and columns of the blocks of a table of distances; of a symmetric one the upper triangle.
-
-    >>> [(rows.start, columns.start) for rows, columns in blocks_of(4, 4, (2, 2), symmetric=True)]
-    [(0, 0), (0, 2), (2, 2)]
-    """
-    down, across = largest
-    for start in range(0, rows, down):
-        stop = min(start + down, rows)
-        for first in range(start if symmetric else 0, columns, across):
-            yield slice(start, stop), slice(first, min(first + across, columns))
-
-
-def bounds(x: Points, y: Points, rows: slice, columns: slice) -> Tensor:
-    """Return tight lower bounds of the squared distances of a block.
-
-    Raises
-    ------
-    IncompleteError
-        Where the device runs out of memory.
-    """
-    try:
-        left, right = x.centred[rows], y.centred[columns]
-        return (left @ right.T).mul_(-2).add_(x.floors[rows, None]).add_(y.floors[None, columns])
-    except torch.OutOfMemoryError as error:
-        raise IncompleteError("The device ran out of memory on a block of distances.", hint=_HINT) from error
-
-
-def _keep(best: Tensor, index: Tensor, rows: slice, squared: Tensor, first: int) -> None:
-    """Merge a block of distances into the sorted lists of its rows, the nearest first."""
-    count, ends = best.shape[1], best[rows, -1:]
-    if torch.isinf(ends).any():
-        value, found_at = squared.topk(min(count, squared.shape[1]), dim=1, largest=False)
-    else:
-        # Once a list is full, few distances of a block are below its end: only these are sorted.
-        row, column = (squared < ends).nonzero(as_tuple=True)
-        if not len(row):
-            return
-        counts = torch.bincount(row, minlength=len(ends))
-        before = counts.cumsum(0) - counts
-        slot = torch.arange(len(row), device=row.device) - before[row]
-        value = torch.full((len(ends), int(counts.max())), torch.inf, device=best.device)
-        found_at = torch.zeros(value.shape, dtype=torch.int64, device=best.device)
-        value[row, slot], found_at[row, slot] = squared[row, column], column
-    both = torch.cat([best[rows], value], dim=1)
-    indices = torch.cat([index[rows], (found_at + first).int()], dim=1)
-    best[rows], order = both.topk(count, dim=1, largest=False)
-    index[rows] = indices.gather(1, order)
 
 
 def _exact_neighbours(own: Points, count: int, best: NDArray[np.float32], index: Integers) -> Neighbours:

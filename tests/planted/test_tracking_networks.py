@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from probes.core.random_streams import stream
+from probes.language_models.tracking_expectations import expected_loss, expected_share
 from probes.language_models.tracking_networks import (
     VALUES,
     Design,
     Network,
     draw,
-    expected_loss,
-    expected_share,
     train,
 )
 

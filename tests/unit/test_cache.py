@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
@@ -38,6 +39,24 @@ def test_what_was_written_is_read_and_nothing_else(tmp_path: Path) -> None:
         assert cache.read(kind, key) is None
     assert same(cache.read("kind", dict(reversed(KEY.items()))), entry())
     assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".safetensors"]
+
+
+def test_arrays_are_kept_in_the_bytes_of_tensors_and_read_as_either(tmp_path: Path) -> None:
+    wide = torch.arange(20.0, dtype=torch.float64).reshape(4, 5)
+    tensors = {"cut": wide[:, 1:3], "one": torch.tensor(3), "which": torch.tensor([True, False]), "none": wide[:0]}
+    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+    by_torch, by_numpy = Cache(tmp_path / "torch"), Cache(tmp_path / "numpy")
+    by_torch.write("kind", KEY, tensors)
+    assert by_numpy.memo_arrays("kind", KEY, lambda: arrays) is arrays
+    assert by_numpy.path("kind", KEY).read_bytes() == by_torch.path("kind", KEY).read_bytes()
+    assert same(by_numpy.read("kind", KEY), tensors)
+    found = by_torch.memo_arrays("kind", KEY, dict)
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == array.dtype
+    by_torch.path("kind", KEY).write_bytes(by_numpy.path("kind", KEY).read_bytes()[:-1] + b"x")
+    assert by_torch.read_arrays("kind", KEY) is None
 
 
 def test_an_entry_is_computed_once_and_again_where_it_is_damaged(tmp_path: Path) -> None:
@@ -399,3 +418,25 @@ def test_a_single_number_may_have_any_stride(tmp_path: Path) -> None:
     cache.write("kind", "key", {"one": torch.ones(3, dtype=torch.float64).as_strided((1,), (0,))})
     found = cache.read("kind", "key")
     assert found is not None and found["one"].tolist() == [1.0]
+
+
+def test_an_entry_that_is_open_elsewhere_stays_where_it_cannot_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows; where there is none, or a system replaces open files, the error is told."""
+    from probes.core import cache as module
+
+    kept = Cache(tmp_path / "cache")
+    kept.write("kind", "key", {"x": torch.ones(2)})
+
+    def refuse(self: Path, target: Path) -> Path:
+        raise PermissionError(13, "in use")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(IncompleteError):
+        kept.write("kind", "key", {"x": torch.ones(2)})
+    monkeypatch.setattr(module, "REMOVES_OPEN_FILES", False)
+    kept.write("kind", "key", {"x": torch.ones(2)})
+    with pytest.raises(IncompleteError):
+        kept.write("kind", "other", {"x": torch.ones(2)})
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [kept.path("kind", "key").name]

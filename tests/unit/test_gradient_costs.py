@@ -6,7 +6,8 @@ from torch import Tensor
 
 from probes.core.random_streams import stream
 from probes.core.timing import in_turns, middle, ratios
-from probes.gradients.costs import BJORCK, COUNTED_CEILING, Cost, counted, depth_of, saved_bytes
+from probes.gradients.cost_ceilings import COUNTED_CEILING
+from probes.gradients.costs import BJORCK, Cost, counted, depth_of, saved_bytes
 from probes.gradients.estimators import Batch, backpropagated
 from probes.gradients.networks import Mlp, build, made_batches
 from probes.gradients.recurrent_methods import Chunked, Dsf

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from probes.core.errors import IncompleteError, InputError
-from probes.vectors import knn
+from probes.vectors import knn, numpy_blocks, torch_blocks
+from probes.vectors.distance_blocks import blocks_of
 
 pytestmark = pytest.mark.numerical
 
@@ -87,8 +88,15 @@ def others(x: NDArray[Any]) -> Floats:
     return squared
 
 
+@pytest.fixture(autouse=True, params=[torch_blocks, numpy_blocks], ids=["torch", "numpy"])
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute blocks by torch, and by numpy as where torch is not installed."""
+    monkeypatch.setattr(knn, "_backend", lambda: request.param)
+
+
 def bounded(x: knn.Points, y: knn.Points) -> Floats:
-    return knn.bounds(x, y, slice(0, len(x)), slice(0, len(y))).double().numpy()
+    found = knn._backend().bounds(x, y, slice(0, len(x)), slice(0, len(y)))
+    return np.asarray(found, dtype=np.float64)
 
 
 def same(found: Floats, expected: Floats) -> None:
@@ -180,9 +188,9 @@ def test_rounding_stays_within_its_bound(name: str) -> None:
 
 def test_how_far_points_lie_from_the_origin_costs_no_digits() -> None:
     near, far = normal(50, 4), normal(50, 4, offset=1e4)
-    here, there = knn.points(near).floors.numpy(), knn.points(far).floors.numpy()
+    here, there = np.asarray(knn.points(near).floors), np.asarray(knn.points(far).floors)
     np.testing.assert_allclose(there, here, rtol=1e-3, atol=1e-5)
-    given = knn.points(far, np.full(4, 1e4)).floors.numpy()
+    given = np.asarray(knn.points(far, np.full(4, 1e4)).floors)
     np.testing.assert_allclose(given, (near**2).sum(1), rtol=1e-3)
 
 
@@ -204,7 +212,7 @@ def test_an_outlier_makes_no_other_pair_doubtful() -> None:
 def test_every_distance_within_a_sample_is_computed_once(rows: int, columns: int) -> None:
     half, full = np.zeros((100, 100), dtype=int), np.zeros((100, 100), dtype=int)
     for seen in (half, full):
-        for down, across in knn.blocks_of(100, 100, (rows, columns), symmetric=seen is half):
+        for down, across in blocks_of(100, 100, (rows, columns), symmetric=seen is half):
             assert down.stop - down.start <= rows and across.stop - across.start <= columns
             seen[down, across] += 1
     upper = np.triu_indices(100, 1)
@@ -245,9 +253,9 @@ def test_a_device_without_memory_is_told() -> None:
         def __getitem__(self, rows: slice) -> torch.Tensor:
             raise torch.OutOfMemoryError
 
-    full = knn.Points(x.given, Full(), x.floors)  # type: ignore[arg-type]
+    full = knn.Points(x.given, Full(), x.floors)
     with pytest.raises(IncompleteError, match="ran out of memory"):
-        knn.bounds(full, x, slice(0, 10), slice(0, 10))
+        torch_blocks.bounds(full, x, slice(0, 10), slice(0, 10))
 
 
 @pytest.mark.parametrize("count", [-1, 0, 10, 11])
@@ -282,5 +290,5 @@ def test_steps_are_announced() -> None:
     knn.pairs(x, x, np.ones(45), np.ones(45), progress=Listener(), label="both", block=(10, 20))
     assert [name for name, _, _ in told] == ["own", "both"]
     assert all(total == done > 1 for _, total, done in told)
-    tables = [len([*knn.blocks_of(45, 45, (10, 20), symmetric=symmetric)]) for symmetric in (True, False)]
+    tables = [len([*blocks_of(45, 45, (10, 20), symmetric=symmetric)]) for symmetric in (True, False)]
     assert [total for _, total, _ in told] == tables

@@ -17,8 +17,9 @@ from probes.core.cache import Cache
 from probes.core.errors import IncompleteError, InputError
 from probes.core.guarded_imports import transformers
 from probes.core.progress import Silent
-from probes.texts.text_embeddings import CHUNK, LETTERS, TextEncoder, encode_all
+from probes.texts.text_embeddings import CHUNK, TextEncoder, encode_all
 from probes.texts.text_encoders import TextEncoderSpec, find_text_encoder
+from probes.texts.transformer_encoder import LETTERS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -132,12 +133,15 @@ def _unusable(place: Store, error: Exception) -> InputError:
 
 @contextmanager
 def _environment(**more: str) -> Iterator[None]:
-    """Disable the telemetry of MLflow while it is in use, and set what else is given."""
+    """Disable the telemetry of MLflow and its deprecations while it is in use, and set what else is given."""
     changed = {**{name: os.environ.get(name, value) for name, value in _PATIENCE.items()}, **_ENVIRONMENT, **more}
     before = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
     try:
-        yield
+        with warnings.catch_warnings():
+            # MLflow uses what the newest SQLAlchemy deprecates: nothing that a user of miles could change.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
     finally:
         for name, value in before.items():
             if value is None:

@@ -1,0 +1,94 @@
+"""Blocks of distances on numpy, where torch is not installed: as `torch_blocks`, on the CPU."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probes.vectors.distance_blocks import Blocks, check_pairs
+
+if TYPE_CHECKING:
+    from probes.vectors.knn import Points
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Integers = NDArray[np.int32]
+
+
+def ready(centred: Singles, device: str) -> tuple[Singles, Singles]:
+    """Return points, and their |x|^2; there is no device but the CPU."""
+    return centred, np.einsum("ij,ij->i", centred, centred)
+
+
+def nearest(own: "Points", kept: int, blocks: Blocks, advance: Callable[[int], None]) -> tuple[Singles, Integers]:
+    """Return lower bounds and indices of the `kept` nearest other points of each, shapes (points, kept)."""
+    best = np.full((len(own), kept), np.inf, dtype=np.float32)
+    index = np.zeros((len(own), kept), dtype=np.int32)
+    for rows, columns in blocks:
+        squared = bounds(own, own, rows, columns)
+        start, stop = rows.start, rows.stop
+        if columns.start < stop:
+            # The triangle below the diagonal was computed in its mirror image; no point is its own neighbour.
+            squared[~np.triu(np.ones(squared.shape, dtype=bool), start - columns.start + 1)] = np.inf
+        _keep(best, index, rows, squared, columns.start)
+        _keep(best, index, columns, squared.T, start)
+        advance(1)
+    return best, index
+
+
+def near(
+    x: "Points",
+    y: "Points",
+    reach_x: Floats,
+    reach_y: Floats,
+    blocks: Blocks,
+    most: int,
+    advance: Callable[[int], None],
+) -> tuple[Integers, Integers, Integers, Integers]:
+    """Return the indices of the near pairs, and of the nearest y of every x and the nearest x of every y."""
+    # Rounded up, so that no pair at the very edge is lost to float32.
+    wide = [np.nextafter(reach.astype(np.float32), np.float32(np.inf)) for reach in (reach_x, reach_y)]
+    lowest = [(np.full(len(side), np.inf, dtype=np.float32), np.zeros(len(side), dtype=np.int32)) for side in (x, y)]
+    found: list[tuple[Integers, Integers]] = []
+    count = 0
+    for rows, columns in blocks:
+        squared = bounds(x, y, rows, columns)
+        _update(*lowest[0], rows, columns.start, squared)
+        _update(*lowest[1], columns, rows.start, squared.T)
+        row, column = np.nonzero(squared <= np.maximum(wide[0][rows, None], wide[1][None, columns]))
+        count += len(row)
+        check_pairs(count, most)
+        found.append(((row + rows.start).astype(np.int32), (column + columns.start).astype(np.int32)))
+        advance(1)
+    at_x, at_y = (np.concatenate([part[side] for part in found]) for side in range(2))
+    return at_x, at_y, lowest[0][1], lowest[1][1]
+
+
+def bounds(x: "Points", y: "Points", rows: slice, columns: slice) -> Singles:
+    """Return tight lower bounds of the squared distances of a block."""
+    squared: Singles = x.centred[rows] @ y.centred[columns].T
+    squared *= -2
+    squared += x.floors[rows, None]
+    squared += y.floors[None, columns]
+    return squared
+
+
+def _update(squared: Singles, index: Integers, rows: slice, first: int, block: Singles) -> None:
+    """Take the nearest of a block into the running minimum of its rows."""
+    column = block.argmin(1)
+    value = np.take_along_axis(block, column[:, None], 1)[:, 0]
+    better = value < squared[rows]
+    squared[rows] = np.where(better, value, squared[rows])
+    index[rows] = np.where(better, column + first, index[rows])
+
+
+def _keep(best: Singles, index: Integers, rows: slice, squared: Singles, first: int) -> None:
+    """Merge a block of distances into the lists of its rows, which keep the nearest in any order."""
+    count = best.shape[1]
+    both = np.concatenate([best[rows], squared], axis=1)
+    chosen = np.argpartition(both, count - 1, axis=1)[:, :count]
+    columns = np.arange(first, first + squared.shape[1], dtype=np.int32)
+    indices = np.concatenate([index[rows], np.broadcast_to(columns, squared.shape)], axis=1)
+    best[rows] = np.take_along_axis(both, chosen, 1)
+    index[rows] = np.take_along_axis(indices, chosen, 1)
