@@ -4,11 +4,12 @@ A folder is finished when report.json stands in it, which is written last. While
 state/settings.json says what is being run, and a lock keeps a second run out.
 """
 
-import fcntl
 import json
+import math
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,16 +19,21 @@ from typing import Any
 
 from audits.core.errors import IncompleteError, InputError
 from audits.core.records import Report
+from audits.core.systems import REMOVES_OPEN_FILES, lock, open_lock
 from audits.report.report_file import NAME, PART, fingerprint_of, read_report, write_text
 from miles_cli.system_errors import is_full
+
+_LATEST = 2.0**36
+"""Seconds of the clock that no run begins after."""
 
 OURS = (NAME, "report.md", "report.html", "records.csv", "figures", "state")
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """An unfinished run: the digest that it cites, and when it was begun or last resumed, in seconds of the clock."""
+    """An unfinished run: its fingerprint, the digest that it cites, and when it first began, in seconds."""
 
+    mark: str
     registration: str | None
     at: float
 
@@ -73,13 +79,17 @@ def finished(folder: Path, mark: str, *, force: bool, extra: Sequence[str] = ())
     return None
 
 
-def begun(folder: Path, mark: str) -> Begun | None:
-    """Return what is known of an unfinished run of these settings; None where there is none."""
-    state = folder / "state" / "settings.json"
-    if (folder / NAME).exists() or _stored(state) != mark:
+def begun(folder: Path) -> Begun | None:
+    """Return what is known of an unfinished run; None where there is none."""
+    path = folder / "state" / "settings.json"
+    mark = _stored(path)
+    if (folder / NAME).exists() or mark is None:
         return None
-    cites = _state(state).get("registration")
-    return Begun(None if cites is None else str(cites), state.stat().st_mtime)
+    state = _state(path)
+    cites, at = state.get("registration"), state.get("begun")
+    # A folder that was copied has files of today.
+    told = float(at) if isinstance(at, int | float) and 0 <= at < _LATEST else math.inf
+    return Begun(mark, None if cites is None else str(cites), min(told, path.stat().st_mtime))
 
 
 def overwritten(folder: Path) -> Report | None:
@@ -119,8 +129,10 @@ def _state(path: Path) -> dict[str, Any]:
 @contextmanager
 def working(
     folder: Path, mark: str, *, force: bool = False, extra: Sequence[str] = (), registration: str | None = None
-) -> Iterator[None]:
+) -> Iterator[float | None]:
     """Lock a run folder while a run works in it; on success its state is removed.
+
+    Yields when the run first began, in seconds of the clock, where it is resumed.
 
     Where the run is interrupted the state stays, for a resume; where the input turns out to be wrong, everything
     goes that was not there before. `registration` is the digest that the run cites: it stands in the state, so that a
@@ -139,8 +151,7 @@ def working(
     _refuse_link(folder)
     try:
         _make(state)
-        # O_NOFOLLOW: a link in its place would make or hold a file elsewhere.
-        lock = os.open(state / "lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
+        held = open_lock(state / "lock")
     except OSError as error:
         _remove_empty(missing)
         full = is_full(error)
@@ -150,26 +161,42 @@ def working(
             hint="Make room, then run the same command again." if full else "Name another with --out.",
         ) from error
     try:
-        _hold(lock, folder)
+        _hold(held, folder)
         if (folder / NAME).exists() and not force:
             raise InputError(
                 "Another run has just finished in this folder.",
                 where=str(folder),
                 hint="Run it again to see its report.",
             )
+        before = begun(folder)
+        first = before.at if before is not None and before.mark == mark else None
         # All but the state, which holds the lock.
         _clear(folder, (*OURS[:-1], *extra))
-        write_text(state / "settings.json", json.dumps({"fingerprint": mark, **cites}))
+        write_text(
+            state / "settings.json",
+            json.dumps({"fingerprint": mark, "begun": time.time() if first is None else first, **cites}),
+        )
         try:
-            yield
+            yield first
         except InputError:
             # Wrong input that showed only while running.
+            held = _let_go(held)
             _clear(folder, (*OURS, *extra))
             _remove_empty(missing)
             raise
+        held = _let_go(held)
         shutil.rmtree(state, ignore_errors=True)
     finally:
-        os.close(lock)
+        if held >= 0:
+            os.close(held)
+
+
+def _let_go(held: int) -> int:
+    """Close the file of the lock where it could not be removed otherwise; return what is still open, or -1."""
+    if REMOVES_OPEN_FILES:
+        return held
+    os.close(held)
+    return -1
 
 
 def _make(state: Path) -> None:
@@ -189,9 +216,9 @@ def _remove_empty(paths: Sequence[Path]) -> None:
             path.rmdir()
 
 
-def _hold(lock: int, folder: Path) -> None:
+def _hold(held: int, folder: Path) -> None:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(held)
     except OSError:
         raise _at_work(folder) from None
     # Whoever held the lock may have removed it on finishing, after it was opened here: this one holds nobody out.
@@ -199,7 +226,7 @@ def _hold(lock: int, folder: Path) -> None:
         current = (folder / "state" / "lock").stat()
     except OSError:
         raise _at_work(folder) from None
-    if not os.path.samestat(os.fstat(lock), current):
+    if not os.path.samestat(os.fstat(held), current):
         raise _at_work(folder)
 
 

@@ -155,10 +155,6 @@ def _root(
 
 def main() -> None:
     """Run the command line; every exit goes through here."""
-    if sys.platform == "win32":
-        hint = "Run it in WSL, the Windows Subsystem for Linux, or in a container."
-        _panel("miles runs on Linux and macOS, and not on Windows itself.", "", hint)
-        sys.exit(3)
     threads.let_idle_sleep()
     threads.fix_order_of_sums()
     if shadowed():

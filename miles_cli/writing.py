@@ -1,6 +1,7 @@
 """Files that commands write: never into a run folder; through links, and as private as they were."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,9 +84,23 @@ def write(path: Path, text: str) -> None:
         held = meant.stat()
         rights = held.st_mode & 0o777
         try:
-            os.chown(made, held.st_uid, held.st_gid)
+            # On Windows a file has no group.
+            if hasattr(os, "chown"):
+                os.chown(made, held.st_uid, held.st_gid)
         except PermissionError:
             same = held.st_gid == made.stat().st_gid
             rights &= 0o777 if same else 0o707
         made.chmod(rights)
         made.replace(meant)
+
+
+def to_stdout(text: str) -> None:
+    """Write to stdout what another program reads: UTF-8 and line breaks of one kind, whatever terminals here have."""
+    sys.stdout.flush()
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
+        # Whoever calls this from Python may collect text instead.
+        sys.stdout.write(text)
+    else:
+        buffer.write(text.encode("utf-8", "replace"))
+        buffer.flush()

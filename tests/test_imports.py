@@ -19,7 +19,17 @@ LIGHT = (
     *(
         f"audits/core/{stem}.py"
         for stem in (
-            *("records", "registration", "registry", "options", "errors", "measures", "intervals", "summary"),
+            *(
+                "records",
+                "plain_values",
+                "registration",
+                "registry",
+                "options",
+                "errors",
+                "measures",
+                "intervals",
+                "summary",
+            ),
             "missing_packages",
         )
     ),

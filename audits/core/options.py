@@ -116,7 +116,7 @@ def as_json(value: Any) -> Any:
     """
     if isinstance(value, Path):
         # A path keeps one slash of an address on the hub.
-        text = str(value)
+        text = value.as_posix()
         return text.replace("hf:/", "hf://", 1) if text.startswith("hf:/datasets/") else text
     if isinstance(value, tuple):
         return [as_json(item) for item in value]

@@ -5,15 +5,17 @@ loss. A number never stands alone: an `Estimate` carries its interval, its metho
 """
 
 import math
+import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
 from audits.core.intervals import Ends
 from audits.core.measures import UNDECLARED, Measure
 from audits.core.measures import read as read_measure
+from audits.core.plain_values import UNLESS_NONE, plain
 from audits.core.registration import Registration
 
 SCHEMA = "miles.report/1"
@@ -32,8 +34,6 @@ KEY_NUMBERS = 3
 
 UNBOUNDED_METHODS = ("exact", "none")
 """The only methods under which an estimate may have no interval."""
-UNLESS_NONE = {"optional": True}
-"""Of a field that JSON holds only where it has a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +242,11 @@ class Coverage:
             raise ValueError(f"coverage does not add up: {self.used} used + {left_out} skipped != {self.given}")
 
 
+def _portable(path: str) -> str:
+    """Return a path with slashes, so that runs of one file compare across systems."""
+    return path if os.sep == "/" else path.replace(os.sep, "/")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """The model that was audited."""
@@ -250,6 +255,9 @@ class Subject:
     family: str
     sha256: str
     parameters: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", _portable(self.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +268,9 @@ class Source:
     path: str
     sha256: str
     items: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", _portable(self.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +292,10 @@ class GateResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What it takes to repeat the run, and what it cost; the only part that differs between equal runs."""
+    """What it takes to repeat the run, and what it cost; the only part that differs between equal runs.
+
+    `begun` is when a run that was interrupted and resumed first began, ISO 8601, UTC; None of other runs.
+    """
 
     miles: str
     python: str
@@ -293,6 +307,7 @@ class Provenance:
     seed: int
     command: tuple[str, ...]
     seconds: Mapping[str, float]
+    begun: str | None = field(default=None, metadata=UNLESS_NONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,12 +334,12 @@ class Report:
 
     def to_json(self) -> Json:
         """Return plain JSON values; tuples become lists, and the schema's name goes in."""
-        plain: Json = _plain(self)
+        values: Json = plain(self)
         measures = {row.name: row.measure.public() for row in self.estimates if row.measure.name}
         if not self.coverage.groups:
             # Of an audit without groups there is nothing to say, and an empty list would say that there are none.
-            del plain["coverage"]["groups"]
-        return {"schema": SCHEMA, **plain, "measures": measures}
+            del values["coverage"]["groups"]
+        return {"schema": SCHEMA, **values, "measures": measures}
 
     @classmethod
     def from_json(cls, data: Json, declared: Mapping[str, Measure] = MappingProxyType({})) -> "Report":
@@ -370,21 +385,6 @@ def first_sentence(text: str) -> str:
     """
     end = re.search(r"[.!?](?=\s+[^\sa-z0-9])", text)
     return text[: end.end()] if end else text
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, str | int | float | bool) or value is None:
-        return value
-    if is_dataclass(value):
-        kept = [item for item in fields(value) if item.metadata.get("plain", True)]
-        held = {item.name: getattr(value, item.name) for item in kept}
-        absent = [item.name for item in kept if item.metadata.get("optional") and held[item.name] is None]
-        return {name: _plain(found) for name, found in held.items() if name not in absent}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
 
 
 def _tupled(row: Json, key: str) -> Json:

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from audits.core.measures import Measure, by_name
 from audits.core.missing_packages import refusal
 from audits.core.options import check_names, later_defaults
 from audits.core.summary import Summary
 from probes.core.errors import IncompleteError, InputError, MilesError, first_line
+
+Told = TypeVar("Told")
 
 GROUP = "miles.audits"
 OURS = "miles-audit"
@@ -327,44 +329,36 @@ def release(name: str) -> tuple[str, str] | None:
     return None
 
 
+def _told(name: str, ask: Callable[[AuditSpec], Told], otherwise: Told) -> Told:
+    try:
+        return ask(find(name))
+    except InputError:
+        return otherwise
+
+
 def measures_of(name: str) -> Mapping[str, Measure]:
     """Return the measures that an audit declares; none where it is not installed here."""
-    try:
-        return find(name).by_name
-    except InputError:
-        return {}
+    return _told(name, lambda spec: spec.by_name, {})
 
 
 def summaries_of(name: str) -> tuple[Summary, ...]:
     """Return the matrices that an audit declares; none where it is not installed here."""
-    try:
-        return find(name).summaries
-    except InputError:
-        return ()
+    return _told(name, lambda spec: spec.summaries, ())
 
 
 def headed_of(name: str) -> tuple[str, ...]:
     """Return the options that an audit shows on top of its pages; none where it is not installed here."""
-    try:
-        return find(name).headed
-    except InputError:
-        return ()
+    return _told(name, lambda spec: spec.headed, ())
 
 
 def heading_of(name: str) -> Callable[[Any], Mapping[str, Any]] | None:
     """Return what an audit says of its settings on top of a report's pages; None where they stand as they are."""
-    try:
-        return find(name).step("heading")
-    except InputError:
-        return None
+    return _told(name, lambda spec: spec.step("heading"), None)
 
 
 def later_defaults_of(name: str) -> Mapping[str, Any]:
     """Return the options of an audit that older versions do not know; none where it is not installed here."""
-    try:
-        return later_defaults(find(name).options)
-    except InputError:
-        return {}
+    return _told(name, lambda spec: later_defaults(spec.options), {})
 
 
 def find(name: str) -> AuditSpec:

@@ -12,7 +12,7 @@ from audits.core.context import Context, Draft, Plan
 from audits.core.detectable import Detectable
 from audits.core.options import check_record
 from audits.core.registry import AuditSpec
-from probes.contained import warm
+from probes.contained import missing_walls, warm
 
 PICKLED = (".pt", ".pth", ".bin", ".th", ".ckpt", ".tar")
 """Suffixes of files from torch.save."""
@@ -69,6 +69,8 @@ def _drafted(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Dra
         draft.warn(warning.id, warning.message, **warning.where)
     for note in plan.notes:
         draft.warn("input", note)
+    if missing := missing_walls():
+        draft.warn("system", missing)
     _step(spec, "estimates")(draft, counts)
     _step(spec, "findings")(draft, counts)
     if draft.answer is None or not draft.answer.next_step:

@@ -1,7 +1,5 @@
 """Cost of a run and warnings of what it will not be able to say, before a model is trained."""
 
-import resource
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +15,7 @@ from audits.interference.likenesses import names_of
 from audits.interference.settings import Inputs, Languages
 from probes.core.cache import Cache
 from probes.core.executor import one_thread
+from probes.core.systems import peak_memory
 from probes.language_models.language_corpora import shared_content, shared_sentences
 
 if TYPE_CHECKING:
@@ -72,14 +71,14 @@ def measured_cost(inputs: Inputs) -> tuple[tuple[str, str], ...]:
         total = sum(seconds[len(job.codes)] for job in missing)
         lanes = inputs.workers.lanes(len(missing))
         width = max(sum(len(inputs.texts[code].held) for code in job.codes) for job in missing)
-    # Bytes on macOS, kilobytes on Linux.
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peak = peak_memory()
+    memory = f"{lanes * peak / 2**30:.1f} GiB, {peak / 2**30:.1f} GiB a worker" if peak else "not told by this system"
     machines = f"{lanes} at once ({inputs.workers.backend})"
     per = ", ".join(f"{many(size, 'language', 'languages')} {value:.1f} s" for size, value in seconds.items())
     return (
         ("a model", f"{per}, on one core (measured over {TIMED_STEPS} steps)"),
         ("time", f"{_duration(total / lanes)} for {len(missing):,} models, {machines}; {total / 3600:.2f} core-hours"),
-        ("memory", f"{lanes * peak / 2**30:.1f} GiB, {peak / 2**30:.1f} GiB a worker"),
+        ("memory", memory),
         ("disk", f"at most {len(missing) * (width * 14 + 4000) / 2**20:.1f} MiB of results"),
     )
 

@@ -183,7 +183,7 @@ def _checked_path(name: str, places: RootedPaths, folder: Path, where: str) -> P
     """Return a path as written in the suite, after checking its target: reports must not reveal where a folder is."""
     try:
         places.resolve(name, where)
-        return folder / name
+        return folder / places.written_here(name)
     except InputError as error:
         hint = "Name a file in the folder of the suite, or write its absolute path."
         raise InputError(error.message, where=where, hint=hint) from None

@@ -14,7 +14,7 @@ from audits.core import gates
 from audits.core.errors import InputError
 from audits.report.comparison.comparing import Comparison, Run, compare_all, read_run
 from miles_cli.printable import line, named
-from miles_cli.writing import check_path, write
+from miles_cli.writing import check_path, to_stdout, write
 
 
 class Harness(StrEnum):
@@ -80,7 +80,7 @@ def command(
         _check_judged(one)
     _write(found, out, html)
     if as_json:
-        typer.echo(_json(found))
+        to_stdout(_json(found) + "\n")
     else:
         _print(found, everything=all_rows or bool(chosen))
         if html is not None:

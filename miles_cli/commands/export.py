@@ -13,7 +13,7 @@ from audits.core.errors import InputError
 from audits.core.records import Report
 from audits.report import exports
 from audits.report.report_file import NAME, read_report
-from miles_cli.writing import check_path, write
+from miles_cli.writing import check_path, to_stdout, write
 
 EXPERIMENT = "miles"
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -111,6 +111,7 @@ def command(
     for option, path in (("--out", out), ("--card", card)):
         if path is not None:
             check_path(path, option, [run])
+            _check_inputs(path, option, report)
     if target.name == "mlflow":
         _to_mlflow(report, file, tracking_uri, experiment or EXPERIMENT, force=force, records=not no_records)
     elif target.name == "github":
@@ -167,9 +168,24 @@ def _to_github(report: Report, run: Path, out: Path | None) -> None:
             with place.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(("\n\n" if held else "") + summary(report, MOST_BYTES - held - 2))
     else:
-        typer.echo(summary(report))
+        to_stdout(f"{summary(report)}\n")
     for command in annotations(report):
-        typer.echo(command)
+        to_stdout(f"{command}\n")
+
+
+def _check_inputs(path: Path, option: str, report: Report) -> None:
+    """Refuse to write over what the run was made of: its model, its data, its registration."""
+    names = [one.path for one in (report.subject, *report.data) if one is not None]
+    names += [report.registration.file] if report.registration is not None else []
+    for name in names:
+        # A name of another machine may be none of this one.
+        with contextlib.suppress(OSError, ValueError):
+            if path.samefile(name):
+                raise InputError(
+                    "The run was made of this file, and it would be lost.",
+                    where=f"{option} {path}",
+                    hint="Name another file.",
+                )
 
 
 def _digest(file: Path) -> str:
@@ -211,7 +227,7 @@ def _to_every_eval_ever(
 
 def _written(text: str, out: Path | None, more: str = "") -> None:
     if out is None:
-        typer.echo(text, nl=False)
+        to_stdout(text)
         return
     write(out, text)
     typer.echo(f"Written: {out}{more}")

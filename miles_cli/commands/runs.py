@@ -13,7 +13,7 @@ from audits.core.wording import many
 from audits.report.pages.content import MARKS
 from audits.report.run_index.listing import Gate, Listing, Run, list_runs
 from miles_cli.printable import line, named
-from miles_cli.writing import check_path, write
+from miles_cli.writing import check_path, to_stdout, write
 
 MOST_ROWS = 200
 
@@ -47,7 +47,7 @@ def command(
 
         write(html, to_html(found, Path(os.path.realpath(html)).parent))
     if as_json:
-        typer.echo(json.dumps(_plain(found), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False))
+        to_stdout(json.dumps(_plain(found), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         return
     _print(found)
     if html is not None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from probes.classifiers.class_maps import ClassMap, standard_order
 from probes.core.errors import InputError
 from probes.core.progress import Progress
+from probes.files.foreign_paths import as_written_here
 from probes.files.image_folders import ImageFile, ImageFolder, ImageRun, batch_size
 from probes.files.images import FORMATS, Header, Resizing
 from probes.files.several_refusals import SHOWN, several
@@ -214,7 +215,8 @@ def _by_table(folder: ImageFolder, base: Path, path: Path) -> _Listing:
     )
     if table.nested:
         listing.notes.append(f"Columns of lists or objects cannot be asked for: {_shorten(list(table.nested))}.")
-    names = [posixpath.normpath((row.values.get("file_name") or "").strip()) for row in table.rows]
+    given = ((row.values.get("file_name") or "").strip() for row in table.rows)
+    names = [posixpath.normpath(as_written_here(name, str(base))) for name in given]
     splits = {name.partition("/")[0] for name in names}
     chosen = [split for split in _SPLITS if split in splits] if splits <= set(_SPLITS) else []
     if chosen:

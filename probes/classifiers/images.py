@@ -24,6 +24,7 @@ from probes.classifiers.image_arrays import Arrays, Shape, read_arrays
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file, sha256_json
 from probes.core.progress import Progress
+from probes.files.foreign_paths import with_slashes
 from probes.files.images import Resizing
 from probes.files.levels import UNKNOWN, Levels
 from probes.files.names import suggest
@@ -364,7 +365,7 @@ def _align(table: Table, names: tuple[str, ...], key: str | None) -> list[int | 
     rows: list[int | None] = [None] * len(names)
     for number, row in enumerate(table.rows):
         name = (row.values.get(key) or "").strip()
-        index = indices.get(name)
+        index = indices.get(name, indices.get(with_slashes(name)))
         if index is None or rows[index] is not None:
             raise InputError(
                 f"The {key} {name!r} {'names no image' if index is None else 'stands twice'}.",

@@ -1,6 +1,6 @@
 """Limits of memory and time on a block of code in this process, where a child would be too expensive."""
 
-import resource
+import ctypes
 import signal
 import sys
 import threading
@@ -13,6 +13,7 @@ from typing import Any
 
 from probes.contained.limits import LimitError, Limits
 from probes.contained.sandbox import held_memory
+from probes.core.systems import TIMER, resource
 
 _LEAST = 0.02
 """Seconds of computing between two looks at the time, where other threads compute too."""
@@ -60,6 +61,9 @@ def within(limits: Limits) -> Iterator[None]:
 @contextmanager
 def _memory(size: int) -> Iterator[bool]:
     """Limit memory; the value says whether this limit is the lowest that stands."""
+    if resource is None:
+        yield False
+        return
     with _LOCK:
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         most = held_memory() + size
@@ -78,15 +82,19 @@ def _memory(size: int) -> Iterator[bool]:
 
 def _free_addresses() -> float:
     """Return the bytes that the user's limit of addresses, as of `ulimit -v`, still lets this process take."""
-    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+    soft: float = resource.getrlimit(resource.RLIMIT_AS)[0]
     if soft == resource.RLIM_INFINITY:
         return float("inf")
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    return soft - pages * resource.getpagesize()
+    return float(soft - pages * resource.getpagesize())
 
 
 @contextmanager
 def _time(seconds: float) -> Iterator[None]:
+    if not TIMER:
+        with _time_by_thread(seconds):
+            yield
+        return
     # Only the main thread can handle signals, and a profiler may already use the timer.
     if threading.current_thread() is not threading.main_thread() or any(signal.getitimer(signal.ITIMER_PROF)):
         yield
@@ -131,6 +139,56 @@ def _time(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, signal.SIG_DFL if before is None else before)
         sys.unraisablehook = report
+
+
+@contextmanager
+def _time_by_thread(seconds: float) -> Iterator[None]:
+    """Limit time where no signal comes after so much computing: a thread looks at it, and asks Python to end the block.
+
+    The time of all threads of the process counts, for that of another thread cannot be asked for.
+    """
+    end, over, lock, home = time.process_time() + seconds, threading.Event(), threading.Lock(), threading.get_ident()
+    caller = _caller(sys._getframe())
+    raised = False
+
+    def look() -> None:
+        nonlocal raised
+        while not over.wait(_LEAST):
+            with lock:
+                frame = sys._current_frames().get(home)
+                if over.is_set() or time.process_time() <= end or _between_contexts(frame, caller):
+                    continue
+                raised = True
+                _raise_in(home, _Expired)
+            # It is asked for again, where something kept it from ending.
+            over.wait(_AGAIN)
+
+    threading.Thread(target=look, daemon=True).start()
+    try:
+        yield
+        if raised:
+            raise _Expired
+    except Exception:
+        # What follows from an interruption is none of the block's own errors.
+        if raised:
+            raise _Expired from None
+        raise
+    finally:
+        try:
+            over.set()
+        finally:
+            # Again, where the interruption came at this very step.
+            over.set()
+        with lock:
+            # One that was asked for and has not come would come behind the block.
+            _raise_in(home, None)
+
+
+def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+    """Let a thread raise an error at its next step of Python, or none that was asked for before."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), ctypes.py_object(error) if error is not None else None
+    )
 
 
 def _caller(frame: FrameType) -> FrameType:

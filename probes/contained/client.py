@@ -1,10 +1,8 @@
 """Call functions in contained children: a single call, or a session that keeps an open file there."""
 
 import atexit
-import fcntl
 import itertools
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -13,13 +11,16 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from probes.contained.limits import ContainedError, LimitError, Limits
+from probes.contained.limits import MEMORY_ENDED, TIME_ENDED, ContainedError, LimitError, Limits
 from probes.contained.server import Job
+from probes.contained.spawned import Child
 from probes.contained.wire import MalformedAnswer, read_answer, send_request
 from probes.core.errors import MilesError
+from probes.core.systems import APART, FORKS, TIME_IS_UP, after_fork_in_child, high_copy
 from probes.core.worker_processes import ONE_CORE
 
 _DEFAULT = Limits()
@@ -29,6 +30,10 @@ _BUFFER = 2**21
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "LD_PRELOAD", "MKL_ENABLE_INSTRUCTIONS",
          "ATEN_CPU_CAPABILITY", "OPENBLAS_CORETYPE", "PYTHONHASHSEED", "PYTHONHOME")  # fmt: skip
 """Variables that children see; the others may hold secrets."""
+_NEEDED = () if FORKS else ("SYSTEMROOT", "WINDIR", "TEMP", "TMP")
+"""Variables without which no program starts on Windows."""
+_NUMBERS = itertools.count()
+"""Of jobs."""
 
 
 def call(
@@ -123,6 +128,9 @@ class Session:
 
 def warm(loads: Sequence[str] = ()) -> None:
     """Start the server before its first job, without waiting, and let it import heavy modules."""
+    if not FORKS:
+        # Each job has a process of its own, and imports for itself.
+        return
     # An error here is ignored: the first job reports it.
     with suppress(LimitError):
         running_server().ask_to_load(loads)
@@ -143,14 +151,8 @@ class _Line:
     ) -> None:
         self.alone = threading.Lock()
         self._limits = limits
-        self._server = running_server()
-        self._socket, theirs = socket.socketpair()
-        for end in (self._socket, theirs):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
-        self._close = weakref.finalize(self, self._socket.close)
-        self._socket.settimeout(limits.patience)
         job = Job(
-            number=next(self._server.numbers),
+            number=next(_NUMBERS),
             module=function.__module__,
             function=function.__name__,
             args=args,
@@ -161,9 +163,9 @@ class _Line:
             folder=str(Path.cwd()),
             session=session,
         )
-        self._number = job.number
-        with theirs:
-            self._server.ask(job, theirs)
+        self._socket, self._status = _forked(job) if FORKS else _spawned(job)
+        self._close = weakref.finalize(self, self._socket.close)
+        self._socket.settimeout(limits.patience)
 
     def __enter__(self) -> "_Line":
         return self
@@ -188,7 +190,7 @@ class _Line:
             raise LimitError("died", f"its reader answers nonsense: {error}") from None
         except TimeoutError:
             self.close()
-            self._server.status(self._number)
+            self._status()
             raise LimitError("time", f"its reader did nothing for {self._limits.patience:.0f} seconds") from None
         except (ContainedError, MilesError):
             raise
@@ -201,18 +203,40 @@ class _Line:
 
     def _limit_error(self) -> LimitError:
         self.close()
-        status = self._server.status(self._number)
-        if status == -signal.SIGXCPU:
+        status = self._status()
+        if status in (TIME_IS_UP, TIME_ENDED):
             return LimitError("time", f"reading it takes more than {self._limits.seconds} seconds of computing")
+        if status == MEMORY_ENDED:
+            return LimitError("memory", "it asks for more memory than it may take")
         often = ", most often for want of memory" if status < 0 else ""
         return LimitError("died", f"its reader ended with status {status}{often}")
+
+
+def _forked(job: Job) -> tuple[Any, Callable[[], int]]:
+    """Let the server of this process fork a child for a job; return the socket to it, and what asks for its status."""
+    server = running_server()
+    ours, theirs = socket.socketpair()
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+    with theirs:
+        try:
+            server.ask(job, theirs)
+        except BaseException:
+            ours.close()
+            raise
+    return ours, partial(server.status, job.number)
+
+
+def _spawned(job: Job) -> tuple[Any, Callable[[], int]]:
+    """Start a process for a job, where the system cannot fork."""
+    child = Child(job, _environment())
+    return child, child.status
 
 
 @dataclass(slots=True)
 class _Server:
     control: socket.socket
     process: "subprocess.Popen[bytes]"
-    numbers: Any = field(default_factory=itertools.count)
     lock: Any = field(default_factory=threading.Lock)
 
     def ask(self, job: Job, line: socket.socket) -> None:
@@ -263,24 +287,28 @@ def running_server() -> _Server:
 def _start() -> _Server:
     ours, theirs = socket.socketpair()
     # Not a descriptor below 3: those become the standard streams of the server.
-    handle = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 3)
+    handle = high_copy(theirs.fileno())
     try:
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | ONE_CORE
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         code = f"from probes.contained.server import serve; serve({handle})"
         process = subprocess.Popen(
             [sys.executable, "-P", "-W", "ignore", "-c", code],
             pass_fds=[handle],
-            env=environment,
+            env=_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            **APART,
         )
     finally:
         os.close(handle)
         theirs.close()
     return _Server(ours, process)
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables of a process that reads strangers' files, or starts those that do."""
+    kept = {name: os.environ[name] for name in (*_PASSED_ON, *_NEEDED) if name in os.environ} | ONE_CORE
+    return {**kept, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def stop_server() -> None:
@@ -303,4 +331,4 @@ def _forget() -> None:
 
 
 atexit.register(stop_server)
-os.register_at_fork(after_in_child=_forget)
+after_fork_in_child(_forget)

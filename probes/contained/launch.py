@@ -13,7 +13,8 @@ from types import ModuleType
 def main() -> None:
     """Confine this process and become the program."""
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
-    for name, folder in (("probes", os.path.dirname(here)), ("probes.contained", here)):  # noqa: PTH120
+    above = os.path.dirname(here)  # noqa: PTH120
+    for name, folder in (("probes", above), ("probes.contained", here), ("probes.core", os.path.join(above, "core"))):  # noqa: PTH118
         package = ModuleType(name)
         package.__path__ = [folder]
         sys.modules[name] = package

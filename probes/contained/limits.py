@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 MIB = 2**20
+TIME_ENDED, MEMORY_ENDED = 98, 99
+"""Statuses of a child that ended itself at a limit, where the system has no signal for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

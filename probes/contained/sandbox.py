@@ -1,11 +1,10 @@
 """Confine this process: limits, no network, no other program, and no files but a few (Linux: landlock, seccomp).
 
-Where the kernel lacks one of them, the others still hold.
+Where the kernel lacks one of them, the others still hold. What other systems lack is said by `missing_walls`.
 """
 
 import ctypes
 import os
-import resource
 import struct
 import sys
 import sysconfig
@@ -15,6 +14,8 @@ from math import ceil
 from pathlib import Path
 
 from probes.contained.system_calls import allow_calls
+from probes.core import windows
+from probes.core.systems import peak_memory, resource
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _EXECUTE, _READ_FILE, _READ_DIR = 1, 1 << 2, 1 << 3
@@ -33,6 +34,13 @@ _MOST_OPEN = 64
 
 def limit_memory(size: int) -> None:
     """Limit this process to so many bytes more than it holds now."""
+    if sys.platform != "linux":
+        from probes.contained.watched import watch_memory
+
+        watch_memory(size)
+    if resource is None:
+        windows.limit_process((windows.used_memory() or 2**31) + size)
+        return
     # RLIMIT_DATA counts private writable memory; RLIMIT_AS would count what libraries only reserve.
     kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     most = held_memory() + size
@@ -44,6 +52,11 @@ def limit_memory(size: int) -> None:
 
 def limit_time(seconds: float, *, last: bool) -> None:
     """Limit this process to so many more seconds of processor time; after `last` no call can raise the limit."""
+    if resource is None:
+        from probes.contained.watched import watch_time
+
+        watch_time(seconds)
+        return
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = 1 + ceil(used.ru_utime + used.ru_stime + seconds)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
@@ -54,6 +67,8 @@ def limit_time(seconds: float, *, last: bool) -> None:
 
 def close_off(reads: Iterable[str]) -> None:
     """Deny this process the network, other programs, writing, and all files but those below these paths."""
+    if resource is None:
+        return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     most = min([_MOST_OPEN, *(limit for limit in resource.getrlimit(resource.RLIMIT_NOFILE) if limit >= 0)])
@@ -83,6 +98,17 @@ def confine_program(reads: Iterable[str], runs: Iterable[str]) -> None:
     system.prctl(_DIE_WITH_PARENT, 9, 0, 0, 0)
     if system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0:
         _restrict_files(system, reads, runs)
+
+
+def missing_walls() -> str:
+    """Return as a sentence what this system lacks of what Linux has around a reader; nothing on Linux."""
+    if sys.platform == "linux":
+        return ""
+    limits = "limits of time and memory" if peak_memory() is not None else "a limit of time, and none of memory"
+    return (
+        f"On this system files are read in processes of their own with {limits}, but without walls around your files "
+        "and the network: a file that takes over its reader could reach both. On Linux it could not."
+    )
 
 
 def held_memory() -> int:

@@ -112,11 +112,20 @@ def serve(handle: int) -> None:
 
 
 def _run(job: Job, line: socket.socket) -> NoReturn:
-    status = 1
     try:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         _keep_only(line.fileno())
+    except BaseException:
+        # Exit handlers of the server must not run in the child.
+        os._exit(1)
+    work(job, line)
+
+
+def work(job: Job, line: socket.socket) -> NoReturn:
+    """Do a job behind walls, in a process of its own that ends with it."""
+    status = 1
+    try:
         os.chdir(job.folder)
         function = getattr(importlib.import_module(job.module), job.function)
         # Before files are closed off, since the memory in use is read from /proc.
@@ -131,7 +140,7 @@ def _run(job: Job, line: socket.socket) -> NoReturn:
         # The other end is closed.
         status = 0
     finally:
-        # Exit handlers of the server must not run in the child.
+        # As above.
         os._exit(status)
 
 

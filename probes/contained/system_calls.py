@@ -54,8 +54,8 @@ JUDGED = {
 """Allowed with some arguments: mmap, clone, tgkill, prlimit64, socketpair, prctl, fcntl, ioctl, openat, open, flock."""
 _NEWER = 424
 """From here on both architectures count alike; libraries that run on older kernels do without."""
-_WRITING = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
-"""Flags of open that change a file, also where landlock is not there to forbid it."""
+_WRITING = 0x3 | os.O_CREAT | os.O_TRUNC
+"""Flags of open that change a file, also where landlock is not there to forbid it; the first is O_ACCMODE of Linux."""
 _THREAD, _NAMESPACES = 0x10000, 0x7E020000
 """Flags of clone."""
 _NAMED, _GROWING = 0x21, 0x100

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from probes.core.errors import IncompleteError, InputError
 from probes.core.hashing import sha256_json
+from probes.core.systems import REMOVES_OPEN_FILES
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -147,7 +148,7 @@ class Cache:
         try:
             # A single key, since safetensors writes several in any order.
             _save(tensors, name, {_HASHES: json.dumps(_hashes(path, tensors), sort_keys=True)})
-            Path(name).replace(path)
+            self._put(Path(name), path, kind, key)
         except Exception as error:
             # safetensors reports a full disk as an error class of its own.
             Path(name).unlink(missing_ok=True)
@@ -155,6 +156,16 @@ class Cache:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+    def _put(self, made: Path, path: Path, kind: str, key: object) -> None:
+        """Move a whole entry to its place."""
+        try:
+            made.replace(path)
+        except PermissionError:
+            # On Windows an entry that somebody has open stays, and has these bytes.
+            if REMOVES_OPEN_FILES or not self.has(kind, key):
+                raise
+            made.unlink()
 
     def memo(self, kind: str, key: object, compute: "Callable[[], dict[str, Tensor]]") -> "dict[str, Tensor]":
         """Return an entry, or compute and write it where there is none.
@@ -283,7 +294,10 @@ def _check_owner(folder: Path, *, shared: bool) -> None:
     except OSError:
         # The folder does not exist yet; or it cannot be reached, and writing will say why.
         return
-    own = not hasattr(os, "getuid") or held.st_uid in (os.getuid(), 0)
+    if not hasattr(os, "getuid"):
+        # On Windows the rights of a folder are not in its mode, which lets everybody write; those of its place hold.
+        return
+    own = held.st_uid in (os.getuid(), 0)
     mode = stat.S_IMODE(held.st_mode)
     if mode & stat.S_IWOTH:
         why = "everybody on this machine may write it"

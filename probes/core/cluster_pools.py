@@ -2,7 +2,6 @@
 
 import gc
 import os
-import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from probes.core.errors import IncompleteError, InputError, first_line
+from probes.core.systems import end_at_once
 from probes.core.worker_processes import ONE_CORE, PULSE, LostError, Outcome, Pool, call
 
 PATIENCE = 20.0
@@ -143,7 +143,7 @@ class _DaskPool:
             for nanny in self.own.workers.values():
                 nanny.auto_restart = False
                 if nanny.pid:
-                    os.kill(nanny.pid, signal.SIGKILL)
+                    end_at_once(nanny.pid)
         self._stack.close()
 
 

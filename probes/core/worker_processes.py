@@ -6,13 +6,13 @@ import re
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from probes.core.errors import MilesError, first_line
+from probes.core.systems import wait_for_parent
 
 PULSE = 0.5
 """Seconds between two looks at whether others are alive."""
@@ -148,6 +148,5 @@ def settle(parent: int) -> None:
 
 def _watch(parent: int) -> None:
     # PR_SET_PDEATHSIG would do on Linux alone, and fires already when the thread ends that started the process.
-    while os.getppid() == parent:
-        time.sleep(PULSE)
+    wait_for_parent(parent)
     os._exit(1)

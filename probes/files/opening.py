@@ -1,11 +1,13 @@
 """Check an untrusted file before it is opened: it exists, is ordinary, readable, not empty, and what its name says."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from probes.core.errors import InputError
 from probes.files.file_kinds import unexpected_kind
+from probes.files.foreign_paths import MOVED, has_drive
 from probes.files.names import nearest_name
 
 HEAD = 512
@@ -38,8 +40,10 @@ def check_ordinary(path: Path, *, hint: str, where: str = "") -> None:
         raise InputError("There is no such file: it is a link to nothing.", where=where, hint="Check the link.")
     near = nearest_name(path)
     hint = f"Did you mean {near}?" if near else "Check the path."
-    if "\\" in str(path):
-        hint = "Paths of Windows are not read here: write / in the place of each \\."
+    if has_drive(str(path)) and os.sep == "/":
+        hint = MOVED
+    elif "\\" in str(path) and os.sep == "/":
+        hint = "Folders are separated by / here: write it in the place of each \\."
     raise InputError("There is no such file.", where=where, hint=hint)
 
 

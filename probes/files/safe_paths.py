@@ -1,13 +1,15 @@
 """Resolve the paths in untrusted files and folders, so that none leads out of its folder.
 
 A relative path must stay below its root, also through `..` and symbolic links; an absolute one is the
-writer's choice and is taken as it is. What a folder itself holds may not be a link out of it.
+writer's choice and is taken as it is. What a folder itself holds may not be a link out of it. Backslashes of Windows
+separate folders as slashes do, unless a file has that very name.
 """
 
 import os
 from pathlib import Path
 
 from probes.core.errors import InputError
+from probes.files.foreign_paths import as_written_here, is_of_other_machine, with_slashes
 
 
 class OutsideError(InputError):
@@ -57,8 +59,12 @@ def _blobs(root: str) -> frozenset[str]:
 
 
 def is_name_of_file(name: str) -> bool:
-    """Tell whether a name may be that of a file, and not a URL or a folder."""
-    return "://" not in name and os.path.normpath(name) != "."
+    """Tell whether a name may be that of a file, and not a URL, a path of another machine, or a folder."""
+    return not _is_address(name) and os.path.normpath(with_slashes(name)) != "."
+
+
+def _is_address(name: str) -> bool:
+    return "://" in name or is_of_other_machine(name)
 
 
 def check_name(name: str, where: str) -> None:
@@ -69,7 +75,7 @@ def check_name(name: str, where: str) -> None:
     InputError
         Where it is an address, or a folder.
     """
-    if "://" in name:
+    if _is_address(name):
         raise InputError(
             f"{name!r} is an address, not a file.", where=where, hint="Fetch it first: nothing is downloaded here."
         )
@@ -87,6 +93,10 @@ class RootedPaths:
         self._blobs = _blobs(self._root)
         self._folders: dict[str, str] = {}
 
+    def written_here(self, name: str) -> str:
+        """Return a path as this system writes it."""
+        return as_written_here(name, self._root)
+
     def resolve(self, name: str, where: str) -> Path:
         """Return the absolute path of a file, which need not exist.
 
@@ -96,6 +106,7 @@ class RootedPaths:
             Where a relative path leaves the root, or the name is an address on the network.
         """
         check_name(name, where)
+        name = as_written_here(name, self._root)
         # Strings, not Path objects: this runs once a clip, and a corpus may have a million.
         folder, base = os.path.split(os.path.join(self._root, name))  # noqa: PTH118
         real = self._folders.get(folder)

@@ -58,8 +58,8 @@ def find_table(path: Path) -> TablePlace:
     InputError
         Where a folder holds no data set, or several splits and none is named; and as of `find_files` of the hub.
     """
-    if is_address(str(path)):
-        found = find_files(str(path))
+    if is_address(path.as_posix()):
+        found = find_files(path.as_posix())
         address, commit = found.address, found.commit
         written = address.written(commit)
         note = f"{address.revision} of {address.id} is the commit {commit}."
@@ -94,12 +94,12 @@ def sha256_table(path: Path) -> str:
 
 def written_place(path: Path) -> str:
     """Return how a report names a table: as it was named, and one of the hub by its commit."""
-    return find_table(path).written if is_address(str(path)) else str(path)
+    return find_table(path).written if is_address(path.as_posix()) else str(path)
 
 
 def is_dataset(path: Path) -> bool:
     """Tell whether a path names a data set, in a folder or on the hub, and no file and no other folder."""
-    if is_address(str(path)):
+    if is_address(path.as_posix()):
         return True
     folder, split = _folder(path)
     return folder is not None and (bool(split) or is_saved(folder) or bool(splits_of(files_below(folder))))

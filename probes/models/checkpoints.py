@@ -322,7 +322,9 @@ def _read_index(folder: Path, index: Path) -> tuple[Path, ...]:
     files = []
     for name in sorted(set(names.values())):
         file = folder / name
-        if not Path(os.path.realpath(file)).is_relative_to(folder) and not (file.is_symlink() and "/" not in name):
+        if not Path(os.path.realpath(file)).is_relative_to(folder) and not (
+            file.is_symlink() and not {"/", "\\"} & set(name)
+        ):
             raise InputError(
                 f"The index names {name!r}, which is outside the folder.",
                 where=f"{index}, weight_map",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from probes.core.systems import physical_memory
 from probes.scaling.workloads import Workload
 
 LEAST = 0.01
@@ -108,12 +109,13 @@ def free_memory(device: str) -> int:
     """Return the bytes that can be allocated on a device; a container's limit counts too."""
     if device.startswith("cuda"):
         return int(torch.cuda.mem_get_info(device)[0])
-    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    # Where the system does not tell, as much as a small machine has.
+    free = physical_memory() or 2**32
     known, limit = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
     if known.is_file():
-        rows = dict(line.split(":", 1) for line in known.read_text().splitlines())
+        rows = dict(line.split(":", 1) for line in known.read_text(encoding="utf-8").splitlines())
         free = int(rows["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in rows else free
-    if limit.is_file() and (most := limit.read_text().strip()).isdigit():
+    if limit.is_file() and (most := limit.read_text(encoding="utf-8").strip()).isdigit():
         free = min(free, int(most))
     return free
 
@@ -123,7 +125,8 @@ def running_others() -> float | None:
     known = Path("/proc/stat")
     if not known.is_file():
         return None
-    found = next((line.split()[1] for line in known.read_text().splitlines() if line.startswith("procs_running")), "1")
+    lines = known.read_text(encoding="utf-8").splitlines()
+    found = next((line.split()[1] for line in lines if line.startswith("procs_running")), "1")
     return max(int(found) - 1, 0) / (os.cpu_count() or 1)
 
 

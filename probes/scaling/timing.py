@@ -7,9 +7,9 @@ anew, which bends the curve: with the allocator held, memory stays with the proc
 
 import json
 import os
-import select
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +19,7 @@ import torch
 
 from probes.core.errors import IncompleteError, InputError
 from probes.core.random_streams import stream
+from probes.core.systems import APART
 from probes.core.worker_processes import ONE_CORE
 from probes.scaling.time_budget import LeftOut, Plan, within_budget
 from probes.scaling.workloads import Case, TargetSpec
@@ -202,10 +203,14 @@ class Stopwatch:
         with suppress(BrokenPipeError):
             child.stdin.write(json.dumps(request) + "\n")
             child.stdin.flush()
-        if not select.select([child.stdout], [], [], self._patience)[0]:
-            # It sleeps, or takes longer than all may.
-            child.kill()
-        line = child.stdout.readline()
+        # One that sleeps, or takes longer than all may, is ended.
+        timer = threading.Timer(self._patience, child.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            line = child.stdout.readline()
+        finally:
+            timer.cancel()
         answer: dict[str, Any] | None = json.loads(line) if line.endswith("\n") else None
         return answer
 
@@ -240,6 +245,6 @@ def _start(threads: int, *, held: bool) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment,
-        text=True,
-        start_new_session=True,
+        encoding="utf-8",
+        **APART,
     )  # fmt: skip

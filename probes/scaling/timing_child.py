@@ -48,7 +48,7 @@ def serve(parent: int) -> NoReturn:
 
 def _lines() -> tuple[TextIO, TextIO]:
     """Return the streams of requests and answers, and put empty ones in their place: user code may read and print."""
-    requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    requests, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w", encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)

@@ -173,10 +173,12 @@ def _files(path: Path, log: Log) -> dict[Path, str]:
 def _key(name: str) -> str:
     """Return the name of a clip or an alignment without suffixes of sound files and leading slashes.
 
+    Those of Windows have backslashes.
+
     >>> _key("./TRAIN/SA1.WAV.wav"), _key("/data/a.b.flac"), _key("spk1-rec.2")
     ('TRAIN/SA1', 'data/a.b', 'spk1-rec.2')
     """
-    key = PurePosixPath(posixpath.normpath(name.strip()).lstrip("/"))
+    key = PurePosixPath(posixpath.normpath(name.strip().replace("\\", "/")).lstrip("/"))
     while key.suffix and key.suffix.lower() in _SOUNDS.split():
         key = key.with_suffix("")
     return key.as_posix()

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from miles_cli import main
-
 ROOT = Path(__file__).resolve().parents[2]
 
 DEAR = {
@@ -51,13 +49,6 @@ def test_packages_of_the_user_do_not_stand_in_the_place_of_ours(tmp_path: Path, 
     environment = {**environment, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and "membership" in done.stdout, done.stderr
-
-
-def test_windows_is_told_where_to_go(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(main.sys, "platform", "win32")
-    with pytest.raises(SystemExit) as caught:
-        main.main()
-    assert caught.value.code == 3 and "WSL" in capsys.readouterr().err
 
 
 def test_an_interrupt_within_code_made_from_text_still_ends_in_130(tmp_path: Path) -> None:

@@ -418,3 +418,25 @@ def test_a_single_number_may_have_any_stride(tmp_path: Path) -> None:
     cache.write("kind", "key", {"one": torch.ones(3, dtype=torch.float64).as_strided((1,), (0,))})
     found = cache.read("kind", "key")
     assert found is not None and found["one"].tolist() == [1.0]
+
+
+def test_an_entry_that_is_open_elsewhere_stays_where_it_cannot_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows; where there is none, or a system replaces open files, the error is told."""
+    from probes.core import cache as module
+
+    kept = Cache(tmp_path / "cache")
+    kept.write("kind", "key", {"x": torch.ones(2)})
+
+    def refuse(self: Path, target: Path) -> Path:
+        raise PermissionError(13, "in use")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(IncompleteError):
+        kept.write("kind", "key", {"x": torch.ones(2)})
+    monkeypatch.setattr(module, "REMOVES_OPEN_FILES", False)
+    kept.write("kind", "key", {"x": torch.ones(2)})
+    with pytest.raises(IncompleteError):
+        kept.write("kind", "other", {"x": torch.ones(2)})
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [kept.path("kind", "key").name]

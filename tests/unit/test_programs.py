@@ -95,3 +95,18 @@ def test_a_program_whose_caller_died_before_it_began_does_not_begin(parent: int,
     walls = json.dumps([2**28, 9, [], ["/usr", "/bin", "/lib", "/lib64"], parent * os.getpid()])
     call = [sys.executable, "-I", "-S", programs._LAUNCH, walls, "/bin/sh", "-c", "echo on"]
     assert subprocess.run(call, capture_output=True, check=False).stdout == output
+
+
+def test_where_a_process_cannot_become_a_program_it_is_started_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows: two threads read, and seconds count by the clock."""
+    monkeypatch.setattr(programs, "FORKS", False)
+    assert shell("printf x; echo no >&2; exit 3") == (3, "x")
+    large = "head -c 600000 /dev/zero; head -c 300000 /dev/zero >&2"
+    ended = run_program(SHELL, ["-c", large], limits=SMALL, most=2**20)
+    assert len(ended.output) == 600_000 and len(ended.said) < 2**19
+    begun = time.monotonic()
+    with pytest.raises(LimitError, match="does not end within 1 seconds") as late:
+        shell("sleep 50")
+    with pytest.raises(LimitError, match="writes more than 1 MiB") as long:
+        shell("cat /dev/zero")
+    assert (late.value.what, long.value.what) == ("time", "output") and time.monotonic() - begun < 20

@@ -3,9 +3,9 @@
 The child is started with the first chart and draws those that follow, so that its start is paid once.
 """
 
-import fcntl
 import os
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "/etc/fonts", "/usr/share
 _ADDRESS = re.compile(r"""(?:xlink:)?href\s*=\s*["']([^"']*)["']""")
 _ERROR = re.compile(r"^ERROR\s+(.+)$", re.MULTILINE)
 _MOST_LOG = 2**16
+_MARK, _PATIENCE = b"\0end of the log\0", 10.0
+"""What is written to find the end of the log, and the seconds that it may take to come back."""
 
 
 def picture(spec: Json, config: Json) -> tuple[str, bytes]:
@@ -84,25 +86,22 @@ class Drawer:
     """The rendering library in the child; its errors inside a chart reach stderr alone, so that is read."""
 
     def __init__(self) -> None:
-        self._log, end = os.pipe()
-        # Non-blocking, so that writing more than the pipe holds cannot deadlock.
-        for handle in (self._log, end):
-            fcntl.fcntl(handle, fcntl.F_SETFL, os.O_NONBLOCK)
-        os.dup2(end, 2)
+        self._log = _Pipe() if hasattr(os, "set_blocking") else _Drained()
+        os.dup2(self._log.end, 2)
 
     def picture(self, spec: Json, config: Json) -> list[Any]:
         """Return SVG and PNG, or raise ValueError."""
         import vl_convert
 
         # Discard what earlier charts logged.
-        self._logged()
+        self._log.taken()
         # An empty list of addresses: a specification from elsewhere must not make this machine fetch anything. It does
         # not hold for images, whose addresses stand in the SVG before anything follows them.
         shared: dict[str, Any] = {"allowed_base_urls": []}
         svg = vl_convert.vegalite_to_svg(spec, config=config, **shared)
         if any(not address.startswith(INSIDE) for address in _ADDRESS.findall(svg)):
             raise ValueError("it shows an image from outside")
-        wrong = _ERROR.search(self._logged())
+        wrong = _ERROR.search(self._log.taken())
         if wrong:
             raise ValueError(wrong[1])
         png = vl_convert.vegalite_to_png(spec, config={**config, "background": "white"}, scale=2, **shared)
@@ -112,12 +111,47 @@ class Drawer:
         """Return the chart as Vega, or raise ValueError."""
         import vl_convert
 
-        self._logged()
+        self._log.taken()
         chart: Json = vl_convert.vegalite_to_vega(spec, config=config)
         return chart
 
-    def _logged(self) -> str:
+
+class _Pipe:
+    """What the library logs, in a pipe that takes no more than it holds, so that it cannot block."""
+
+    def __init__(self) -> None:
+        self._read, self.end = os.pipe()
+        for handle in (self._read, self.end):
+            os.set_blocking(handle, False)
+
+    def taken(self) -> str:
+        """Return what was written since the last call."""
         try:
-            return os.read(self._log, _MOST_LOG).decode(errors="replace")
+            return os.read(self._read, _MOST_LOG).decode(errors="replace")
         except BlockingIOError:
             return ""
+
+
+class _Drained:
+    """The same where a pipe always blocks, as on Windows before Python 3.12: a thread reads all the time."""
+
+    def __init__(self) -> None:
+        self._read, self.end = os.pipe()
+        self._text, self._more = bytearray(), threading.Condition()
+        threading.Thread(target=self._drain, daemon=True).start()
+
+    def taken(self) -> str:
+        """Return what was written since the last call."""
+        with self._more:
+            # What comes before the mark was written before this call.
+            os.write(self.end, _MARK)
+            self._more.wait_for(lambda: _MARK in self._text, timeout=_PATIENCE)
+            before, _, rest = bytes(self._text).partition(_MARK)
+            self._text[:] = rest
+            return before[:_MOST_LOG].decode(errors="replace")
+
+    def _drain(self) -> None:
+        while piece := os.read(self._read, _MOST_LOG):
+            with self._more:
+                self._text += piece
+                self._more.notify()

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from probes.core.errors import InputError
+from probes.files.foreign_paths import as_written_here
 from probes.files.tables import Row
 from probes.speech.corpora.layout import Corpus, Layout, make_table, require_folder
 from probes.speech.manifests import ColumnMap
@@ -27,7 +28,7 @@ def read_kaldi(path: Path, audio_root: Path | None) -> Layout:
     rows, sources = _read_folder(Corpus(folder), folder, {})
     first = next((name for row in rows if not Path(name := row.values["path"] or "").is_absolute()), None)
     homes = [folder, *folder.absolute().parents[:2]]
-    home = next((home for home in homes if first and (home / first).is_file()), folder)
+    home = next((home for home in homes if first and (home / as_written_here(first, str(home))).is_file()), folder)
     return Layout(
         table=make_table(folder / "wav.scp", rows, sources, "wav.scp lists none"),
         columns=_columns(folder),
