@@ -7,6 +7,7 @@ anything is measured.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import inf
 
 POWER = 0.8
 """Probability with which an effect of the size that is told is shown: the usual one of sample size tables."""
@@ -32,6 +33,8 @@ class Detectable:
     needed
         The units, in words, that an effect of this size needs; None: no number of units would do, or it is not known.
         Where there are two groups, both grow alike.
+    between
+        Above what an effect of this kind lies, and its most: of an area 0.5, which is chance, and 1.
 
     Examples
     --------
@@ -40,6 +43,8 @@ class Detectable:
     'gap in accuracy: 0.12 or more (40 and 50 images; a rate of 0.5)'
     >>> found.asked(0.05)
     'gap in accuracy of 0.05: no number of units is known that would show it'
+    >>> Detectable(what="AUC", effect=0.6, units="9 members", assuming="", between=(0.5, 1.0)).asked(0.3)
+    'AUC of 0.3: no such effect, which is above 0.5 and at most 1'
     """
 
     what: str
@@ -47,6 +52,7 @@ class Detectable:
     units: str
     assuming: str
     needed: Callable[[float], str | None] | None = None
+    between: tuple[float, float] = (0.0, inf)
 
     @property
     def line(self) -> str:
@@ -64,6 +70,9 @@ class Detectable:
 
     def asked(self, effect: float) -> str:
         """Return in a line which units an effect of this size needs."""
+        least, most = self.between
+        if not least < effect <= most:
+            return f"{self.what} of {effect:g}: no such effect, which is above {least:g} and at most {most:g}"
         units = self.needed(effect) if self.needed else None
         return f"{self.what} of {effect:g}: " + (
             f"needs {units}" if units else "no number of units is known that would show it"

@@ -58,7 +58,9 @@ def command(
     system: Annotated[
         str | None,
         typer.Option(
-            "--system", metavar="NAME", help="model-card, cyclonedx, every-eval-ever: the one of several systems that it is about."
+            "--system",
+            metavar="NAME",
+            help="model-card, cyclonedx, every-eval-ever: the one of several systems that it is about.",
         ),
     ] = None,
     evaluator: Annotated[

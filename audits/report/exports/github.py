@@ -106,7 +106,9 @@ def summary(report: Report, most: int = MOST_BYTES) -> str:
     paper.add_all(_gates(report), "gates", "### Gates")
     if report.registration is not None:
         held = report.registration
-        paper.add([f"Criteria registered at {_safe(registered.registered_at(report))}, SHA-256 {_code(held.sha256)}.", ""])
+        paper.add(
+            [f"Criteria registered at {_safe(registered.registered_at(report))}, SHA-256 {_code(held.sha256)}.", ""]
+        )
     keys = [(report.estimates[key.row], key.words) for key in answer.numbers if key.row < len(report.estimates)]
     paper.add_all(
         [f"- {_safe(words)}: **{_safe(described(row))}**" for row, words in keys], "numbers", "### Key numbers"
