@@ -226,7 +226,8 @@ def _shown_from(
 ) -> float:
     """Return the gap from which on one is shown, were the standard errors those of these rates."""
     certain = np.array([_alike(rate, each.trials, power, law.open) for rate, each in zip(rates, both, strict=True)])
-    value, true, seen = np.array(rates), *(np.array([getattr(each, name) for each in both]) for name in ("true", "seen"))
+    value = np.array(rates)
+    true, seen = (np.array([getattr(each, name) for each in both]) for name in ("true", "seen"))
     true, seen = np.where(certain, 0.0, true), np.where(certain, 0.0, seen)
     spread = Spread(
         value=np.where(certain, np.rint(value), value),
