@@ -121,9 +121,11 @@ def audited(
     if report is None:
         endings.append(f"The same command with --out {folder} goes on from here.")
         digest = asked.registration.sha256 if asked.registration is not None else None
-        with folders.working(folder, mark, force=common.force, extra=spec.files, registration=digest):
+        with folders.working(folder, mark, force=common.force, extra=spec.files, registration=digest) as first:
             draft = runner.carry_out(spec, options, plan, context)
             made = provenance(spec.name, context, watch.elapsed(), command)
+            if first is not None:
+                made = replace(made, begun=f"{datetime.fromtimestamp(first, UTC):{TIME}}")
             report = _assemble(spec, plan, draft, settings, made, asked)
             _write(report, draft, folder, watch)
     elif asked.gates and not asked.stand_in(report):

@@ -5,9 +5,11 @@ state/settings.json says what is being run, and a lock keeps a second run out.
 """
 
 import json
+import math
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,13 +23,17 @@ from audits.core.systems import REMOVES_OPEN_FILES, lock, open_lock
 from audits.report.report_file import NAME, PART, fingerprint_of, read_report, write_text
 from miles_cli.system_errors import is_full
 
+_LATEST = 2.0**36
+"""Seconds of the clock that no run begins after."""
+
 OURS = (NAME, "report.md", "report.html", "records.csv", "figures", "state")
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """An unfinished run: the digest that it cites, and when it was begun or last resumed, in seconds of the clock."""
+    """An unfinished run: its fingerprint, the digest that it cites, and when it first began, in seconds."""
 
+    mark: str
     registration: str | None
     at: float
 
@@ -73,13 +79,17 @@ def finished(folder: Path, mark: str, *, force: bool, extra: Sequence[str] = ())
     return None
 
 
-def begun(folder: Path, mark: str) -> Begun | None:
-    """Return what is known of an unfinished run of these settings; None where there is none."""
-    state = folder / "state" / "settings.json"
-    if (folder / NAME).exists() or _stored(state) != mark:
+def begun(folder: Path) -> Begun | None:
+    """Return what is known of an unfinished run; None where there is none."""
+    path = folder / "state" / "settings.json"
+    mark = _stored(path)
+    if (folder / NAME).exists() or mark is None:
         return None
-    cites = _state(state).get("registration")
-    return Begun(None if cites is None else str(cites), state.stat().st_mtime)
+    state = _state(path)
+    cites, at = state.get("registration"), state.get("begun")
+    # A folder that was copied has files of today.
+    told = float(at) if isinstance(at, int | float) and 0 <= at < _LATEST else math.inf
+    return Begun(mark, None if cites is None else str(cites), min(told, path.stat().st_mtime))
 
 
 def overwritten(folder: Path) -> Report | None:
@@ -119,8 +129,10 @@ def _state(path: Path) -> dict[str, Any]:
 @contextmanager
 def working(
     folder: Path, mark: str, *, force: bool = False, extra: Sequence[str] = (), registration: str | None = None
-) -> Iterator[None]:
+) -> Iterator[float | None]:
     """Lock a run folder while a run works in it; on success its state is removed.
+
+    Yields when the run first began, in seconds of the clock, where it is resumed.
 
     Where the run is interrupted the state stays, for a resume; where the input turns out to be wrong, everything
     goes that was not there before. `registration` is the digest that the run cites: it stands in the state, so that a
@@ -156,11 +168,16 @@ def working(
                 where=str(folder),
                 hint="Run it again to see its report.",
             )
+        before = begun(folder)
+        first = before.at if before is not None and before.mark == mark else None
         # All but the state, which holds the lock.
         _clear(folder, (*OURS[:-1], *extra))
-        write_text(state / "settings.json", json.dumps({"fingerprint": mark, **cites}))
+        write_text(
+            state / "settings.json",
+            json.dumps({"fingerprint": mark, "begun": time.time() if first is None else first, **cites}),
+        )
         try:
-            yield
+            yield first
         except InputError:
             # Wrong input that showed only while running.
             held = _let_go(held)

@@ -14,7 +14,7 @@ from audits.core.registration import Registration
 from audits.core.registry import AuditSpec
 from audits.report.registration_checks import began, differences
 from audits.report.registration_file import Registered, moment, read_registration
-from audits.report.report_file import fingerprint_of
+from audits.report.report_file import MADE_BY_MILES, fingerprint_of
 from miles_cli import folders
 from miles_cli.environment import version
 
@@ -75,10 +75,8 @@ class Asked:
         return tuple(found)
 
     def stand_in(self, report: Report) -> bool:
-        """Tell whether a report has these gates and this citation already."""
-        wanted = [(gate.expression, mark) for gate, mark in zip(self.gates, self.registered, strict=True)]
-        held = [(gate.expression, gate.registered) for gate in report.gates]
-        return wanted == held and self.registration == report.registration
+        """Tell whether a report has these gates, with the outcomes that its estimates give, and this citation."""
+        return self.registration == report.registration and self.judged(report) == report.gates
 
     def warnings(self) -> tuple[Warning, ...]:
         """Return what the report must say of its registration."""
@@ -165,7 +163,8 @@ def upon(wanted: Asked, report: Report, folder: Path) -> Asked:
     elif named is not None and named.sha256 != held.sha256:
         raise _other(held.sha256, folder, "was judged by")
     kept = _parsed([gate.expression for gate in report.gates if gate.registered], str(folder), ())
-    added = _parsed([gate.expression for gate in report.gates if not gate.registered], str(folder), ())
+    # One that is marked as registered, and is not among those of the file that was named, was not: it stays as added.
+    added = _parsed([gate.expression for gate in report.gates], str(folder), ())
     criteria = [gate for gate, mark in zip(wanted.gates, wanted.registered, strict=True) if mark]
     own = [gate for gate, mark in zip(wanted.gates, wanted.registered, strict=True) if not mark]
     return _beside(criteria or kept, own if wanted.given else added, citation, given=wanted.given)
@@ -180,10 +179,8 @@ def check_folder(wanted: Asked, folder: Path, mark: str, *, force: bool) -> None
         Where its citation would vanish, or where criteria were made after it had begun.
     """
     citation = wanted.registration
-    if not force:
-        _check_unfinished(citation, folder, mark)
-        return
-    old = folders.overwritten(folder)
+    _check_unfinished(citation, folder, mark, force=force)
+    old = folders.overwritten(folder) if force else None
     cites = old.registration.sha256 if old is not None and old.registration is not None else None
     if cites is not None and citation is None:
         raise _vanishing(cites, folder)
@@ -192,22 +189,29 @@ def check_folder(wanted: Asked, folder: Path, mark: str, *, force: bool) -> None
         _check_order(citation, old, folder)
 
 
-def _check_unfinished(citation: Registration | None, folder: Path, mark: str) -> None:
-    begun = folders.begun(folder, mark)
-    if begun is None:
+def _check_unfinished(citation: Registration | None, folder: Path, mark: str, *, force: bool) -> None:
+    begun = folders.begun(folder)
+    # An unfinished run of other settings is refused elsewhere, where it is not overwritten.
+    if begun is None or (begun.mark != mark and not force):
         return
     if citation is None:
         if begun.registration is not None:
             raise _vanishing(begun.registration, folder)
-    elif begun.registration is None:
+    elif begun.mark == mark and begun.registration != citation.sha256:
+        if begun.registration is not None and not force:
+            raise _other(begun.registration, folder, "was begun under")
         if moment(citation.created).timestamp() > begun.at:
             raise _late(citation, folder, "The unfinished run in this folder had begun")
-    elif begun.registration != citation.sha256:
-        raise _other(begun.registration, folder, "was begun under")
 
 
 def _check_order(citation: Registration, report: Report, folder: Path) -> None:
-    if moment(citation.created) >= began(report):
+    try:
+        began_at = began(report)
+    except ValueError as error:
+        raise InputError(
+            f"It cannot be told when the run began: {error}.", where=f"{folder}", hint=MADE_BY_MILES
+        ) from None
+    if moment(citation.created) >= began_at:
         raise _late(citation, folder, f"The run in this folder, finished at {report.created}, had begun")
 
 

@@ -87,6 +87,7 @@ def _of_attribute(
             names=[groups.names[at] for at in np.flatnonzero(enough)],
             sizes=table[:, enough],
             chance=(1 - level) / tests,
+            fewest=options.min_speakers,
             assuming=f"an error rate of {RATE:g} that varies by {SPREAD:g} between speakers{corrected_words(tests)}",
         )
         found = told_gaps(design, Law(rate=RATE, between=SPREAD**2))

@@ -22,7 +22,8 @@ _NAME = re.compile(r"\s*([A-Za-z_]\w*)\s*")
 # No text matches in two ways, so the patterns never backtrack and parsing takes linear time.
 _JUDGED = re.compile(
     r"(?:\.(?P<field>value|low|high)\s*)?(?P<op><=|>=|==|!=|<|>)\s*"
-    r"(?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)"
+    # Digits of other scripts are numbers too, and some look like another digit.
+    r"(?P<number>[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)"
 )
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -314,7 +315,7 @@ def _matches(found: Coordinate | None, wanted: str) -> bool:
     if isinstance(found, str):
         return found == wanted
     try:
-        return float(found) == float(wanted)
+        return wanted.isascii() and float(found) == float(wanted)
     except ValueError:
         return False
 

@@ -122,11 +122,14 @@ def probability(p: float) -> str:
 
     Examples
     --------
-    >>> [probability(p) for p in (0.0025, 0.0005, 0.0374, 0.4358, 0.0496, 0.05, 1.0)]
-    ['0.0025', '0.0005', '0.038', '0.436', '0.0496', '0.050', '1.000']
+    >>> [probability(p) for p in (0.0025, 0.0005, 0.0374, 0.4358, 0.0496, 0.05, 1.0, 1e308)]
+    ['0.0025', '0.0005', '0.038', '0.436', '0.0496', '0.050', '1.000', '1e+308']
     """
     if p <= 0:
         return "0.000"
+    if p > 1:
+        # None is; a report may hold one all the same.
+        return f"{p:.3g}"
     # Rounded to twelve digits first, so that float error cannot raise the last digit shown.
     exact = Decimal(f"{p:.12g}")
     places = max(3, 1 - exact.adjusted())

@@ -292,7 +292,10 @@ class GateResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What it takes to repeat the run, and what it cost; the only part that differs between equal runs."""
+    """What it takes to repeat the run, and what it cost; the only part that differs between equal runs.
+
+    `begun` is when a run that was interrupted and resumed first began, ISO 8601, UTC; None of other runs.
+    """
 
     miles: str
     python: str
@@ -304,6 +307,7 @@ class Provenance:
     seed: int
     command: tuple[str, ...]
     seconds: Mapping[str, float]
+    begun: str | None = field(default=None, metadata=UNLESS_NONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,18 +2,23 @@
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import zip_longest
 from typing import Any
 
+from audits.core import registry
 from audits.core.records import Json, Report, Source, Subject
 from audits.report.pages.content import seconds
 from audits.report.registration_file import Registered, moment
 
 UNCOMPARED = ("device", "fail_if")
 """Settings that a run may have otherwise: where the model runs, and the gates, which are compared by themselves."""
+
+MOST_LETTERS = 120
+"""Letters of a value that a refusal shows."""
 
 LONGEST = 10 * 366 * 24 * 3600.0
 """Seconds of the longest run that is believed."""
@@ -27,21 +32,34 @@ def differences(registered: Registered, planned: Registered) -> list[str]:
     Files are known by their hashes, so that they may lie elsewhere. Criteria, version and date do not count, nor does
     what is `UNCOMPARED`.
     """
-    mine, theirs = _settled(registered), _settled(planned)
-    return _of_files(registered, planned) + [
-        f"{key.replace('_', '-')}: registered {_said(registered, key)}, here {_said(planned, key)}"
-        for key in dict.fromkeys((*mine, *theirs))
-        if not _same(mine.get(key, _ABSENT), theirs.get(key, _ABSENT))
-        # A file of the same name with other content is told as an input.
-        and _said(registered, key) != _said(planned, key)
-    ]
+    files = _of_files(registered, planned)
+    later = dict(registry.later_defaults_of(planned.audit))
+    mine, theirs = later | _settled(registered), later | _settled(planned)
+    said, says = _as_given(registered), _as_given(planned)
+    found = []
+    for key in dict.fromkeys((*mine, *theirs)):
+        if _same(mine.get(key, _ABSENT), theirs.get(key, _ABSENT)):
+            continue
+        one, other = _text(said, key), _text(says, key)
+        if one != other:
+            one, other = _apart(one, other)
+            found.append(f"{key.replace('_', '-')}: registered {one}, here {other}")
+        elif not files:
+            # A file of the same name with other content is told as an input, if it is not that two were exchanged.
+            found.append(f"{key.replace('_', '-')}: the files of {_short(one)} have the content of one another")
+    return files + found
 
 
 def began(report: Report) -> datetime:
-    """Return the latest second in which a finished run can have begun: it ended within that of its date."""
+    """Return the latest second in which a finished run can have begun: it ended within that of its date.
+
+    Of a run that was resumed, the seconds are those of its last part.
+    """
     spent = seconds(report)
     spent = min(max(spent, 0.0), LONGEST) if math.isfinite(spent) else 0.0
-    return moment(report.created) + timedelta(seconds=1 - spent)
+    latest = moment(report.created) + timedelta(seconds=1 - spent)
+    first = report.provenance.begun
+    return latest if first is None else min(latest, moment(first) + timedelta(seconds=1))
 
 
 def _of_files(registered: Registered, planned: Registered) -> list[str]:
@@ -50,9 +68,24 @@ def _of_files(registered: Registered, planned: Registered) -> list[str]:
     found = []
     for role in dict.fromkeys((*held, *has)):
         mine, theirs = held.get(role, []), has.get(role, [])
-        pairs = zip_longest(_others(mine, theirs), _others(theirs, mine))
+        pairs = [*zip_longest(_others(mine, theirs), _others(theirs, mine))] or _exchanged(mine, theirs)
         found += [f"{role}: registered {_file(one)}, here {_file(other)}" for one, other in pairs]
     return found
+
+
+def _exchanged(
+    mine: Sequence[Source | Subject], theirs: Sequence[Source | Subject]
+) -> list[tuple[Source | Subject, Source | Subject]]:
+    """Return the files of equal names that have the content of one another, as of two languages of a corpus."""
+    held, has = _by_name(mine), _by_name(theirs)
+    return [(held[name], has[name]) for name in held if name in has and held[name].sha256 != has[name].sha256]
+
+
+def _by_name(files: Sequence[Source | Subject]) -> dict[str, Source | Subject]:
+    """Return files by their names without folders; those that share one are known by their folders alone."""
+    names = [re.split(r"[/\\]", one.path)[-1] for one in files]
+    count = Counter(names)
+    return {name: one for name, one in zip(names, files, strict=True) if count[name] == 1}
 
 
 def _by_role(one: Registered) -> dict[str, list[Source | Subject]]:
@@ -101,10 +134,27 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
-def _said(one: Registered, key: str) -> str:
-    values = {**one.settings, "seed": one.seed, "level": one.level}
-    return _short(json.dumps(values[key], ensure_ascii=False)) if key in values else "no such option"
+def _as_given(one: Registered) -> Json:
+    return {**one.settings, "seed": one.seed, "level": one.level}
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    return json.dumps(values[key], ensure_ascii=False) if key in values else "no such option"
+
+
+def _apart(one: str, other: str) -> tuple[str, str]:
+    """Return two texts that differ, cut to where they do if they are long."""
+    equal = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+    return _around(one, equal), _around(other, equal)
+
+
+def _around(text: str, place: int) -> str:
+    if len(text) <= MOST_LETTERS:
+        return text
+    start = max(0, min(place - MOST_LETTERS // 3, len(text) - MOST_LETTERS))
+    end = start + MOST_LETTERS
+    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 120 else f"{text[:60]}…{text[-59:]}"
+    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS // 2]}…{text[1 - MOST_LETTERS // 2 :]}"

@@ -175,6 +175,7 @@ class _Told:
             chance=self.chance,
             least=self._asked_by_shuffles(system, family, worst=worst),
             unit=comparison.unit,
+            fewest=self.options.min_speakers,
             assuming=assuming + corrected_words(self.tests),
         )
 

@@ -111,6 +111,7 @@ def command(
     for option, path in (("--out", out), ("--card", card)):
         if path is not None:
             check_path(path, option, [run])
+            _check_inputs(path, option, report)
     if target.name == "mlflow":
         _to_mlflow(report, file, tracking_uri, experiment or EXPERIMENT, force=force, records=not no_records)
     elif target.name == "github":
@@ -170,6 +171,21 @@ def _to_github(report: Report, run: Path, out: Path | None) -> None:
         to_stdout(f"{summary(report)}\n")
     for command in annotations(report):
         to_stdout(f"{command}\n")
+
+
+def _check_inputs(path: Path, option: str, report: Report) -> None:
+    """Refuse to write over what the run was made of: its model, its data, its registration."""
+    names = [one.path for one in (report.subject, *report.data) if one is not None]
+    names += [report.registration.file] if report.registration is not None else []
+    for name in names:
+        # A name of another machine may be none of this one.
+        with contextlib.suppress(OSError, ValueError):
+            if path.samefile(name):
+                raise InputError(
+                    "The run was made of this file, and it would be lost.",
+                    where=f"{option} {path}",
+                    hint="Name another file.",
+                )
 
 
 def _digest(file: Path) -> str:

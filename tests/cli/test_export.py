@@ -92,6 +92,22 @@ def test_a_bill_and_a_record_are_written_with_what_they_are_about(runs: Path, tm
     assert "; 1 left out, since less of them is neither better nor worse" in done.out
 
 
+def test_what_the_run_was_made_of_is_not_written_over(own: Path, tmp_path: Path, call_miles: Call) -> None:
+    report = json.loads((own / "report.json").read_text("utf-8"))
+    for name in ("model", "images", "criteria"):
+        (tmp_path / name).write_text(name, "utf-8")
+    report["subject"]["path"] = str(tmp_path / "model")
+    report["data"] = [{**report["data"][0], "path": path} for path in ("\0", "x" * 9999, str(tmp_path / "images"))]
+    cited = {"sha256": "a" * 64, "file": str(tmp_path / "criteria"), "created": "2026-11-28T03:00:00Z", "miles": "1"}
+    (own / "report.json").write_text(json.dumps({**report, "registration": cited, "gates": []}), "utf-8")
+    (tmp_path / "link").symlink_to(tmp_path / "images")
+    for name in ("model", "images", "criteria", "link"):
+        one_panel(call_miles("export", own, "--to", "sarif", "--out", tmp_path / name), "was made of this file")
+        one_panel(call_miles("export", own, "--to", "model-card", "--card", tmp_path / name), "was made of this file")
+    assert all((tmp_path / name).read_text("utf-8") == name for name in ("model", "images", "criteria"))
+    assert call_miles("export", own, "--to", "sarif", "--out", tmp_path / "new.sarif").code == 0
+
+
 def test_a_failed_gate_is_red_in_the_file(own: Path, tmp_path: Path, call_miles: Call) -> None:
     done = call_miles("export", judged(own, "fail"), "--to", "junit", "--out", tmp_path / "miles.xml")
     assert (done.code, done.out) == (0, f"Written: {tmp_path / 'miles.xml'}\n")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -364,6 +365,58 @@ def test_an_unfinished_run_is_not_registered_afterwards(
     one_panel(call_miles(*cited()), "unfinished run", "before the criteria were registered")
     dated(registered, "2023-01-01T00:00:00Z")
     assert call_miles(*cited("--quiet")).code == 1
+
+
+def test_a_run_that_is_resumed_twice_or_copied_began_when_it_began(
+    call_miles: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfinished(call_miles, audit("--out", "run"), monkeypatch)
+    state = Path("run/state/settings.json")
+    began = json.loads(state.read_text())
+    state.write_text(json.dumps({**began, "begun": 1.7e9}))
+    unfinished(call_miles, audit("--out", "run"), monkeypatch)
+    shutil.copytree("run", "copy")
+    assert call_miles("register", *audit("--fail-if", ALL, "--out", "criteria.json")).code == 0
+    for folder in ("run", "copy"):
+        for force in ([], ["--force"]):
+            words = audit("--registration", "criteria.json", "--out", folder, *force)
+            one_panel(call_miles(*words), "unfinished run", "before the criteria were registered")
+    # Once it is finished, its last part alone would be younger than the criteria.
+    assert call_miles(*audit("--out", "run", "--quiet")).code == 0
+    assert read(Path("run"))["provenance"]["begun"] == "2023-11-14T22:13:20Z"
+    held = dated(read_registration(Path("criteria.json")), "2024-01-01T00:00:00Z")
+    one_panel(call_miles(*cited()), "had begun before the criteria were registered")
+    dated(held, "2023-01-01T00:00:00Z")
+    assert call_miles(*cited("--quiet")).code == 0
+
+
+def test_force_does_not_take_the_citation_from_an_unfinished_run(
+    registered: Registered, call_miles: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfinished(call_miles, cited(), monkeypatch)
+    one_panel(call_miles(*audit("--out", "run", "--force")), "would vanish", registered.digest[:12])
+    one_panel(call_miles(*audit("--out", "run", "--force", "--seed", "1")), "would vanish")
+    dated(registered, "2026-01-01T00:00:00Z", "other.json", criteria=(ALL,))
+    assert call_miles(*audit("--out", "run", "--registration", "other.json", "--force", "--quiet")).code == 0
+
+
+# Reports that were changed by hand
+
+
+def test_an_outcome_that_the_estimates_do_not_give_is_judged_again(registered: Registered, call_miles: Call) -> None:
+    assert call_miles(*cited("--quiet", "--fail-if", AFTER)).code == 1
+    report = read(Path("run"))
+    for mark in (False, True):
+        changed = [{**gate, "outcome": "pass", "registered": mark or gate["registered"]} for gate in report["gates"]]
+        Path("run/report.json").write_text(json.dumps({**report, "gates": changed}), encoding="utf-8")
+        assert call_miles(*cited("--quiet")).code == 1
+        assert gates() == [*BOTH, POST_HOC]
+
+
+def test_a_report_of_no_day_is_refused_and_not_judged(registered: Registered, call_miles: Call) -> None:
+    assert call_miles(*audit("--out", "run", "--quiet")).code == 0
+    backdate("2026-13-41T25:00:00Z")
+    one_panel(call_miles(*cited()), "2026-13-41T25:00:00Z")
 
 
 # What others are told

@@ -37,6 +37,7 @@ COUNTED = ["certify", "--from-counts", "runs/certified", "--radii", "0.1,0.25", 
 SCORED = ["membership", "--scores", "scores.csv", "--higher-is", "member", "--out", "runs/scored"]
 AROUND = (
     ["list"],
+    ["register", *SCORED[:-2], "--fail-if", "auc.low > 0.9", "--out", "criteria.json"],
     ["runs", "runs"],
     ["show", "runs/light-groups"],
     ["render", "runs/light-groups"],

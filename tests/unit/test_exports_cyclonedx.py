@@ -201,3 +201,8 @@ def test_foreign_text_stays_text_and_a_false_time_is_refused(sample_report: Repo
     assert not any(part in text for part in ("\\u001b", "\\u0000", "\\ud800", "\\u0007"))
     with pytest.raises(InputError, match="at no time"):
         to_cyclonedx(dataclasses.replace(report, created="yesterday"), DIGEST)
+
+
+def test_a_year_has_four_digits(sample_report: Report) -> None:
+    told = bill(dataclasses.replace(sample_report, created="0070-01-01T00:00:00Z"))
+    assert told["metadata"]["timestamp"] == "0070-01-01T00:00:00Z"

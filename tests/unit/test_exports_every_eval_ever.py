@@ -240,3 +240,21 @@ def test_nobody_is_guessed(name: str | None, relationship: str | None, where: st
         evaluator(name, relationship)
     assert refused.value.where == where
     assert evaluator(" Us\n", "other") == Evaluator(name="Us", relationship="other")
+
+
+def test_a_report_of_another_system_gives_no_folders_away(sample_report: Report) -> None:
+    (source, *_), made = sample_report.data, sample_report.provenance
+    for path, platform in ((r"C:\Users\me\clips.csv", "Linux"), (r"me\clips.csv", "Windows 11 AMD64")):
+        report = dataclasses.replace(
+            sample_report,
+            data=(dataclasses.replace(source, path=path),),
+            provenance=dataclasses.replace(made, platform=platform),
+        )
+        text = to_every_eval_ever(report, DIGEST, US, name="m").text
+        assert "clips.csv" in text and "Users" not in text and "me\\\\" not in text
+
+
+def test_a_report_of_before_1970_is_no_record(sample_report: Report) -> None:
+    report = dataclasses.replace(sample_report, created="1969-12-31T23:59:59Z")
+    with pytest.raises(InputError, match="1970"):
+        to_every_eval_ever(report, DIGEST, US, name="m")

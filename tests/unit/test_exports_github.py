@@ -13,6 +13,7 @@ from markdown_it.token import Token
 
 from audits.core.numbers import described
 from audits.core.records import Estimate, Finding, GateResult, Report
+from audits.core.registration import Registration
 from audits.report.exports.github import MOST_ANNOTATIONS, MOST_BYTES, annotations, summary
 
 COMMAND = re.compile(r"::(error|warning|notice) title=([^:,\r\n]*)::([^\r\n]*)")
@@ -85,10 +86,12 @@ def test_findings_for_information_are_folded(sample_report: Report) -> None:
 
 def test_registered_gates_are_marked(sample_report: Report) -> None:
     gates = [dataclasses.replace(one, registered=place == 0) for place, one in enumerate(sample_report.gates)]
-    report = dataclasses.replace(sample_report, gates=tuple(gates), findings=())
+    cited = Registration(sha256="c" * 64, file="criteria.json", created="2026-11-28T03:00:00Z", miles="0.1.0")
+    report = dataclasses.replace(sample_report, gates=tuple(gates), findings=(), registration=cited)
     assert " (registered before the run): " in annotations(report)[0]
     text = summary(report)
     assert "(registered before the run)" in text and "(added after registration)" in text
+    assert f"Criteria registered at 2026-11-28 03:00:00 UTC, SHA-256 `{'c' * 64}`." in text
 
 
 @pytest.mark.parametrize("most", [MOST_BYTES, 40_000, 16_384])

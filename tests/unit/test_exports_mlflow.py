@@ -2,13 +2,15 @@
 
 import re
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audits.core.records import Estimate
+from audits.core.records import Estimate, Report
+from audits.core.registration import Registration
 from audits.report.exports import mlflow, mlflow_stores
 from probes.core.errors import InputError
 
@@ -81,3 +83,14 @@ def test_only_a_store_of_this_machine_is_used_without_a_word(monkeypatch: pytest
 def test_files_stay_in_a_store_of_this_machine(tmp_path: Path, address: str, files: str, is_refused: bool) -> None:
     with pytest.raises(InputError) if is_refused else nullcontext():
         mlflow_stores.check_files(lambda: files.format(store=tmp_path), address.format(store=tmp_path), "5")
+
+
+def test_registered_gates_are_told_from_those_added(sample_report: Report) -> None:
+    passed = next(gate for gate in sample_report.gates if gate.outcome == "pass")
+    failed = next(gate for gate in sample_report.gates if gate.outcome == "fail")
+    gates = (replace(passed, registered=True), replace(failed, registered=False))
+    cited = Registration(sha256="c" * 64, file="criteria.json", created="2026-11-28T03:00:00Z", miles="0.1.0")
+    tags = mlflow._tags(replace(sample_report, gates=gates, registration=cited))
+    assert tags["miles.registration"] == "c" * 64
+    assert (tags["miles.gates"], tags["miles.gates_registered"]) == ("failed", "passed")
+    assert "miles.gates_registered" not in mlflow._tags(sample_report)

@@ -252,3 +252,15 @@ def test_hostile_text_stays_text(sample_report: Report, text: str) -> None:
 )
 def test_paths_of_both_kinds_become_references(path: str, root: str, platform: str, place: str) -> None:
     assert uri(path, root, platform) == place
+
+
+def test_what_every_rule_repeats_does_not_grow_with_the_kinds_of_findings(sample_report: Report) -> None:
+    finding = dataclasses.replace(sample_report.findings[0], evidence=())
+    many = tuple(dataclasses.replace(finding, id=f"x.{place}") for place in range(2000))
+    report = dataclasses.replace(
+        sample_report, findings=many, limitations=("y" * 30_000,) * 20, question="z" * 30_000, gates=()
+    )
+    text = to_sarif(report, DIGEST)
+    assert len(text) < 10_000_000
+    rules = json.loads(text)["runs"][0]["tool"]["driver"]["rules"]
+    assert len(rules) == 2000 and "yyy" in rules[0]["help"]["text"] and "yyy" not in rules[-1]["help"]["text"]

@@ -107,6 +107,13 @@ def test_warnings_that_explain_what_is_missing_are_quoted_and_no_others() -> Non
     assert "too few" not in error.value.message
 
 
+@pytest.mark.parametrize("expression", ["gap > 0.\u09ea", "gap > \u0663", "gap[layer=\u0663] > 0"])
+def test_digits_of_other_scripts_are_no_numbers(expression: str) -> None:
+    # The first is 0.4 in Bengali, and looks like 0.8.
+    with pytest.raises(InputError):
+        outcome(expression)
+
+
 @pytest.mark.parametrize("text", ["gap[", "gap > 0", "gap.low", "", "gap[by]"])
 def test_what_is_no_selection_blames_its_own_option(text: str) -> None:
     with pytest.raises(InputError) as error:

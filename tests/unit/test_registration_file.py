@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from audits.core import registry
 from audits.core.records import Source, Subject
 from audits.report.registration_checks import began, differences
 from audits.report.registration_file import LARGEST, Registered, read_registration
@@ -160,3 +162,42 @@ def test_a_run_began_before_it_ended(sample_report: Any) -> None:
     assert began(report).isoformat() == "2026-11-28T03:00:31+00:00"
     endless = replace(report, provenance=replace(made, seconds={"total": 1e300}))
     assert began(endless).year == 2016
+
+
+def test_long_values_that_differ_in_the_middle_are_told_there() -> None:
+    names = [f"attribute_number_{place:02d}" for place in range(20)]
+    first = replace(SMALL, settings={"by": names})
+    other = replace(SMALL, settings={"by": [*names[:9], "attribute_number_99", *names[10:]]})
+    (found,) = differences(first, other)
+    assert "attribute_number_09" in found and "attribute_number_99" in found and len(found) < 300
+
+
+def test_files_that_have_exchanged_their_contents_are_told() -> None:
+    a, b = (Source(role="corpus", path=f"corpus/{name}.txt", sha256=name * 64, items=9) for name in "ab")
+    first = replace(SMALL, data=(a, b), settings={"corpus": "corpus"})
+    assert differences(first, replace(first, data=(replace(b, path="else/b.txt"), a))) == []
+    exchanged = replace(first, data=(replace(a, sha256=b.sha256), replace(b, sha256=a.sha256)))
+    assert differences(first, exchanged)[0] == (
+        f"input corpus: registered corpus/a.txt ({'a' * 12}), here corpus/a.txt ({'b' * 12})"
+    )
+    # Of equal names in two folders, the options say which is which.
+    twins = [replace(one, path=f"{name}/x.csv") for one, name in ((a, "1"), (b, "2"))]
+    first = replace(SMALL, data=tuple(twins), settings={"laws": ["p=1/x.csv", "q=2/x.csv"]})
+    exchanged = replace(first, data=(replace(twins[0], sha256=b.sha256), replace(twins[1], sha256=a.sha256)))
+    assert differences(first, exchanged) == [
+        'laws: the files of ["p=1/x.csv", "q=2/x.csv"] have the content of one another'
+    ]
+
+
+def test_a_registration_of_many_options_is_compared_at_once() -> None:
+    many = replace(SMALL, settings={**SMALL.settings, **{f"option {place}": 1 for place in range(40_000)}})
+    begin = time.process_time()
+    assert len(differences(many, SMALL)) == 40_000
+    assert time.process_time() - begin < 5
+
+
+def test_an_option_of_a_later_version_counts_where_it_has_not_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "later_defaults_of", lambda name: {"newer": 3})
+    for settings, count in (({"newer": 3}, 0), ({"newer": 4}, 1)):
+        planned = replace(SMALL, settings={**SMALL.settings, **settings})
+        assert len(differences(SMALL, planned)) == count

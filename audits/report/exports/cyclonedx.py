@@ -6,7 +6,6 @@ Source: CycloneDX 1.7 (ECMA-424), bom-1.7.schema.json: metadata, component, mode
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 from uuid import NAMESPACE_URL, uuid5
 
 from audits.core.gates import abridged
@@ -14,6 +13,7 @@ from audits.core.numbers import LOWER_BOUND, coordinates, level_of
 from audits.core.records import Estimate, Finding, Json, Report
 from audits.core.registration import standing
 from audits.report.exports.in_toto import WARNING
+from audits.report.exports.places import file_name
 from audits.report.exports.subjects import About, about
 from audits.report.exports.wording import ends, line, moment, plain, spelled
 from audits.report.pages import content
@@ -72,7 +72,7 @@ def to_cyclonedx(
         "serialNumber": uuid5(NAMESPACE_URL, f"miles report {digest}").urn,
         "version": 1,
         "metadata": {
-            "timestamp": moment(report).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "timestamp": moment(report).replace(tzinfo=None).isoformat(timespec="seconds") + "Z",
             "tools": {
                 "components": [{"type": "application", "name": "miles", "version": line(report.provenance.miles)}]
             },
@@ -104,7 +104,10 @@ def _component(report: Report, subject: About, plain_hashes: Collection[str]) ->
     measured = [*_measured(report, subject)]
     if subject.name is None:
         # A model card is of a model alone: what a run of data measured is in the properties.
-        kept = [{"type": "dataset", "name": line(PurePath(source.path).name)} for source in report.data]
+        kept = [
+            {"type": "dataset", "name": line(file_name(source.path, report.provenance.platform))}
+            for source in report.data
+        ]
         title = f"data of miles {line(report.audit)}"
         return {"type": "data", "bom-ref": INPUTS, "name": title, "data": kept, "properties": measured}
     own: Json = {}
@@ -140,7 +143,7 @@ def _component(report: Report, subject: About, plain_hashes: Collection[str]) ->
 
 def _data(report: Report, place: int, plain_hashes: Collection[str]) -> Json:
     source = report.data[place]
-    name = line(PurePath(source.path).name) or line(source.path)
+    name = line(file_name(source.path, report.provenance.platform)) or line(source.path)
     hashes, properties = _hashed(source.sha256, plain_hashes)
     about_it = [*properties, _property("path", line(source.path)), _property("items", source.items)]
     return {

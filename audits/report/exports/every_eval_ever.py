@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from audits.core.gates import abridged
 from audits.core.measures import SHARE
@@ -15,6 +14,7 @@ from audits.core.numbers import LOWER_BOUND, level_of
 from audits.core.records import Estimate, Json, Report
 from audits.core.registration import standing
 from audits.report.exports import RELATIONSHIPS
+from audits.report.exports.places import file_name
 from audits.report.exports.subjects import About, about, listed, systems
 from audits.report.exports.wording import ends, line, moment, named, spelled
 from probes.core.errors import InputError
@@ -112,7 +112,11 @@ def to_every_eval_ever(
             where="--only",
             hint="Choose others, as in a gate: --only NAME or --only 'NAME[key=value]'.",
         )
-    when = f"{moment(report).timestamp():.0f}"
+    seconds = moment(report).timestamp()
+    if seconds < 0:
+        message = f"A record counts time from 1970 on, and the report is of {line(report.created)}."
+        raise InputError(message, where="key created", hint="Set the clock of the machine, and run the audit again.")
+    when = f"{seconds:.0f}"
     record = {
         "schema_version": VERSION,
         "evaluation_id": f"miles-{line(report.audit)}/{subject.name}/{when}",
@@ -132,7 +136,7 @@ def _source(report: Report, digest: str, by: Evaluator, told: int, chosen: int) 
         "estimates": f"{told} of {len(report.estimates)}; {chosen - told} more were chosen and have no direction"
     }
     for place, source in enumerate(report.data, start=1):
-        name = line(PurePath(source.path).name) or line(source.path)
+        name = line(file_name(source.path, report.provenance.platform)) or line(source.path)
         words = f"{name}: {line(source.role)}, {source.items} items, miles content {source.sha256}"
         counted[f"source_{place}"] = words
     return {
@@ -175,7 +179,7 @@ def _result(report: Report, row: Estimate) -> Json:
 
 
 def _data(report: Report) -> Json:
-    names = [line(PurePath(source.path).name) or line(source.path) for source in report.data]
+    names = [line(file_name(source.path, report.provenance.platform)) or line(source.path) for source in report.data]
     return {"dataset_name": ", ".join(names) or "none", "source_type": "other"}
 
 

@@ -11,7 +11,7 @@ from audits.core.numbers import described
 from audits.core.records import Finding, GateResult, Report, Severity
 from audits.core.registration import standing
 from audits.report.exports.wording import line
-from audits.report.pages import content, markdown, overview
+from audits.report.pages import content, markdown, overview, registered
 
 MOST_ANNOTATIONS = 10
 """Annotations of one kind that GitHub shows for a step."""
@@ -104,6 +104,9 @@ def summary(report: Report, most: int = MOST_BYTES) -> str:
     # Foreign text never begins a line: where the summary is printed, a runner would take one for a command.
     paper.add([f"## {_safe(answer.title)}", "", f"<sub>{_safe(content.over(report))}</sub>", ""])
     paper.add_all(_gates(report), "gates", "### Gates")
+    if report.registration is not None:
+        held = report.registration
+        paper.add([f"Criteria registered at {_safe(registered.registered_at(report))}, SHA-256 `{held.sha256}`.", ""])
     keys = [(report.estimates[key.row], key.words) for key in answer.numbers if key.row < len(report.estimates)]
     paper.add_all(
         [f"- {_safe(words)}: **{_safe(described(row))}**" for row, words in keys], "numbers", "### Key numbers"

@@ -213,6 +213,9 @@ def _batches(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
 def _tags(report: Report) -> Mapping[str, str]:
     subject = {"miles.subject_sha256": report.subject.sha256} if report.subject else {}
     made = report.provenance
+    held = report.registration
+    alone = replace(report, gates=tuple(gate for gate in report.gates if gate.registered))
+    cited = {} if held is None else {"miles.registration": held.sha256, "miles.gates_registered": outcome(alone)}
     tags = {
         "miles.audit": report.audit,
         **subject,
@@ -220,6 +223,7 @@ def _tags(report: Report) -> Mapping[str, str]:
         "miles.python": made.python,
         "miles.packages": ", ".join(f"{name} {version}" for name, version in sorted(made.packages.items())),
         "miles.gates": outcome(report),
+        **cited,
     }
     # MLflow shows mlflow.note.content on the page of the run.
     note = "\n\n".join(line(finding.whole) for finding in content.findings(report))

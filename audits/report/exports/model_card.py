@@ -6,11 +6,11 @@ Source: Hugging Face, the model card's metadata (model-index).
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 
 from audits.core.gates import abridged
 from audits.core.numbers import counted, described, level_of, levelled, point
 from audits.core.records import Estimate, Json, Report
+from audits.report.exports.places import file_name
 from audits.report.exports.wording import chosen, ends, line, named, plain
 from audits.report.pages import content, registered
 from audits.report.pages.markdown import code, escaped
@@ -75,11 +75,11 @@ def task_name(report: Report) -> str:
 
 def model_name(report: Report) -> str | None:
     """Return the last part of the model's path; None where the run audited data."""
-    return line(PurePath(report.subject.path).name) or None if report.subject else None
+    return line(file_name(report.subject.path, report.provenance.platform)) or None if report.subject else None
 
 
 def _dataset(report: Report) -> Json:
-    names = [line(PurePath(source.path).name) or line(source.path) for source in report.data]
+    names = [line(file_name(source.path, report.provenance.platform)) or line(source.path) for source in report.data]
     kind = names[0] if names else "none"
     about = [
         {"role": line(source.role), "name": name, "sha256": source.sha256, "items": source.items}

@@ -6,6 +6,7 @@ Source: RFC 3986 (relative references, percent-encoding), RFC 8089 (file URIs, a
 import ntpath
 import posixpath
 import re
+from pathlib import PurePosixPath, PureWindowsPath
 from urllib.parse import quote
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -23,6 +24,17 @@ def is_windows(path: str, platform: str = "") -> bool:
     (False, True, True)
     """
     return platform.startswith("Windows") or _DRIVE.match(path) is not None or path.startswith("\\\\")
+
+
+def file_name(path: str, platform: str = "") -> str:
+    r"""Return the last part of a path, without its folders, which may be those of a user; empty where it has none.
+
+    Examples
+    --------
+    >>> file_name("/home/me/a.csv"), file_name("C:\\Users\\me\\a.csv"), file_name("me\\a.csv", "Windows 11 AMD64")
+    ('a.csv', 'a.csv', 'a.csv')
+    """
+    return (PureWindowsPath if is_windows(path, platform) else PurePosixPath)(path).name
 
 
 def uri(path: str, root: str = "", platform: str = "") -> str:

@@ -28,6 +28,8 @@ MOST_EVIDENCE = 10
 """Estimates of one result that are written out; the rest are counted."""
 MOST_WARNINGS = 100
 MOST_LIMITATIONS = 20
+MOST_HELPED = 100
+"""Kinds of findings whose rules say what the audit cannot; no audit has as many."""
 MOST_LETTERS = 20_000
 """Letters of a message, far above any that miles writes."""
 MOST_DESCRIBED = 1000
@@ -277,11 +279,23 @@ def _rules(report: Report, shown: list[_Result]) -> dict[str, Json]:
     """Return the rules of these results by their id: each gate is one, and each kind of finding."""
     gates = {_rule_of(gate) for gate in report.gates}
     rules: dict[str, Json] = {}
+    limits, kinds = _limits(report), 0
     for one in shown:
         # The gravest result of a rule comes first, and gives it its level.
         if one.rule not in rules:
-            rules[one.rule] = _gate_rule(report, one) if one.rule in gates else _finding_rule(report, one)
+            if one.rule in gates:
+                rules[one.rule] = _gate_rule(report, one)
+            else:
+                kinds += 1
+                rules[one.rule] = _finding_rule(report, one, limits if kinds <= MOST_HELPED else "")
     return rules
+
+
+def _limits(report: Report) -> str:
+    """Return what the audit cannot say, which each kind of finding repeats."""
+    limits = [f"- {_text(limit)}" for limit in report.limitations[:MOST_LIMITATIONS]]
+    told = "\n".join(["", "What this audit cannot say:", *limits]) if limits else ""
+    return told if len(told) <= MOST_LETTERS else f"{told[:MOST_LETTERS]}… (the rest in report.json)"
 
 
 def _gate_rule(report: Report, one: _Result) -> Json:
@@ -293,14 +307,12 @@ def _gate_rule(report: Report, one: _Result) -> Json:
     return _rule(report, one, f"Gate {one.rule.removeprefix('gate ')}", said, f"{said} {_pages(report)}")
 
 
-def _finding_rule(report: Report, one: _Result) -> Json:
+def _finding_rule(report: Report, one: _Result, limits: str) -> Json:
     said = (
         f"A finding of miles {report.audit}, which asks: {report.question} It is made where its estimates with their"
         " intervals carry it, and is as grave as stated thresholds say."
     )
-    limits = [f"- {_text(limit)}" for limit in report.limitations[:MOST_LIMITATIONS]]
-    cannot = "\n".join(["", "What this audit cannot say:", *limits]) if limits else ""
-    return _rule(report, one, f"{one.rule} (miles {report.audit})", said, f"{_text(said)} {_pages(report)}{cannot}")
+    return _rule(report, one, f"{one.rule} (miles {report.audit})", said, f"{_cut(said)} {_pages(report)}{limits}")
 
 
 def _pages(report: Report) -> str:

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from audits.core.numbers import coordinate
 from audits.core.records import Coordinate, Report
+from audits.report.exports.places import file_name
 from audits.report.exports.wording import chosen, line
 from probes.core.errors import InputError
 
@@ -72,7 +72,7 @@ def about(report: Report, *, only: Sequence[str] = (), system: str | None = None
 
 def own_name(report: Report) -> str | None:
     """Return the last part of the audited model's path; None where the run audited data."""
-    return line(PurePath(report.subject.path).name) or None if report.subject else None
+    return line(file_name(report.subject.path, report.provenance.platform)) or None if report.subject else None
 
 
 def _of(report: Report, rows: Sequence[int], system: str) -> list[int]:

@@ -11,15 +11,15 @@ from audits.report.pages import content
 from audits.report.report_file import MADE_BY_MILES
 from probes.core.errors import InputError
 
-_UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 def plain(text: str) -> str:
-    r"""Return text without the characters that XML cannot hold or that steer a terminal.
+    r"""Return text without the characters that XML cannot hold, that steer a terminal or that reverse the writing.
 
     Examples
     --------
-    >>> plain("a\x1b[31m\x00b\n")
+    >>> plain("a\x1b[31m\x00b\u202e\n")
     'a[31mb\n'
     """
     return _UNWRITABLE.sub("", text)
