@@ -87,6 +87,7 @@ def _of_attribute(
             names=[groups.names[at] for at in np.flatnonzero(enough)],
             sizes=table[:, enough],
             chance=(1 - level) / tests,
+            fewest=options.min_speakers,
             assuming=f"an error rate of {RATE:g} that varies by {SPREAD:g} between speakers{corrected_words(tests)}",
         )
         found = told_gaps(design, Law(rate=RATE, between=SPREAD**2))
@@ -95,5 +96,5 @@ def _of_attribute(
         people = (table > 0).sum(axis=0)
         why = f"compared are groups of {options.min_speakers} speakers or more"
         names = [groups.names[at] for at in left]
-        found.append(left_out(what, names, [int(people[at]) for at in left], why, "speakers"))
+        found.append(left_out(what, names, [int(people[at]) for at in left], why, "speakers", options.min_speakers))
     return found

@@ -57,6 +57,7 @@ def _from_stated(images: int, level: float, what: str = "certified accuracy") ->
         units=counted(images, "images"),
         assuming="exact binomial; a half is stated, where it takes the most; each radius by itself",
         needed=lambda effect: _images(units_needed(size, effect)),
+        possible=(0.0, 0.5),
     )
 
 
@@ -84,6 +85,7 @@ def _apart(what: str, parts: Sequence[Coordinate], radius: float, level: float) 
         units=f"{units[0]:,} and {units[1]:,} images, the fewest of any",
         assuming=f"rates about a half, where it takes the most; Bonferroni over {len(sizes):,}, intervals do not meet",
         needed=needed,
+        possible=(0.0, 1.0),
     )
 
 
@@ -110,6 +112,7 @@ def _share(logs: Logs, first: NamedLog, one: NamedLog, radius: float, level: flo
         units=counted(logs.used, "images"),
         assuming=f"McNemar, exact; they differ on {100 * discordant:.2g} % of the images; {_holm(tests)}",
         needed=lambda effect: _images(units_needed(size, effect)),
+        possible=(0.0, 1.0),
     )
 
 

@@ -82,4 +82,5 @@ def _of(same: list[Candidate], group: str, rows: int, tests: int, level: float) 
         units=counted(rows, "rows"),
         assuming=f"{given}; {holm}",
         needed=needed,
+        possible=(0.0, 1.0),
     )

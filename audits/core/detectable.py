@@ -4,6 +4,7 @@ An audit that has intervals brings a step `detectable`: a function of options, p
 anything is measured.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -32,6 +33,8 @@ class Detectable:
     needed
         The units, in words, that an effect of this size needs; None: no number of units would do, or it is not known.
         Where there are two groups, both grow alike.
+    possible
+        Between which numbers such an effect lies; nothing can be asked for beyond them.
 
     Examples
     --------
@@ -39,7 +42,7 @@ class Detectable:
     >>> found.line
     'gap in accuracy: 0.12 or more (40 and 50 images; a rate of 0.5)'
     >>> found.asked(0.05)
-    'gap in accuracy of 0.05: no number of units is known that would show it'
+    'gap in accuracy: no number of units is known that would show it'
     """
 
     what: str
@@ -47,6 +50,7 @@ class Detectable:
     units: str
     assuming: str
     needed: Callable[[float], str | None] | None = None
+    possible: tuple[float, float] = (0.0, math.inf)
 
     @property
     def line(self) -> str:
@@ -64,10 +68,11 @@ class Detectable:
 
     def asked(self, effect: float) -> str:
         """Return in a line which units an effect of this size needs."""
+        low, high = self.possible
+        if not low < effect <= high:
+            return f"{self.what}: no such size, it lies between {low:g} and {high:g}"
         units = self.needed(effect) if self.needed else None
-        return f"{self.what} of {effect:g}: " + (
-            f"needs {units}" if units else "no number of units is known that would show it"
-        )
+        return f"{self.what}: " + (f"needs {units}" if units else "no number of units is known that would show it")
 
 
 def listed(found: tuple[Detectable, ...], level: float, effect: float | None = None) -> list[tuple[str, str]]:
@@ -81,13 +86,13 @@ def listed(found: tuple[Detectable, ...], level: float, effect: float | None = N
     ('can show', 'with probability 0.8, at the level 0.95:')
     ('', 'gap: 0.2 or more (9 and 9 users; a rate of 0.5)')
 
-    What several in a row assume is said once, after them.
+    What several in a row assume is said once, before them.
 
     >>> for line in listed((gap, gap), 0.95)[1:]:
     ...     print(line)
+    ('assuming', 'a rate of 0.5:')
     ('', 'gap: 0.2 or more (9 and 9 users)')
     ('', 'gap: 0.2 or more (9 and 9 users)')
-    ('assuming', 'a rate of 0.5')
     """
     if not found:
         return []
@@ -96,7 +101,7 @@ def listed(found: tuple[Detectable, ...], level: float, effect: float | None = N
     lines = [("can show", f"with probability {POWER:g}, at the level {level:g}:")]
     lines += [*_lines(found[:MOST_LISTED]), *rest]
     if effect is not None:
-        lines += [("--detect", f"{effect:g}, likewise:")]
+        lines += [("--detect", f"{effect:g}, with the same probability:")]
         lines += [*(("", one.asked(effect)) for one in found[:MOST_LISTED]), *rest]
     return lines
 
@@ -107,5 +112,5 @@ def _lines(found: Sequence[Detectable]) -> Iterator[tuple[str, str]]:
         if len(several) == 1:
             yield "", several[0].line
         else:
+            yield "assuming", f"{assuming}:"
             yield from (("", one.brief) for one in several)
-            yield "assuming", assuming

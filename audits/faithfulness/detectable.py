@@ -71,6 +71,7 @@ def _area(what: str, counts: tuple[int, int], units: str, assuming: str, level: 
         units=units,
         assuming=f"{assuming}; scores are normal, and each verdict stands by itself",
         needed=needed,
+        possible=(0.0, round(1 - TRUSTED, 12)),
     )
 
 

@@ -44,6 +44,7 @@ def _cosine(batches: int, entries: int, level: float) -> Detectable:
         units=counted(batches, "batches"),
         assuming=f"batches differ as random directions of {entries:,} entries do; each method and step by itself",
         needed=needed,
+        possible=(0.0, 1.0),
     )
 
 

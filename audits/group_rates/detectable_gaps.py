@@ -38,6 +38,8 @@ class Design:
         Standard errors that the shuffled labels ask of a gap.
     assuming
         What was taken as given, in words.
+    fewest
+        Units of a group from which on it is compared.
     """
 
     what: str
@@ -50,6 +52,7 @@ class Design:
     least: float = 0.0
     unit: str = "speakers"
     assuming: str = ""
+    fewest: int = 2
 
     @property
     def tail(self) -> float:
@@ -90,7 +93,7 @@ def told_gaps(design: Design, law: Law) -> list[Detectable]:
     >>> gap.line
     'gap by sex, f and m: 0.068 or more (40 and 40 speakers; a rate of 0.2)'
     >>> gap.asked(0.05)
-    'gap by sex, f and m of 0.05: needs 73 and 73 speakers'
+    'gap by sex, f and m: needs 73 and 73 speakers'
     """
     found = []
     for one, other, first, second in design.pairs(law):
@@ -101,7 +104,7 @@ def told_gaps(design: Design, law: Law) -> list[Detectable]:
                 effect=gap(1.0),
                 units=f"{len(first):,} and {len(second):,} {design.unit}",
                 assuming=design.assuming,
-                needed=partial(_needed, gap, (len(first), len(second)), design.unit),
+                needed=partial(_needed, gap, (len(first), len(second)), design),
             )
         )
     # Where groups are as large, and speak as much, one pair says it of all.
@@ -122,25 +125,36 @@ def _gap(design: Design, law: Law, first: Floats, second: Floats, factor: float)
     return least_gap(law, first, second, design.tail, least=least, factor=factor)
 
 
-def _needed(gap: Callable[[float], float | None], counts: tuple[int, int], unit: str, effect: float) -> str | None:
+def _needed(gap: Callable[[float], float | None], counts: tuple[int, int], design: Design, effect: float) -> str | None:
     smaller = min(counts)
     units = units_needed(lambda count: gap(count / smaller), effect, most=10**6)
     if units is None:
         return None
-    return " and ".join(f"{math.ceil(count * units / smaller):,}" for count in counts) + f" {unit}"
+    # Fewer would show it, but are not compared.
+    units = max(units, design.fewest)
+    return " and ".join(f"{math.ceil(count * units / smaller):,}" for count in counts) + f" {design.unit}"
 
 
-def left_out(what: str, names: Sequence[str], counts: Sequence[int], why: str, unit: str) -> Detectable:
-    """Return what a run says of groups that are not compared.
+def left_out(what: str, names: Sequence[str], counts: Sequence[int], why: str, unit: str, fewest: int) -> Detectable:
+    """Return what a run says of groups that are not compared, since they have fewer than `fewest` units or few trials.
 
-    >>> left_out("gap by accent", ("accent=welsh",), (3,), "groups of 10 are compared", "speakers").line
+    >>> told = left_out("gap by accent", ("accent=welsh",), (3,), "groups of 10 are compared", "speakers", 10)
+    >>> told.line
     'gap by accent, welsh: no size (3 speakers; groups of 10 are compared)'
+    >>> told.asked(0.1)
+    'gap by accent, welsh: needs at least 10 speakers in each group to be compared at all'
     """
     known = [levels_of(name) for name in names]
     shown = first_of(known, NAMED)
     few, more = min(counts), max(counts)
     people = f"{few:,} {unit}" if few == more else f"{few:,} to {more:,} {unit}"
-    return Detectable(what=f"{what}, {shown}", effect=None, units=people, assuming=why)
+    return Detectable(
+        what=f"{what}, {shown}",
+        effect=None,
+        units=people,
+        assuming=why,
+        needed=lambda _: f"at least {fewest:,} {unit} in each group to be compared at all",
+    )
 
 
 def corrected_words(tests: int) -> str:

@@ -28,5 +28,6 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
             units=counted(len(inputs.images), "images"),
             assuming="exact binomial, as the interval of the median; images whose answers are wrong count as 0",
             needed=needed,
+            possible=(0.5, 1.0),
         ),
     )

@@ -57,6 +57,7 @@ def _area(units: Sides, cells: int, level: float, *, chosen: bool, inputs: Input
         units=_words(units),
         assuming="; ".join(given),
         needed=lambda effect: _needed(both_needed(found, units, effect), 2 if chosen else 1),
+        possible=(0.5, 1.0),
     )
 
 
@@ -85,6 +86,7 @@ def _hits(units: Sides, fprs: tuple[float, ...], attacks: int, level: float) -> 
             units=_words(units),
             assuming=f"shown is a TPR that surely is {NOTABLE_TIMES} times the FPR or more{shared}",
             needed=lambda effect: _needed(both_needed(found, units, effect), 1),
+            possible=(rate, 1.0),
         ),
     )
 

@@ -56,6 +56,7 @@ def _systematic(corpus: Corpus, row: int, level: float, holm: str) -> Detectable
         units=f"{speakers:,} speakers of {tokens:,.0f} tokens",
         assuming=f"two probes read {FLIPPED:g} of the tokens differently, gains of speakers vary by {GAINS:g}{holm}",
         needed=needed,
+        possible=(0.0, 1.0),
     )
 
 

@@ -33,11 +33,12 @@ def _below(what: str, texts: int, alpha: float, questions: int, kind: str) -> De
         return None if count is None else f"{counted(count, 'texts')} a side"
 
     return Detectable(
-        what=f"precision or recall below that {what}, by",
+        what=f"shortfall in precision or recall from that {what}",
         effect=size(texts),
         units=f"{counted(texts, 'texts')} a side",
         assuming=f"shares of texts as of independent trials, the higher {USUAL:g}; Holm over {questions:,} {kind}",
         needed=needed,
+        possible=(0.0, USUAL),
     )
 
 

@@ -34,5 +34,6 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
             units=counted(setup.samples, "samples"),
             assuming="exact binomial against a half, each grid by itself; how far errors differ is not known before",
             needed=needed,
+            possible=(0.5, 1.0),
         ),
     )

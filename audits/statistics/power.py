@@ -7,12 +7,16 @@ probability `power`. Source: Cohen, Statistical Power Analysis for the Behaviora
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from audits.core.detectable import POWER
 
 MOST_UNITS = 10**9
 """Beyond this many units nothing is looked for."""
 _NORMAL = 1e6
 """Degrees of freedom from which on Student's t is the normal distribution."""
+STEPS = 321
+"""Places from -8 to 8 standard deviations at which a sum stands for an integral."""
 
 
 def mean_difference(spread: float, units: tuple[int, int], level: float, power: float = POWER) -> float | None:
@@ -53,13 +57,14 @@ def mean(spread: float, units: int, level: float, power: float = POWER) -> float
     return None if units < 2 else _shown(spread / math.sqrt(units), units - 1, level, power)
 
 
-def _shown(error: float, degrees: float, level: float, power: float) -> float:
-    """Return the effect that a t test with this standard error shows with probability `power`."""
+def _shown(error: float, degrees: float, level: float, power: float) -> float | None:
+    """Return the effect that a t test with this standard error shows with probability `power`; None: no finite one."""
     from scipy import stats
 
     if error == 0:
         return 0.0
-    return error * shift_shown(float(stats.t.ppf((1 + level) / 2, degrees)), degrees, power)
+    found = error * shift_shown(float(stats.t.isf((1 - level) / 2, degrees)), degrees, power)
+    return found if math.isfinite(found) else None
 
 
 def rate_difference(
@@ -83,7 +88,7 @@ def rate_difference(
 
     if min(units) < 2:
         return None
-    wanted = stats.norm.ppf((1 + level) / 2) + stats.norm.ppf(power)
+    wanted = stats.norm.isf((1 - level) / 2) + stats.norm.ppf(power)
     room = rate if below else 1 - rate
 
     def over(step: float) -> float:
@@ -157,19 +162,24 @@ def shift_shown(critical: float, degrees: float, power: float = POWER) -> float:
     >>> round(shift_shown(1.96, math.inf), 2), round(shift_shown(2.26, 9), 2)
     (2.8, 3.15)
     """
-    from scipy import optimize, stats
+    from scipy import optimize, special, stats
 
-    if degrees > _NORMAL:
+    if degrees > _NORMAL or not math.isfinite(critical):
         return critical + float(stats.norm.ppf(power))
+    # T exceeds c where a normal variable about the effect exceeds c S, over whose law it is averaged: scipy's own tail
+    # of T is NaN, with a warning, where c is large and degrees are few.
+    places = np.linspace(-8.0, 8.0, STEPS)
+    weights = stats.norm.pdf(places) / stats.norm.pdf(places).sum()
+    squares = np.where(
+        places < 0, stats.chi2.ppf(special.ndtr(places), degrees), stats.chi2.isf(special.ndtr(-places), degrees)
+    )
+    reached = critical * np.sqrt(squares / degrees)
 
     # The other tail is left out: an effect of this size is as good as never shown with the wrong sign.
     def over(shift: float) -> float:
-        return float(stats.nct.sf(critical, degrees, shift)) - power
+        return float(weights @ special.ndtr(shift - reached)) - power
 
-    low, high = critical - 10.0, critical + 10.0
-    while over(high) < 0:
-        high *= 2
-    return float(optimize.brentq(over, low, high))
+    return float(optimize.brentq(over, float(reached[0]) - 10.0, float(reached[-1]) + 10.0))
 
 
 def rate_reaching(count: int, units: int, power: float = POWER) -> float:
@@ -206,7 +216,7 @@ def area_above(fixed: float, units: tuple[int, int], level: float, power: float 
     if min(units) < 2:
         return None
     degrees = sum(units) - 2
-    shift = shift_shown(float(stats.t.ppf((1 + level) / 2, degrees)), degrees, power)
+    shift = shift_shown(float(stats.t.isf((1 - level) / 2, degrees)), degrees, power)
 
     def over(area: float) -> float:
         return _odds(area) - _odds(fixed) - shift * area_error(area, units) / (area * (1 - area))

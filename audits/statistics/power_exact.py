@@ -43,7 +43,7 @@ def area_above_half(units: tuple[int, int], level: float, power: float = POWER) 
     from scipy import optimize, stats
 
     m, n = units
-    critical = float(stats.norm.ppf((1 + level) / 2)) * math.sqrt((m + n + 1) / (12 * m * n))
+    critical = float(stats.norm.isf((1 - level) / 2)) * math.sqrt((m + n + 1) / (12 * m * n))
     reach = float(stats.norm.ppf(power))
 
     def over(area: float) -> float:
@@ -95,7 +95,7 @@ def _chance_apart(units: tuple[int, int], level: float) -> Callable[[float, floa
     from scipy import stats
 
     if max(units) > MOST_COUNTED:
-        quantile = float(stats.norm.ppf((1 + level) / 2))
+        quantile = float(stats.norm.isf((1 - level) / 2))
 
         def normal(one: float, other: float) -> float:
             errors = [math.sqrt(rate * (1 - rate) / count) for rate, count in zip((one, other), units, strict=True)]

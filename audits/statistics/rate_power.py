@@ -90,14 +90,19 @@ def law_of(errors: Floats, sizes: Floats) -> Law:
     inside = sizes > 0
     errors, sizes = errors[inside], sizes[inside]
     rates, count = errors / sizes, len(sizes)
-    rate = max(float(errors.sum() / sizes.sum()), LEAST_RATE)
+    total, half = float(sizes.sum()), 0.5
+    # Of no error seen, or nothing else, half a one is taken to be there.
+    rate = max(float(errors.sum()), half) / total
     above = bool((rates > 1).any())
+    varied = above or half <= errors.sum() <= total - half
+    rate = rate if above else min(rate, 1.0 - min(half / total, 0.5))
     trial = rate if above else max(rate * (1.0 - rate), LEAST_RATE)
     between, scaled = between_clusters(
         rates[:, None], (trial / sizes)[:, None], np.ones((count, 1), dtype=bool), np.array([count])
     )
     square = float((scaled**2).sum())
-    within = min(square / max(count - 1, 1), 1.0) if between[0] == 0 else 1.0
+    # Where all trials end alike they are no less spread than coins: there is just nothing to learn it from.
+    within = min(square / max(count - 1, 1), 1.0) if between[0] == 0 and varied else 1.0
     return Law(
         rate=rate, between=float(between[0]), within=max(within, LEAST_WITHIN), distances=scaled[:, 0], open=above
     )
@@ -195,12 +200,15 @@ def least_gap(
         return None
     from scipy import optimize
 
-    room = 1.0 if law.open else 1.0 - law.rate
+    # Where most trials are errors there is more room below.
+    below = law.rate > 0.5 and not law.open
+    room = law.rate if below else 1.0 if law.open else 1.0 - law.rate
     freedom = (law.freedom(len(one) * factor), law.freedom(len(other) * factor))
 
     def over(gap: float) -> float:
-        both = (expected(law, one, law.rate + gap, factor), expected(law, other, law.rate, factor))
-        return gap - _shown_from(law, both, freedom, gap, tail, least, power)
+        low = law.rate - gap if below else law.rate
+        both = (expected(law, one, low + gap, factor), expected(law, other, low, factor))
+        return gap - _shown_from(law, both, freedom, (low + gap, low), tail, least, power)
 
     if over(room) < 0:
         return None
@@ -211,23 +219,37 @@ def _shown_from(
     law: Law,
     both: tuple[Expected, Expected],
     freedom: tuple[float, float],
-    gap: float,
+    rates: tuple[float, float],
     tail: float,
     least: float,
     power: float,
 ) -> float:
-    """Return the gap from which on one is shown, were the standard errors those of a gap of this size."""
-    rates = Spread(
-        value=np.array([law.rate + gap, law.rate]),
-        error=np.array([each.seen for each in both]),
+    """Return the gap from which on one is shown, were the standard errors those of these rates."""
+    certain = np.array([_alike(rate, each.trials, power, law.open) for rate, each in zip(rates, both, strict=True)])
+    value = np.array(rates)
+    true, seen = (np.array([getattr(each, name) for each in both]) for name in ("true", "seen"))
+    true, seen = np.where(certain, 0.0, true), np.where(certain, 0.0, seen)
+    spread = Spread(
+        value=np.where(certain, np.rint(value), value),
+        error=seen,
         freedom=np.array(freedom),
         clusters=np.array([round(each.clusters) for each in both]),
         trials=np.array([each.trials for each in both]),
         top=np.full(2, 2.0 if law.open else 1.0),
     )
-    value, low, _ = GroupSpread(rates=rates, correlation=np.eye(2), certain=np.zeros(2, dtype=bool)).apart(0, 1, tail)
-    true = math.hypot(both[0].true, both[1].true)
-    parts = sum(each.seen**4 / known for each, known in zip(both, freedom, strict=True))
-    degrees = max((both[0].seen ** 2 + both[1].seen ** 2) ** 2 / parts, 1.0)
+    value, low, _ = GroupSpread(rates=spread, correlation=np.eye(2), certain=certain).apart(0, 1, tail)
+    error = math.hypot(*true)
+    if error == 0:
+        return value - low
+    degrees = max(float((seen**2).sum() ** 2 / (seen**4 / np.array(freedom)).sum()), 1.0)
     # The interval reaches value - low, which varies as a standard error of so many degrees of freedom does.
-    return true * shift_shown(max((value - low) / true, least), degrees, power)
+    return error * shift_shown(max((value - low) / error, least), degrees, power)
+
+
+def _alike(rate: float, trials: float, power: float, above: bool) -> bool:
+    """Tell whether all trials of a group end alike too often for an effect to be shown with `power` else.
+
+    Such a group shows no variance, and its interval is the exact one with its speakers as trials, which is wide.
+    """
+    often = [rate] if above else [rate, 1.0 - rate]
+    return any(one < 0.5 and trials * math.log1p(-max(one, 0.0)) > math.log(1.0 - power) for one in often)

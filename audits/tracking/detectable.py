@@ -85,6 +85,7 @@ def _guessing(what: str, count: int, unit: str, chance: float, depths: int, leve
         units=f"{count:,} {unit} a depth",
         assuming=f"exact intervals that hold together over {many(depths, 'depth', 'depths')}",
         needed=partial(_needed, above, unit),
+        possible=(0.0, 1 - chance),
     )
 
 
@@ -113,6 +114,7 @@ def _loss(what: str, count: int, unit: str, level: float) -> Detectable:
         units=f"{count:,} {unit} a depth",
         assuming=_ALWAYS,
         needed=partial(_needed, lost, unit),
+        possible=(LOSS, 1.0),
     )
 
 

@@ -25,8 +25,8 @@ def test_a_dry_run_says_which_gaps_could_be_shown_and_what_one_needs(inputs: Pat
     lines = [" ".join(line.split()) for line in found.out.splitlines()]
     assert "can show with probability 0.8, at the level 0.95:" in lines
     assert any(line.startswith("gap in WER by gender, female and male: 0.2") for line in lines)
-    assert any(line.startswith("gap in WER by accent, north and south of 0.1: needs") for line in lines)
-    assert "--detect 0.1, likewise:" in lines
+    assert any(line.startswith("gap in WER by accent, north and south: needs") for line in lines)
+    assert "--detect 0.1, with the same probability:" in lines
 
 
 def test_a_group_that_is_too_small_shows_no_size(inputs: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_higher_level_asks_for_a_larger_gap(inputs: Path) -> None:
 def test_other_audits_say_what_they_could_show(words: list[str], inputs: Path) -> None:
     found = call([*words[:-2], "--dry-run", "--detect", "0.2"], inputs)
     assert found.code == 0 and "can show" in found.out and "or more (" in found.out
-    assert "0.2, likewise:" in found.out and "of 0.2: needs" in found.out
+    assert "0.2, with the same probability:" in found.out and ": needs" in found.out
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ SHOWN = {
     "certify": (CERTIFY, "difference in certified accuracy at radius 0.25 between classes"),
     "lipschitz": (SLOPES, "share of images with more than a stated radius, for the median radius to lie above it"),
     "spectra": (SPECTRA, "share of samples on which running at 25 and 49 directly loses"),
-    "precision-recall": (TEXT_SETS, "precision or recall below that of reference texts"),
+    "precision-recall": (TEXT_SETS, "shortfall in precision or recall from that of reference texts"),
     "losses": (LANGUAGES, "rise of a loss by another language, in nats per byte"),
     "interference": (SHORT, "rise of a loss by another language"),
     "audit-gradients": (GRADIENTS, "mean cosine with the gradient, of all parameters, away from 0"),
@@ -33,5 +33,7 @@ def test_a_dry_run_tells_what_could_be_shown(name: str, prepared: Path, call_mil
     assert "  can show   with probability 0.8, at the level 0.95:\n" in found.out
     (told,) = (line for line in lines if line.startswith(effect) and " or more (" in line)
     assert told.endswith(")")
-    assert any(line.startswith(f"{told.partition(': ')[0]} of 0.6: ") for line in lines)
+    what, after = told.partition(": ")[0], lines[lines.index("--detect   0.6, with the same probability:") :]
+    (needed,) = (line.removeprefix(f"{what}: ") for line in after if line.startswith(f"{what}: "))
+    assert needed.startswith(("needs ", "no number of units is known", "no such size"))
     assert not (tmp_path / "run").exists()

@@ -237,13 +237,19 @@ def test_a_registration_of_another_audit_several_or_none_is_refused(registered: 
     one_panel(call_miles(*words, *twice), "2 registrations")
     one_panel(call_miles(*words, "--registration", "clips.csv"), "not JSON")
     one_panel(call_miles(*words, "--registration", "nothing.json"), "no such file")
+    Path("report.json").write_text('{"answer": 1, "audit": "audit-groups", "title": "' + "long " * 99 + '"}')
+    one_panel(call_miles(*words, "--registration", "report.json"), "This is no registration of miles.", "register one")
     dated(registered, registered.created, "gone.json", criteria=("loss > 1",))
     one_panel(call_miles(*words, "--registration", "gone.json"), "names no estimate", "gone.json, key criteria")
     assert not Path("run").exists()
 
 
 def test_a_dry_run_is_held_against_it_too(registered: Registered, call_miles: Call) -> None:
-    assert call_miles(*cited("--dry-run")).code == 0
+    done = call_miles(*cited("--dry-run", "--fail-if", "rate > 0.99"))
+    assert done.code == 0 and f"this is the run that was registered, sha256 {registered.digest}\n" in done.out
+    assert f"  fail if    {registered.criteria[0]} (registered before the run)\n" in done.out
+    assert "  fail if    rate > 0.99 (added after registration)\n" in done.out
+    assert "registered" not in call_miles(*audit("--dry-run")).out
     one_panel(call_miles(*cited("--dry-run", "--seed", "1")), "seed")
     assert not Path("run").exists()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from audits.core.detectable import MOST_LISTED, Detectable, listed
-from audits.group_rates.detectable_gaps import Design, told_gaps
+from audits.group_rates.detectable_gaps import Design, left_out, told_gaps
 from audits.statistics.rate_power import Law, expected, law_of, least_gap
 
 
@@ -21,11 +21,21 @@ def test_an_effect_that_cannot_be_shown_has_no_size() -> None:
     assert "no number of units is known" in of("gap", None).asked(0.1)
 
 
+@pytest.mark.parametrize("effect", [1e-12, 0.3, 0.5, 1.0001, 1e300])
+def test_a_size_that_no_such_effect_can_have_needs_no_units(effect: float) -> None:
+    area = Detectable(
+        what="AUC", effect=0.6, units="9 users", assuming="", needed=lambda _: "9 users", possible=(0.5, 1.0)
+    )
+    assert area.asked(effect) == "AUC: no such size, it lies between 0.5 and 1"
+    assert area.asked(0.6) == area.asked(1.0) == "AUC: needs 9 users"
+
+
 def test_what_effects_in_a_row_assume_is_said_once() -> None:
     lines = listed((of("a"), of("b"), of("c", assuming="another"), of("d")), 0.9)
-    assert [what for what, _ in lines] == ["can show", "", "", "assuming", "", ""]
+    assert [what for what, _ in lines] == ["can show", "assuming", "", "", "", ""]
     assert lines[0][1] == "with probability 0.8, at the level 0.9:"
-    assert lines[1][1] == "a: 0.1 or more (9 users)" and lines[4][1].endswith("another)")
+    assert lines[1][1] == "a rate of 0.5:" and lines[2][1] == "a: 0.1 or more (9 users)"
+    assert lines[4][1].endswith("another)")
 
 
 def test_effects_beyond_the_most_are_counted() -> None:
@@ -48,6 +58,33 @@ def test_a_law_of_speakers_all_alike_is_that_of_words_alone() -> None:
     law = law_of(np.full(30, 20.0), np.full(30, 100.0))
     assert law.between == 0.0 and 0 < law.within < 0.1
     assert law_of(np.zeros(30), np.full(30, 100.0)).rate > 0
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_where_nothing_varies_a_gap_is_that_of_the_exact_intervals_over_speakers(rate: float) -> None:
+    words = np.full(20, 66.0)
+    law = law_of(rate * np.tile(words, 2), np.tile(words, 2))
+    # Of 20 speakers without an error the upper end is at 1 - 0.025^(1 / 20) = 0.17, however many words they say.
+    gap = least_gap(law, words, words, 0.025)
+    assert gap is not None and 0.17 < gap < 0.25
+    larger = least_gap(law, words, words, 0.025, factor=4.0)
+    assert larger is not None and larger < 0.07
+
+
+def test_a_high_rate_has_room_below() -> None:
+    words = np.full(40, 100.0)
+    low, high = (least_gap(Law(rate=rate, between=0.01), words, words, 0.025) for rate in (0.05, 0.95))
+    assert low is not None and high == pytest.approx(low, rel=0.02)
+
+
+def test_no_fewer_units_are_needed_than_are_compared() -> None:
+    sizes = np.kron(np.eye(2), np.ones((40, 1))) * 200
+    law = Law(rate=0.2, between=0.01)
+    (free,) = told_gaps(Design(what="gap", names=("a=f", "a=m"), sizes=sizes), law)
+    (held,) = told_gaps(Design(what="gap", names=("a=f", "a=m"), sizes=sizes, fewest=10), law)
+    assert free.asked(0.5).endswith("needs 5 and 5 speakers")
+    assert held.asked(0.5).endswith("needs 10 and 10 speakers")
+    assert held.asked(0.05) == free.asked(0.05)
 
 
 def test_a_law_of_rates_above_one_has_room_above() -> None:
@@ -99,3 +136,18 @@ def test_more_tests_ask_for_a_larger_gap() -> None:
         for chance in (0.05, 0.005)
     )
     assert alone is not None and among is not None and among > 1.2 * alone
+
+
+def test_no_units_are_told_for_an_effect_that_cannot_be() -> None:
+    area = Detectable(what="AUC", effect=0.6, units="9", assuming="", needed=lambda _: "3 members", between=(0.5, 1.0))
+    for wrong in (0.3, 0.5, 1.2):
+        assert area.asked(wrong).endswith("no such effect, which is above 0.5 and at most 1")
+    assert area.asked(1.0) == "AUC of 1: needs 3 members"
+
+
+def test_never_fewer_units_are_asked_for_than_make_a_group() -> None:
+    sizes = np.kron(np.eye(2), np.ones((40, 1))) * 100
+    law = Law(rate=0.2, between=0.01)
+    (gap,) = told_gaps(Design(what="gap", names=("a=x", "a=y"), sizes=sizes, fewest=10), law)
+    assert gap.asked(0.7) == "gap, x and y of 0.7: needs 10 and 10 speakers"
+    assert "10 speakers in each group" in left_out("gap", ("a=z",), (3,), "why", "speakers", 10).asked(0.1)

@@ -41,6 +41,19 @@ def test_a_mean_has_the_power_of_the_t_test(units: int, level: float) -> None:
     assert TTestPower().power(effect / 0.5, units, 1 - level) == pytest.approx(0.8, abs=1e-6)
 
 
+@pytest.mark.parametrize("level", [0.999999, 1 - 1e-12, math.nextafter(1.0, 0.0)])
+@pytest.mark.parametrize("units", [2, 3, 40])
+def test_the_highest_levels_of_few_units_have_a_size_and_no_warning(units: int, level: float) -> None:
+    sizes = [mean(1.0, units, level), mean_difference(1.0, (units, units + 1), level)]
+    for size in sizes:
+        assert size is not None and math.isfinite(size)
+
+
+def test_a_level_that_rounds_to_one_shows_nothing() -> None:
+    assert mean(1.0, 5, 1.0) is None and mean_difference(1.0, (5, 5), 1.0) is None
+    assert area_above(0.8, (50, 50), 1.0) is None
+
+
 @pytest.mark.parametrize(("rate", "units"), [(0.5, (385, 385)), (0.9, (200, 200))])
 def test_a_difference_of_rates_has_the_power_of_two_proportions(rate: float, units: tuple[int, int]) -> None:
     effect = rate_difference(rate, units, 0.95, below=rate > 0.5)

@@ -249,5 +249,5 @@ def _measured(report: Report, subject: About) -> Iterator[Json]:
         )
     for notice in content.notices(report):
         more = len(notice.warnings) - 1
-        rest = f" And {more} more warnings of this kind." if more else ""
+        rest = f" And {more} more of this kind." if more else ""
         yield _property("warning", f"{line(notice.id)}: {line(notice.warnings[0].message)}{rest}")
