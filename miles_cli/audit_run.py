@@ -133,8 +133,9 @@ def audited(
             report = _assemble(spec, plan, draft, settings, made, asked)
             _write(report, draft, folder, watch)
     elif asked.gates and not asked.stand_in(report):
-        report = _judged_again(report, asked, common)
-        write_pages_and_report(report, folder)
+        with folders.judging(folder, report):
+            report = _judged_again(report, asked, common)
+            write_pages_and_report(report, folder)
     return Outcome(plan=plan, folder=folder, report=report, earlier=earlier, judged=bool(asked.gates))
 
 

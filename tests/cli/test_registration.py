@@ -15,7 +15,7 @@ from refusals import one_panel
 from run_folders import files, read
 
 from audits.report.registration_file import Registered, read_registration
-from miles_cli import InputError, register, run
+from miles_cli import InputError, audit_run, folders, register, run
 
 Call = Callable[..., Any]
 QUICK = ("--by", "accent", "--bootstrap", "200", "--permutations", "100", "--min-speakers", "6")
@@ -423,6 +423,27 @@ def test_a_report_of_no_day_is_refused_and_not_judged(registered: Registered, ca
     assert call_miles(*audit("--out", "run", "--quiet")).code == 0
     backdate("2026-13-41T25:00:00Z")
     one_panel(call_miles(*cited()), "2026-13-41T25:00:00Z")
+
+
+def test_of_two_calls_at_once_none_takes_the_citation_of_the_other(
+    registered: Registered, call_miles: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call_miles(*audit("--out", "run", "--quiet")).code == 0
+    again, calls = audit_run._judged_again, []
+
+    def meanwhile(report: Any, *more: Any) -> Any:
+        if not calls:
+            calls.append(report)
+            calls.append(call_miles(*audit("--out", "run", "--fail-if", AFTER)))
+        return again(report, *more)
+
+    monkeypatch.setattr(audit_run, "_judged_again", meanwhile)
+    assert call_miles(*cited("--quiet")).code == 1
+    one_panel(calls[1], "Another run is at work in this folder")
+    assert gates() == BOTH and not list(Path("run").glob(".part-*"))
+    # What was read before another call had written is not written over that.
+    with pytest.raises(InputError, match="at work"), folders.judging(Path("run"), calls[0]):
+        raise AssertionError
 
 
 # What others are told
