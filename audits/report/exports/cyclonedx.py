@@ -174,7 +174,8 @@ def _interval(row: Estimate) -> Json:
 
 
 def _considered(report: Report, subject: About) -> Json:
-    limits = [line(limit) for limit in report.limitations]
+    # The field is meant for the model; these are about what was measured.
+    limits = [f"Of the audit: {line(limit)}" for limit in report.limitations]
     assessed = [
         {"groupAtRisk": line(finding.where["group"]), "harms": line(finding.whole)}
         for finding in _findings(report, subject)
