@@ -237,13 +237,13 @@ def _shown_from(
         trials=np.array([each.trials for each in both]),
         top=np.full(2, 2.0 if law.open else 1.0),
     )
-    value, low, _ = GroupSpread(rates=spread, correlation=np.eye(2), certain=certain).apart(0, 1, tail)
+    shown, low, _ = GroupSpread(rates=spread, correlation=np.eye(2), certain=certain).apart(0, 1, tail)
     error = math.hypot(*true)
     if error == 0:
-        return value - low
+        return shown - low
     degrees = max(float((seen**2).sum() ** 2 / (seen**4 / np.array(freedom)).sum()), 1.0)
-    # The interval reaches value - low, which varies as a standard error of so many degrees of freedom does.
-    return error * shift_shown(max((value - low) / error, least), degrees, power)
+    # The interval reaches shown - low, which varies as a standard error of so many degrees of freedom does.
+    return error * shift_shown(max((shown - low) / error, least), degrees, power)
 
 
 def _alike(rate: float, trials: float, power: float, above: bool) -> bool:
