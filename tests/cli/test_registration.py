@@ -429,7 +429,8 @@ def test_of_two_calls_at_once_none_takes_the_citation_of_the_other(
     registered: Registered, call_miles: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert call_miles(*audit("--out", "run", "--quiet")).code == 0
-    again, calls = audit_run._judged_again, []
+    again = audit_run._judged_again
+    calls: list[Any] = []
 
     def meanwhile(report: Any, *more: Any) -> Any:
         if not calls:
