@@ -13,12 +13,12 @@ COPY probes probes
 RUN python -m hatchling build -t wheel -d /dist
 
 FROM python:${PYTHON}-slim
-# Extras, such as --build-arg EXTRAS=demo,tables; `demo` keeps torch at a series with a CPU wheel.
+# Extras, such as --build-arg EXTRAS=demo,tables, or none; `demo` keeps torch at a series with a CPU wheel.
 ARG EXTRAS=demo,tables
 # Where torch for the CPU lies: from the index of packages pip would take a build for CUDA, of gigabytes.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 COPY --from=build /dist /dist
-RUN pip install --no-cache-dir --extra-index-url "${TORCH_INDEX}" "$(echo /dist/*.whl)[${EXTRAS}]" \
+RUN pip install --no-cache-dir --extra-index-url "${TORCH_INDEX}" "$(echo /dist/*.whl)${EXTRAS:+[${EXTRAS}]}" \
  && rm -rf /dist \
  && useradd --create-home --uid 1000 miles \
  && install -d -o miles -g miles /work

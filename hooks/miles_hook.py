@@ -47,7 +47,14 @@ def tables(path: Path) -> list[str]:
 
 def registration(path: Path, words: Sequence[str]) -> str:
     """Return why a file of registered criteria is not what `miles register` wrote; empty where it is."""
-    content = json.loads(path.read_text(encoding="utf-8"))
+    raw = path.read_bytes()
+    try:
+        content = json.loads(raw)
+    except (ValueError, RecursionError):
+        # Of all the JSON of a repository much is not strict: comments, or a mark of its encoding.
+        if REGISTRATION.encode() in raw:
+            raise
+        return ""
     if not isinstance(content, dict) or content.get("schema") != REGISTRATION:
         return ""
     digest = content.pop("sha256", None)

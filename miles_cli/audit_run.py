@@ -35,6 +35,8 @@ class Outcome:
     ----------
     effects
         What the run could show; only of a dry run.
+    planned
+        By which registration a run would be judged; only of a dry run.
     report
         What was found; None of a dry run.
     earlier
@@ -46,6 +48,7 @@ class Outcome:
     plan: Plan
     folder: Path
     effects: tuple[Detectable, ...] = ()
+    planned: registered_gates.Asked | None = None
     report: Report | None = None
     earlier: bool = False
     judged: bool = False
@@ -75,7 +78,7 @@ def carry_out(spec: AuditSpec, options: Any, common: Common, *, ending: Callable
         outcome = audited(spec, options, common, watch, ("miles", *sys.argv[1:]), endings)
         report = outcome.report
         if report is None:
-            _print_plan(spec, outcome.plan, listed(outcome.effects, common.level, common.detect))
+            _print_plan(spec, outcome, listed(outcome.effects, common.level, common.detect))
         else:
             _print_outcome(report, outcome.folder, common, earlier=outcome.earlier)
     if report is not None and ending is not None and not (common.json or common.quiet):
@@ -116,7 +119,8 @@ def audited(
     for path, content in plan.files.items():
         write_bytes(path, content.encode("utf-8"))
     if common.dry_run:
-        return Outcome(plan=plan, folder=folder, effects=runner.detectable(spec, options, plan, context))
+        effects = runner.detectable(spec, options, plan, context)
+        return Outcome(plan=plan, folder=folder, effects=effects, planned=asked)
     earlier = report is not None
     if report is None:
         endings.append(f"The same command with --out {folder} goes on from here.")
@@ -129,8 +133,9 @@ def audited(
             report = _assemble(spec, plan, draft, settings, made, asked)
             _write(report, draft, folder, watch)
     elif asked.gates and not asked.stand_in(report):
-        report = _judged_again(report, asked, common)
-        write_pages_and_report(report, folder)
+        with folders.judging(folder, report):
+            report = _judged_again(report, asked, common)
+            write_pages_and_report(report, folder)
     return Outcome(plan=plan, folder=folder, report=report, earlier=earlier, judged=bool(asked.gates))
 
 
@@ -286,7 +291,8 @@ def _write(report: Report, draft: Draft, folder: Path, watch: Watch) -> None:
         write_pages_and_report(report, folder)
 
 
-def _print_plan(spec: AuditSpec, plan: Plan, effects: Sequence[tuple[str, str]]) -> None:
+def _print_plan(spec: AuditSpec, outcome: Outcome, effects: Sequence[tuple[str, str]]) -> None:
+    plan, planned = outcome.plan, outcome.planned
     lines = [f"{spec.name}: every input is in order. Nothing was run."]
     if plan.subject:
         lines.append(f"  model      {plan.subject.path} ({plan.subject.family}, {plan.subject.sha256[:12]})")
@@ -294,6 +300,11 @@ def _print_plan(spec: AuditSpec, plan: Plan, effects: Sequence[tuple[str, str]])
     costs = (*plan.cost, *(plan.measure() if plan.measure else ()), *effects)
     lines += [f"  {what:<10} {amount}" for what, amount in costs]
     lines += [f"  written    {path}" for path in plan.files]
+    if planned is not None and planned.registration is not None:
+        held = planned.registration
+        lines.append(f"  registered {held.file}: this is the run that was registered, sha256 {held.sha256}")
+        for gate, mark in zip(planned.gates, planned.registered, strict=True):
+            lines.append(f"  fail if    {gate.expression} ({standing(mark)})")
     notes = (*plan.notes, *(warning.message for warning in plan.warnings), *plan.preview)
     lines += [f"  note       {note}" for note in dict.fromkeys(notes)]
     sys.stdout.write("\n".join(lines) + "\n")

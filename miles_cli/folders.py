@@ -161,7 +161,7 @@ def working(
             hint="Make room, then run the same command again." if full else "Name another with --out.",
         ) from error
     try:
-        _hold(held, folder)
+        _hold(held, folder, state / "lock")
         if (folder / NAME).exists() and not force:
             raise InputError(
                 "Another run has just finished in this folder.",
@@ -186,6 +186,31 @@ def working(
             raise
         held = _let_go(held)
         shutil.rmtree(state, ignore_errors=True)
+    finally:
+        if held >= 0:
+            os.close(held)
+
+
+@contextmanager
+def judging(folder: Path, report: Report) -> Iterator[None]:
+    """Keep others out of a finished run while its gates are judged again: what one call adds, none takes away unseen.
+
+    Raises
+    ------
+    InputError
+        Where another call does the same, or has done so since the report was read.
+    """
+    path = folder / f"{PART}judging"
+    held = open_lock(path)
+    try:
+        _hold(held, folder, path)
+        try:
+            if read_report(folder) != report:
+                raise _at_work(folder)
+            yield
+        finally:
+            held = _let_go(held)
+            path.unlink(missing_ok=True)
     finally:
         if held >= 0:
             os.close(held)
@@ -216,14 +241,14 @@ def _remove_empty(paths: Sequence[Path]) -> None:
             path.rmdir()
 
 
-def _hold(held: int, folder: Path) -> None:
+def _hold(held: int, folder: Path, path: Path) -> None:
     try:
         lock(held)
     except OSError:
         raise _at_work(folder) from None
     # Whoever held the lock may have removed it on finishing, after it was opened here: this one holds nobody out.
     try:
-        current = (folder / "state" / "lock").stat()
+        current = path.stat()
     except OSError:
         raise _at_work(folder) from None
     if not os.path.samestat(os.fstat(held), current):

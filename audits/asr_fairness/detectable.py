@@ -96,5 +96,5 @@ def _of_attribute(
         people = (table > 0).sum(axis=0)
         why = f"compared are groups of {options.min_speakers} speakers or more"
         names = [groups.names[at] for at in left]
-        found.append(left_out(what, names, [int(people[at]) for at in left], why, "speakers"))
+        found.append(left_out(what, names, [int(people[at]) for at in left], why, "speakers", options.min_speakers))
     return found

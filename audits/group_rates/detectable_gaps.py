@@ -135,17 +135,26 @@ def _needed(gap: Callable[[float], float | None], counts: tuple[int, int], desig
     return " and ".join(f"{math.ceil(count * units / smaller):,}" for count in counts) + f" {design.unit}"
 
 
-def left_out(what: str, names: Sequence[str], counts: Sequence[int], why: str, unit: str) -> Detectable:
-    """Return what a run says of groups that are not compared.
+def left_out(what: str, names: Sequence[str], counts: Sequence[int], why: str, unit: str, fewest: int) -> Detectable:
+    """Return what a run says of groups that are not compared, since they have fewer than `fewest` units or few trials.
 
-    >>> left_out("gap by accent", ("accent=welsh",), (3,), "groups of 10 are compared", "speakers").line
+    >>> told = left_out("gap by accent", ("accent=welsh",), (3,), "groups of 10 are compared", "speakers", 10)
+    >>> told.line
     'gap by accent, welsh: no size (3 speakers; groups of 10 are compared)'
+    >>> told.asked(0.1)
+    'gap by accent, welsh: needs at least 10 speakers in each group to be compared at all'
     """
     known = [levels_of(name) for name in names]
     shown = first_of(known, NAMED)
     few, more = min(counts), max(counts)
     people = f"{few:,} {unit}" if few == more else f"{few:,} to {more:,} {unit}"
-    return Detectable(what=f"{what}, {shown}", effect=None, units=people, assuming=why)
+    return Detectable(
+        what=f"{what}, {shown}",
+        effect=None,
+        units=people,
+        assuming=why,
+        needed=lambda _: f"at least {fewest:,} {unit} in each group to be compared at all",
+    )
 
 
 def corrected_words(tests: int) -> str:

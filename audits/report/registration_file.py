@@ -155,6 +155,9 @@ def read_registration(path: Path) -> Registered:
 def _check_shape(data: object, where: str) -> None:
     from jsonschema.exceptions import best_match
 
+    if not (isinstance(data, dict) and data.get("schema") == SCHEMA):
+        hint = "Name the file that miles register wrote, or register one: miles register AUDIT --help."
+        raise InputError("This is no registration of miles.", where=where, hint=hint)
     error = best_match(_validator().iter_errors(data))
     if error is not None:
         key = "/".join(str(part) for part in error.absolute_path)

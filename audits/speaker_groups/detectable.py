@@ -197,7 +197,8 @@ class _Told:
             return []
         people = [len(np.unique(data.speakers[groups.member == at])) for at in left]
         why = f"compared are groups of {self.options.min_speakers} {data.unit} and {MIN_WORDS} words or more"
-        return [left_out(self.what, [groups.names[at] for at in left], people, why, data.unit)]
+        names = [groups.names[at] for at in left]
+        return [left_out(self.what, names, people, why, data.unit, self.options.min_speakers)]
 
 
 def _hardest(gaps: Sequence[Detectable]) -> float:

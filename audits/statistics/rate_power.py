@@ -226,10 +226,8 @@ def _shown_from(
 ) -> float:
     """Return the gap from which on one is shown, were the standard errors those of these rates."""
     certain = np.array([_alike(rate, each.trials, power, law.open) for rate, each in zip(rates, both, strict=True)])
-    value, true, seen = (
-        np.array(rates),
-        *(np.array([getattr(each, name) for each in both]) for name in ("true", "seen")),
-    )
+    value = np.array(rates)
+    true, seen = (np.array([getattr(each, name) for each in both]) for name in ("true", "seen"))
     true, seen = np.where(certain, 0.0, true), np.where(certain, 0.0, seen)
     spread = Spread(
         value=np.where(certain, np.rint(value), value),
@@ -239,13 +237,13 @@ def _shown_from(
         trials=np.array([each.trials for each in both]),
         top=np.full(2, 2.0 if law.open else 1.0),
     )
-    at, low, _ = GroupSpread(rates=spread, correlation=np.eye(2), certain=certain).apart(0, 1, tail)
-    error = math.hypot(*true.tolist())
+    shown, low, _ = GroupSpread(rates=spread, correlation=np.eye(2), certain=certain).apart(0, 1, tail)
+    error = math.hypot(*true)
     if error == 0:
-        return at - low
+        return shown - low
     degrees = max(float((seen**2).sum() ** 2 / (seen**4 / np.array(freedom)).sum()), 1.0)
-    # The interval reaches at - low, which varies as a standard error of so many degrees of freedom does.
-    return error * shift_shown(max((at - low) / error, least), degrees, power)
+    # The interval reaches shown - low, which varies as a standard error of so many degrees of freedom does.
+    return error * shift_shown(max((shown - low) / error, least), degrees, power)
 
 
 def _alike(rate: float, trials: float, power: float, above: bool) -> bool:

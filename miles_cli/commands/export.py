@@ -58,7 +58,9 @@ def command(
     system: Annotated[
         str | None,
         typer.Option(
-            "--system", metavar="NAME", help="cyclonedx, every-eval-ever: the one of several systems that it is about."
+            "--system",
+            metavar="NAME",
+            help="model-card, cyclonedx, every-eval-ever: the one of several systems that it is about.",
         ),
     ] = None,
     evaluator: Annotated[
@@ -123,9 +125,9 @@ def command(
                 where="--card",
                 hint="Leave out --out and --section-only.",
             )
-        _into_card(report, card, only or [], _name(model_name))
+        _into_card(report, card, only or [], _name(model_name), system)
     elif target.name == "model-card":
-        _to_card(report, out, only or [], _name(model_name), section_only)
+        _to_card(report, out, only or [], _name(model_name), section_only, system)
     elif target.name == "cyclonedx":
         _to_cyclonedx(report, file, out, only=only or [], system=system, name=_name(model_name))
     elif target.name == "every-eval-ever":
@@ -241,11 +243,20 @@ def _name(given: str | None) -> str | None:
     return None if given is None else line(given)
 
 
-def _under(owner: str | None) -> str:
-    return "; no results: none carries a finding or a gate" if owner is None else f"; results under the name {owner}"
+def _under(report: Report, owner: str | None, only: list[str], system: str | None) -> str:
+    from audits.report.exports.subjects import listed, systems
+    from audits.report.exports.wording import chosen
+
+    if owner is None:
+        return "; no results: none carries a finding or a gate"
+    held = systems(report, chosen(report, only)) if system is None else []
+    several = f", those of {len(held)} systems ({listed(held)}); --system takes one alone" if len(held) > 1 else ""
+    return f"; results under the name {owner}{several}"
 
 
-def _to_card(report: Report, out: Path | None, only: list[str], name: str | None, section_only: bool) -> None:
+def _to_card(
+    report: Report, out: Path | None, only: list[str], name: str | None, section_only: bool, system: str | None
+) -> None:
     from audits.report.exports import cards, model_card
 
     if section_only:
@@ -255,13 +266,19 @@ def _to_card(report: Report, out: Path | None, only: list[str], name: str | None
                 where="--model-name",
                 hint="Leave out --model-name, or --section-only.",
             )
-        _written(model_card.section(report, only), out)
+        _written(model_card.section(report, only, system), out)
         return
-    head, owner = cards.front_matter(report, model_card.result(report, only), name)
-    _written(head + ("\n" if head else "") + model_card.section(report, only), out, _under(owner))
+    head, owner = cards.front_matter(report, model_card.result(report, only, system), _named_by(name, system))
+    section = model_card.section(report, only, system)
+    _written(head + ("\n" if head else "") + section, out, _under(report, owner, only, system))
 
 
-def _into_card(report: Report, card: Path, only: list[str], name: str | None) -> None:
+def _named_by(name: str | None, system: str | None) -> str | None:
+    """Return the name that was given, or else the system that was asked for."""
+    return name if name is not None or system is None else _name(system)
+
+
+def _into_card(report: Report, card: Path, only: list[str], name: str | None, system: str | None) -> None:
     from audits.report.exports import cards, model_card
 
     if not card.is_file():
@@ -277,12 +294,14 @@ def _into_card(report: Report, card: Path, only: list[str], name: str | None) ->
             held = text.read()
     except UnicodeDecodeError as error:
         raise InputError("The card is no UTF-8.", where=f"--card {card}", hint="Save it as UTF-8.") from error
-    section = model_card.section(report, only)
-    new, owner = cards.merge(held, report, model_card.result(report, only), section, name)
+    section = model_card.section(report, only, system)
+    results = model_card.result(report, only, system)
+    new, owner = cards.merge(held, report, results, section, _named_by(name, system))
+    under = _under(report, owner, only, system)
     if new == held:
-        typer.echo(f"Nothing changed: {card}{_under(owner)}")
+        typer.echo(f"Nothing changed: {card}{under}")
         return
-    _written(new, card, _under(owner))
+    _written(new, card, under)
 
 
 def _to_mlflow(report: Report, file: Path, store: str | None, experiment: str, *, force: bool, records: bool) -> None:

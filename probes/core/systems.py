@@ -20,11 +20,14 @@ msvcrt: Any = None
 resource: Any = None
 """Limits and use of a process; None on Windows."""
 with suppress(ImportError):
-    import fcntl
-with suppress(ImportError):
     import msvcrt
-with suppress(ImportError):
+try:
+    import fcntl
     import resource
+except ImportError:
+    # Every POSIX system has both; going on without would take the limits and walls around readers away unsaid.
+    if os.name == "posix":
+        raise
 FORKS = hasattr(os, "fork") and hasattr(os, "register_at_fork")
 """Whether a process can be copied as it stands."""
 TIMER = hasattr(signal, "setitimer") and hasattr(signal, "SIGPROF")

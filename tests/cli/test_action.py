@@ -6,6 +6,7 @@ Its steps are run as a runner does: bash, with inputs as variables and files for
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -67,15 +68,25 @@ class Job:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the workspace of a job, with a table, and miles on its path."""
-    monkeypatch.setenv("MILES_CACHE", str(tmp_path / "cache"))
+def folder(tmp_path: Path) -> Path:
+    """Return the workspace of a job; its miles writes down what it is asked for, and ends as `ends` says."""
     place = tmp_path / "job"
     (place / "bin").mkdir(parents=True)
-    (place / "bin" / "miles").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m miles_cli "$@"\n', encoding="utf-8")
-    (place / "bin" / "miles").chmod(0o755)
-    shutil.copy(prepared / "work" / "cells.csv", place / "cells of ours.csv")
+    said = """printf '%s\\n' "$@" ENDED >>asked; exit "$(cat ends 2>/dev/null || echo 0)\""""
+    put(place / "bin" / "miles", said)
     return place
+
+
+def put(path: Path, code: str) -> None:
+    path.write_text(f"#!/bin/sh\n{code}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def asked(folder: Path) -> list[list[str]]:
+    """Return the words of each call of miles so far."""
+    file = folder / "asked"
+    calls = file.read_text(encoding="utf-8").split("\nENDED\n")[:-1] if file.exists() else []
+    return [one.split("\n") for one in calls]
 
 
 def test_it_is_an_action_and_no_input_is_written_into_a_script() -> None:
@@ -89,7 +100,14 @@ def test_it_is_an_action_and_no_input_is_written_into_a_script() -> None:
         assert step["shell"] == "bash"
 
 
-def test_a_run_that_passes_and_one_whose_gate_fails(folder: Path) -> None:
+@pytest.mark.slow
+def test_a_run_that_passes_and_one_whose_gate_fails(
+    folder: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With miles itself; what the steps make of its exit status is tested below."""
+    monkeypatch.setenv("MILES_CACHE", str(folder / "cache"))
+    put(folder / "bin" / "miles", f'exec "{sys.executable}" -m miles_cli "$@"')
+    shutil.copy(prepared / "work" / "cells.csv", folder / "cells of ours.csv")
     job = Job(folder, audit=CELLS[0], args=CELLS[1], out="runs/ci")
     assert job.run() == 0, job.said
     assert job.outputs == {
@@ -105,21 +123,60 @@ def test_a_run_that_passes_and_one_whose_gate_fails(folder: Path) -> None:
     assert "<failure" in (folder / "runs/ci.junit.xml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("trick", ["$(touch pwned)", "`touch pwned`", "; touch pwned #", "' ; touch pwned ; '"])
+@pytest.mark.parametrize("status", [0, 1, 2, 3, 130])
+def test_a_job_ends_as_the_audit_does_and_publishes_what_was_finished(folder: Path, status: int) -> None:
+    (folder / "ends").write_text(f"{status}")
+    job = Job(folder, audit="audit-groups", args="a.csv", out="/tmp/else where//")
+    assert job.step("Audit") == 0
+    assert asked(folder) == [["audit-groups", "a.csv", "--out", "/tmp/else where//", "--quiet"]]
+    (folder / "ends").write_text("0")
+    paths = {"report": "/report.json", "junit": ".junit.xml", "sarif": ".sarif"}
+    outputs = {"status": str(status)}
+    # The condition of the next step.
+    if status < 2:
+        assert job.step("Publish the result") == 0
+        outputs |= {name: f"/tmp/else where{ending}" for name, ending in paths.items()}
+        assert [call[:4] for call in asked(folder)[1:]] == [
+            ["export", "/tmp/else where", "--to", to] for to in ("junit", "sarif", "github")
+        ]
+    assert job.outputs == outputs
+    assert job.step("Give the verdict") == status
+
+
+TRICKS = [
+    "$(touch pwned)",
+    "`touch pwned`",
+    "; touch pwned #",
+    "' ; touch pwned ; '",
+    "a\n touch pwned",
+    "é*",
+]
+
+
+@pytest.mark.parametrize("trick", TRICKS)
 def test_nothing_in_an_input_is_run(folder: Path, trick: str) -> None:
-    for inputs in ({"audit": f"list{trick}"}, {"audit": "list", "args": trick}, {"audit": "list", "out": trick}):
-        job = Job(folder, **inputs)
-        job.step("Audit")
-    assert not (folder / "pwned").exists()
+    # A module of what was checked out is none of Python's.
+    (folder / "shlex.py").write_text("open('pwned', 'w')", encoding="utf-8")
+    assert Job(folder, audit=f"list{trick}").step("Audit") == 2
+    quoted = shlex.quote(trick)
+    assert Job(folder, audit="list", args=f"{quoted} {quoted}").step("Audit") == 0
+    assert Job(folder, audit="list", out=trick).step("Audit") == (2 if "\n" in trick else 0)
+    Job(folder, audit="list", args=trick).step("Audit")
+    calls = "\n".join(map("\n".join, asked(folder)))
+    assert f"list\n{trick}\n{trick}\n--out\nruns/ci\n--quiet" in calls
+    for name in ("version", "extra"):
+        assert Job(folder, audit="list", **{name: f"1.0{trick}"}).step("Install miles") == 2
+    assert not (folder / "pwned").exists() and not (folder / "miles").exists()
+
+
+def test_what_is_no_folder_or_no_words_is_refused(folder: Path) -> None:
     # A line of its own would be an output of its own.
-    assert Job(folder, audit="list", out="runs\nreport=elsewhere").step("Audit") == 2
-
-
-def test_wrong_input_fails_the_job_with_its_own_status_and_publishes_nothing(folder: Path) -> None:
-    job = Job(folder, audit=CELLS[0], args="--from-csv nowhere.csv")
-    assert job.run() == 2
-    assert job.outputs == {"status": "2"}
-    assert "nowhere.csv" in job.said
+    for out in ("runs\nreport=elsewhere", "runs\rreport=elsewhere", "", ".", "../", "-x"):
+        job = Job(folder, audit="list", out=out)
+        assert (job.step("Audit"), job.said) == (2, "::error::out is no folder\n")
+    job = Job(folder, audit="list", args="a 'b")
+    assert (job.step("Audit"), job.said) == (2, "::error::args: a quote is left open\n")
+    assert not asked(folder)
 
 
 @pytest.mark.parametrize(
@@ -128,19 +185,21 @@ def test_wrong_input_fails_the_job_with_its_own_status_and_publishes_nothing(fol
         ({}, [str(ROOT)]),
         ({"extra": "demo,tables"}, [f"{ROOT}[demo,tables]"]),
         ({"version": "0.1.0", "extra": "tables"}, ["miles-audit[tables]==0.1.0"]),
-        ({"version": "cells of ours.csv"}, ["cells of ours.csv"]),
+        ({"version": "a checkout", "extra": "tables"}, ["./a checkout[tables]"]),
+        ({"version": "../job/a checkout"}, ["../job/a checkout"]),
     ],
 )
 def test_what_is_installed(folder: Path, inputs: dict[str, str], wanted: list[str]) -> None:
     """An interpreter that writes down what pip is asked for stands in the place of Python."""
     (folder / "bin" / "python3").write_text(
-        '#!/bin/sh\n[ "$2" = venv ] || exit 0\nmkdir -p "$3/bin"\n'
-        """printf '#!/bin/sh\\nprintf "%%s\\\\n" "$@" >asked\\n' >"$3/bin/pip"\nchmod +x "$3/bin/pip"\n""",
+        '#!/bin/sh\n[ "$3" = venv ] || exit 0\nmkdir -p "$4/bin"\n'
+        """printf '#!/bin/sh\\nprintf "%%s\\\\n" "$@" >asked\\n' >"$4/bin/pip"\nchmod +x "$4/bin/pip"\n""",
         encoding="utf-8",
     )
     (folder / "bin" / "python3").chmod(0o755)
+    (folder / "a checkout").mkdir()
     job = Job(folder, audit="list", **inputs)
     assert job.step("Install miles") == 0, job.said
-    asked = (folder / "asked").read_text(encoding="utf-8").splitlines()
-    assert asked == ["install", "-q", "--extra-index-url", "https://download.pytorch.org/whl/cpu", "--", *wanted]
+    words = (folder / "asked").read_text(encoding="utf-8").splitlines()
+    assert words == ["install", "-q", "--extra-index-url", "https://download.pytorch.org/whl/cpu", "--", *wanted]
     assert job.files["GITHUB_PATH"].read_text(encoding="utf-8") == f"{folder}/miles/bin\n"

@@ -180,7 +180,7 @@ def test_results_of_a_run_without_a_model_stand_under_the_name_that_is_given(
         (["{runs}/certified", "--to", "cyclonedx", "--model-name", " "], "This is no name"),
         (["{runs}/certified", "--to", "cyclonedx", "--out", "{runs}/certified/x.json"], "stands in the run folder"),
         (["{runs}/certified", "--to", "cyclonedx", "--evaluator", "Us"], "It belongs to every-eval-ever"),
-        (["{runs}/certified", "--to", "mlflow", "--system", "x"], "It belongs to cyclonedx and every-eval-ever"),
+        (["{runs}/certified", "--to", "mlflow", "--system", "x"], "model-card, cyclonedx and every-eval-ever"),
         (["{runs}/certified", "--to", "every-eval-ever"], "who ran the evaluation"),
         (["{runs}/certified", "--to", "every-eval-ever", "--evaluator", "Us"], "One of first_party, third_party"),
         (["{runs}/canaries", "--to", "every-eval-ever", *BY_US], "The run names no model"),

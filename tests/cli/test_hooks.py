@@ -68,6 +68,19 @@ def test_registered_criteria_that_were_changed_are_seen(folder: Path) -> None:
     file.write_text(file.read_text(encoding="utf-8").replace("0.05", "0.06"), encoding="utf-8")
     status, said = hooked("miles-registration", folder, "criteria.json")
     assert status == 1 and "changed after it was registered" in said
+    file.write_text(file.read_text(encoding="utf-8")[:-1], encoding="utf-8")
+    assert "It cannot be read" in hooked("miles-registration", folder, "criteria.json")[1]
+
+
+def test_json_of_others_that_is_not_strict_is_none_of_its_business(folder: Path) -> None:
+    kinds = {
+        "comments.json": b'// as of an editor\n{"a": 1,}',
+        "mark.json": b'\xef\xbb\xbf{"a": 1}',
+        "other.json": b"\xff\x00{",
+    }
+    for name, content in kinds.items():
+        (folder / name).write_bytes(content)
+    assert hooked("miles-registration", folder, *kinds) == (0, "")
 
 
 def test_a_committed_report_with_a_failed_gate_is_stopped(folder: Path) -> None:

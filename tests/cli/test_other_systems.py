@@ -62,8 +62,10 @@ def test_every_module_can_be_imported(system: str, tmp_path: Path) -> None:
     assert work(system, tmp_path, "imports") == {}
 
 
-def test_a_whole_run_on_windows(tmp_path: Path) -> None:
-    """The command line from its help to an export, in one process, and the files that it leaves."""
+@pytest.fixture(scope="module")
+def on_windows(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], list[Any]]:
+    """Return a folder, and what the command line said there from its help to an export, in one process."""
+    tmp_path = tmp_path_factory.mktemp("windows")
     manifest(tmp_path)
     (tmp_path / "held" / "state").mkdir(parents=True)
     lock = (tmp_path / "held" / "state" / "lock").open("w")
@@ -93,7 +95,13 @@ def test_a_whole_run_on_windows(tmp_path: Path) -> None:
     ]
     found = work("windows", tmp_path, "calls", commands)
     lock.close()
-    told = dict(zip((" ".join(words[:1] + words[-2:]) for words in commands), found, strict=True))
+    return tmp_path, [" ".join(words[:1] + words[-2:]) for words in commands], found
+
+
+def test_a_whole_run_on_windows(on_windows: tuple[Path, list[str], list[Any]]) -> None:
+    """The command line, and the files that it leaves."""
+    tmp_path, names, found = on_windows
+    told = dict(zip(names, found, strict=True))
     codes = [code for code, _ in found]
     assert codes == [0, 0, 0, 0, 0, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2], told
     text = [said for _, said in found]
@@ -111,21 +119,25 @@ def test_a_whole_run_on_windows(tmp_path: Path) -> None:
     assert not (tmp_path / "wrong").exists()
 
 
-def test_the_report_is_that_of_this_system(tmp_path: Path, call_miles: Any) -> None:
+def test_the_report_is_that_of_this_system(on_windows: tuple[Path, list[str], list[Any]], call_miles: Any) -> None:
     """All but what says how it was made, and the warning of what that system lacks."""
-    manifest(tmp_path)
-    ((code, _),) = work("windows", tmp_path, "calls", [["audit-groups", "m.csv", *GROUPS, "--out", "there"]])
-    assert code == call_miles("audit-groups", "m.csv", *GROUPS, "--out", "here", cwd=tmp_path).code == 0
-    there, here = (json.loads((tmp_path / name / "report.json").read_bytes()) for name in ("there", "here"))
+    tmp_path = on_windows[0]
+    assert call_miles("audit-groups", "m.csv", *GROUPS, "--out", "here", cwd=tmp_path).code == 0
+    there, here = (json.loads((tmp_path / name / "report.json").read_bytes()) for name in ("json", "here"))
     assert [one["id"] for one in there["warnings"] if one not in here["warnings"]] == ["system"]
     assert [one for one in here["warnings"] if one not in there["warnings"]] == []
     for name in there.keys() - {"created", "provenance", "warnings"}:
         assert there[name] == here[name], name
-    assert (tmp_path / "there" / "records.csv").read_bytes() == (tmp_path / "here" / "records.csv").read_bytes()
+    assert (tmp_path / "json" / "records.csv").read_bytes() == (tmp_path / "here" / "records.csv").read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("system", "kernel"), [("windows", True), pytest.param("windows", False, marks=pytest.mark.slow), ("darwin", True)]
+    ("system", "kernel"),
+    [
+        ("windows", True),
+        pytest.param("windows", False, marks=pytest.mark.slow),
+        pytest.param("darwin", True, marks=pytest.mark.slow),
+    ],
 )
 def test_readers_have_limits(system: str, kernel: bool, tmp_path: Path) -> None:
     """None takes more than it may, or computes for ever; and what is not limited is said."""

@@ -15,7 +15,7 @@ from refusals import one_panel
 from run_folders import files, read
 
 from audits.report.registration_file import Registered, read_registration
-from miles_cli import InputError, register, run
+from miles_cli import InputError, audit_run, folders, register, run
 
 Call = Callable[..., Any]
 QUICK = ("--by", "accent", "--bootstrap", "200", "--permutations", "100", "--min-speakers", "6")
@@ -237,13 +237,19 @@ def test_a_registration_of_another_audit_several_or_none_is_refused(registered: 
     one_panel(call_miles(*words, *twice), "2 registrations")
     one_panel(call_miles(*words, "--registration", "clips.csv"), "not JSON")
     one_panel(call_miles(*words, "--registration", "nothing.json"), "no such file")
+    Path("report.json").write_text('{"answer": 1, "audit": "audit-groups", "title": "' + "long " * 99 + '"}')
+    one_panel(call_miles(*words, "--registration", "report.json"), "This is no registration of miles.", "register one")
     dated(registered, registered.created, "gone.json", criteria=("loss > 1",))
     one_panel(call_miles(*words, "--registration", "gone.json"), "names no estimate", "gone.json, key criteria")
     assert not Path("run").exists()
 
 
 def test_a_dry_run_is_held_against_it_too(registered: Registered, call_miles: Call) -> None:
-    assert call_miles(*cited("--dry-run")).code == 0
+    done = call_miles(*cited("--dry-run", "--fail-if", "rate > 0.99"))
+    assert done.code == 0 and f"this is the run that was registered, sha256 {registered.digest}\n" in done.out
+    assert f"  fail if    {registered.criteria[0]} (registered before the run)\n" in done.out
+    assert "  fail if    rate > 0.99 (added after registration)\n" in done.out
+    assert "registered" not in call_miles(*audit("--dry-run")).out
     one_panel(call_miles(*cited("--dry-run", "--seed", "1")), "seed")
     assert not Path("run").exists()
 
@@ -417,6 +423,28 @@ def test_a_report_of_no_day_is_refused_and_not_judged(registered: Registered, ca
     assert call_miles(*audit("--out", "run", "--quiet")).code == 0
     backdate("2026-13-41T25:00:00Z")
     one_panel(call_miles(*cited()), "2026-13-41T25:00:00Z")
+
+
+def test_of_two_calls_at_once_none_takes_the_citation_of_the_other(
+    registered: Registered, call_miles: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call_miles(*audit("--out", "run", "--quiet")).code == 0
+    again = audit_run._judged_again
+    calls: list[Any] = []
+
+    def meanwhile(report: Any, *more: Any) -> Any:
+        if not calls:
+            calls.append(report)
+            calls.append(call_miles(*audit("--out", "run", "--fail-if", AFTER)))
+        return again(report, *more)
+
+    monkeypatch.setattr(audit_run, "_judged_again", meanwhile)
+    assert call_miles(*cited("--quiet")).code == 1
+    one_panel(calls[1], "Another run is at work in this folder")
+    assert gates() == BOTH and not list(Path("run").glob(".part-*"))
+    # What was read before another call had written is not written over that.
+    with pytest.raises(InputError, match="at work"), folders.judging(Path("run"), calls[0]):
+        raise AssertionError
 
 
 # What others are told

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from audits.core.detectable import MOST_LISTED, Detectable, listed
-from audits.group_rates.detectable_gaps import Design, told_gaps
+from audits.group_rates.detectable_gaps import Design, left_out, told_gaps
 from audits.statistics.rate_power import Law, expected, law_of, least_gap
 
 
@@ -34,11 +34,8 @@ def test_what_effects_in_a_row_assume_is_said_once() -> None:
     lines = listed((of("a"), of("b"), of("c", assuming="another"), of("d")), 0.9)
     assert [what for what, _ in lines] == ["can show", "assuming", "", "", "", ""]
     assert lines[0][1] == "with probability 0.8, at the level 0.9:"
-    assert (
-        lines[1][1] == "a rate of 0.5:"
-        and lines[2][1] == "a: 0.1 or more (9 users)"
-        and lines[4][1].endswith("another)")
-    )
+    assert lines[1][1] == "a rate of 0.5:" and lines[2][1] == "a: 0.1 or more (9 users)"
+    assert lines[4][1].endswith("another)")
 
 
 def test_effects_beyond_the_most_are_counted() -> None:
@@ -139,3 +136,11 @@ def test_more_tests_ask_for_a_larger_gap() -> None:
         for chance in (0.05, 0.005)
     )
     assert alone is not None and among is not None and among > 1.2 * alone
+
+
+def test_never_fewer_units_are_asked_for_than_make_a_group() -> None:
+    sizes = np.kron(np.eye(2), np.ones((40, 1))) * 100
+    law = Law(rate=0.2, between=0.01)
+    (gap,) = told_gaps(Design(what="gap", names=("a=x", "a=y"), sizes=sizes, fewest=10), law)
+    assert gap.asked(0.7) == "gap, x and y: needs 10 and 10 speakers"
+    assert "10 speakers in each group" in left_out("gap", ("a=z",), (3,), "why", "speakers", 10).asked(0.1)

@@ -111,7 +111,7 @@ def test_what_was_decided_and_what_it_cannot_say(sample_report: Report) -> None:
     assert gate == {"expression": "gap > 0.05", "outcome": "fail"}
     assert values(found["metadata"], "estimates") == ["1 of 1; report.json holds them all"]
     considered = found["metadata"]["component"]["modelCard"]["considerations"]
-    assert considered == {"technicalLimitations": list(report.limitations)}
+    assert considered == {"technicalLimitations": [f"Of the audit: {limit}" for limit in report.limitations]}
     assert values(bill(dataclasses.replace(report, gates=()))["metadata"], "gate") == ["no gates"]
 
 

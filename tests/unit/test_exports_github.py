@@ -175,3 +175,12 @@ def parsed(text: str) -> list[Token]:
     """Return what a parser of Markdown with tables and strikes, as on GitHub, finds, at all depths."""
     found = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
     return [token for block in found for token in (block, *(block.children or ()))]
+
+
+def test_the_summary_cites_the_registration_below_the_gates(sample_report: Report) -> None:
+    held = Registration(sha256="cd" * 32, file="criteria.json", created="2026-01-01T00:00:00Z", miles="0.1.0")
+    gates = tuple(dataclasses.replace(gate, registered=True) for gate in sample_report.gates)
+    text = summary(dataclasses.replace(sample_report, gates=gates, registration=held))
+    said = f"Criteria registered at 2026-01-01 00:00:00 UTC, SHA-256 `{'cd' * 32}`.\n\n"
+    assert text.index("registered before the run") < text.index(said) < text.index("###", text.index("### Gates") + 3)
+    assert "Criteria" not in summary(sample_report)

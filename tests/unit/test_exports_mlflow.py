@@ -1,15 +1,15 @@
 """Are the keys such as MLflow takes, one for each number, and is no other machine asked without a word?"""
 
+import dataclasses
 import re
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audits.core.records import Estimate, Report
+from audits.core.records import Estimate, GateResult, Report
 from audits.core.registration import Registration
 from audits.report.exports import mlflow, mlflow_stores
 from probes.core.errors import InputError
@@ -85,12 +85,19 @@ def test_files_stay_in_a_store_of_this_machine(tmp_path: Path, address: str, fil
         mlflow_stores.check_files(lambda: files.format(store=tmp_path), address.format(store=tmp_path), "5")
 
 
-def test_registered_gates_are_told_from_those_added(sample_report: Report) -> None:
-    passed = next(gate for gate in sample_report.gates if gate.outcome == "pass")
-    failed = next(gate for gate in sample_report.gates if gate.outcome == "fail")
-    gates = (replace(passed, registered=True), replace(failed, registered=False))
-    cited = Registration(sha256="c" * 64, file="criteria.json", created="2026-11-28T03:00:00Z", miles="0.1.0")
-    tags = mlflow._tags(replace(sample_report, gates=gates, registration=cited))
-    assert tags["miles.registration"] == "c" * 64
-    assert (tags["miles.gates"], tags["miles.gates_registered"]) == ("failed", "passed")
-    assert "miles.gates_registered" not in mlflow._tags(sample_report)
+def test_tags_and_note_tell_registered_gates_from_those_that_were_added(sample_report: Report) -> None:
+    held = Registration(sha256="cd" * 32, file="criteria.json", created="2026-01-01T00:00:00Z", miles="0.1.0")
+    gates = (
+        GateResult(expression="gap > 0.2", outcome="pass", rows=(0,), registered=True),
+        GateResult(expression="gap > 0.05", outcome="fail", rows=(0,), registered=False),
+    )
+    tags = mlflow._tags(dataclasses.replace(sample_report, gates=gates, registration=held))
+    assert tags["miles.registration"] == "cd" * 32 and tags["miles.gates"] == "failed"
+    assert (tags["miles.gates_registered"], tags["miles.gates_post_hoc"]) == ("passed", "failed")
+    said = tags["mlflow.note.content"].split("\n\n")
+    assert said[:2] == [
+        "Gate passed, registered before the run: gap > 0.2",
+        "Gate failed, added after registration: gap > 0.05",
+    ]
+    plain = mlflow._tags(sample_report)
+    assert not any("regist" in key or "post" in key for key in plain) and "Gate" not in plain["mlflow.note.content"]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from audits.core.numbers import described
-from audits.core.records import Estimate, GateResult, Report
+from audits.core.records import Estimate, Finding, GateResult, Report
 from audits.report.exports import cards, model_card
 from probes.core.errors import InputError
 
@@ -77,7 +77,7 @@ def test_the_section_says_what_the_report_says(sample_report: Report) -> None:
     assert all(line in text for line in sample_report.limitations)
     assert "12,400 items given, 12,113 used" in text and "201 skipped: no transcript" in text
     assert sample_report.subject.sha256 in text and "```\nmiles audit-fairness models/wav2vec2-base" in text
-    assert "And " in text and "more warnings of this kind" in text
+    assert "And " in text and "more of this kind." in text
 
 
 def test_a_lower_bound_has_no_upper_end(sample_report: Report) -> None:
@@ -320,3 +320,22 @@ def test_no_text_of_a_report_ends_the_section_or_the_front_matter(sample_report:
     assert text.split("\n---\n")[-1].count("<!-- /miles:") == 1 and "\x1b" not in text
     assert loaded(text).data.eval_results[0].metric_value == 0.5
     assert exported(report, exported(report, OTHERS)) == exported(report, OTHERS)
+
+
+def test_a_card_of_one_system_holds_nothing_of_another(sample_report: Report) -> None:
+    row = sample_report.estimates[0]
+    rows = tuple(dataclasses.replace(row, where={"system": name}) for name in ("ours", "theirs"))
+    found = tuple(
+        Finding(id="gap", severity="low", statement=f"Of {name}.", where={"system": name}, evidence=(place,))
+        for place, name in enumerate(("ours", "theirs"))
+    )
+    found += (Finding(id="all", severity="low", statement="Of both.", evidence=(0, 1)),)
+    report = dataclasses.replace(sample_report, estimates=rows, findings=found, gates=(), warnings=(), answer=None)
+    (metric,) = model_card.result(report, (), "ours")["metrics"]
+    assert metric["args"]["where"] == {"system": "ours"}
+    text = model_card.section(report, (), "ours")
+    assert "Of ours." in text and "theirs" not in text
+    assert len(model_card.result(report)["metrics"]) == 2 and "Of theirs." in model_card.section(report)
+    assert "Of both." in text and text.count("`error_rate[system=ours]`") == 3
+    with pytest.raises(InputError, match="no system 'nobody'"):
+        model_card.section(report, (), "nobody")

@@ -202,3 +202,11 @@ def test_reports_name_files_with_slashes_everywhere(monkeypatch: pytest.MonkeyPa
     one = Source(role="manifest", path="data\\m.csv", sha256="0" * 64, items=1)
     other = Subject(path="C:\\models\\a", family="x", sha256="0" * 64, parameters=1)
     assert (kept.path, one.path, other.path) == ("data\\m.csv", "data/m.csv", "C:/models/a")
+
+
+@pytest.mark.parametrize("name", ["fcntl", "resource"])
+def test_a_system_that_lost_its_limits_is_not_taken_for_windows(name: str) -> None:
+    """Files of others would be read without walls, and nobody would be told."""
+    code = f"import sys; sys.modules[{name!r}] = None; import probes.core.systems"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and f"import of {name} halted" in done.stderr

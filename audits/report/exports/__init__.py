@@ -25,7 +25,7 @@ TARGETS = (
     Target(
         "model-card",
         "a section of a Hugging Face model card",
-        ("--out", "--only", "--section-only", "--card", "--model-name"),
+        ("--out", "--only", "--section-only", "--card", "--model-name", "--system"),
     ),
     Target("junit", "gates as the test cases of a pipeline", ("--out",)),
     Target("in-toto", "an unsigned attestation of what was tested", ("--out",)),

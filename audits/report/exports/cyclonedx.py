@@ -174,7 +174,8 @@ def _interval(row: Estimate) -> Json:
 
 
 def _considered(report: Report, subject: About) -> Json:
-    limits = [line(limit) for limit in report.limitations]
+    # The field is meant for the model; these are about what was measured.
+    limits = [f"Of the audit: {line(limit)}" for limit in report.limitations]
     assessed = [
         {"groupAtRisk": line(finding.where["group"]), "harms": line(finding.whole)}
         for finding in _findings(report, subject)
@@ -249,5 +250,5 @@ def _measured(report: Report, subject: About) -> Iterator[Json]:
         )
     for notice in content.notices(report):
         more = len(notice.warnings) - 1
-        rest = f" And {more} more warnings of this kind." if more else ""
+        rest = f" And {more} more of this kind." if more else ""
         yield _property("warning", f"{line(notice.id)}: {line(notice.warnings[0].message)}{rest}")

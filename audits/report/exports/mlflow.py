@@ -12,11 +12,12 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from audits.core.records import Estimate, Report
+from audits.core.gates import abridged
+from audits.core.records import Estimate, GateResult, Report
 from audits.report.exports.mlflow_stores import ROOT, Store, alone, check_files, checked, safe, shown, store_address
 from audits.report.exports.mlflow_stores import experiment as make_experiment
 from audits.report.exports.wording import ends, line, moment, outcome
-from audits.report.pages import content
+from audits.report.pages import content, registered
 from audits.report.report_file import NAME
 from probes.core.errors import InputError
 
@@ -213,9 +214,6 @@ def _batches(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
 def _tags(report: Report) -> Mapping[str, str]:
     subject = {"miles.subject_sha256": report.subject.sha256} if report.subject else {}
     made = report.provenance
-    held = report.registration
-    alone = replace(report, gates=tuple(gate for gate in report.gates if gate.registered))
-    cited = {} if held is None else {"miles.registration": held.sha256, "miles.gates_registered": outcome(alone)}
     tags = {
         "miles.audit": report.audit,
         **subject,
@@ -223,11 +221,28 @@ def _tags(report: Report) -> Mapping[str, str]:
         "miles.python": made.python,
         "miles.packages": ", ".join(f"{name} {version}" for name, version in sorted(made.packages.items())),
         "miles.gates": outcome(report),
-        **cited,
+        **_registered(report),
     }
     # MLflow shows mlflow.note.content on the page of the run.
-    note = "\n\n".join(line(finding.whole) for finding in content.findings(report))
+    gates = [] if report.registration is None else [f"Gate {_judged(gate)}" for gate in report.gates]
+    note = "\n\n".join([*gates, *(line(finding.whole) for finding in content.findings(report))])
     return {**{key: line(value) for key, value in tags.items()}, "mlflow.note.content": note}
+
+
+def _registered(report: Report) -> dict[str, str]:
+    """Return the digest of the registration that a report cites, and what became of both kinds of gates."""
+    if report.registration is None:
+        return {}
+    kinds = {"miles.gates_registered": True, "miles.gates_post_hoc": False}
+    told = {
+        tag: outcome(replace(report, gates=tuple(gate for gate in report.gates if gate.registered is kind)))
+        for tag, kind in kinds.items()
+    }
+    return {"miles.registration": report.registration.sha256, **told}
+
+
+def _judged(gate: GateResult) -> str:
+    return f"{registered.outcome(gate)}: {line(abridged(gate.expression))}"
 
 
 def _found(report: Report, files: _Files) -> tuple[list[tuple[Path, str | None]], list[str]]:

@@ -11,6 +11,7 @@ from audits.core.gates import abridged
 from audits.core.numbers import counted, described, level_of, levelled, point
 from audits.core.records import Estimate, Json, Report
 from audits.report.exports.places import file_name
+from audits.report.exports.subjects import About, about
 from audits.report.exports.wording import chosen, ends, line, named, plain
 from audits.report.pages import content, registered
 from audits.report.pages.markdown import code, escaped
@@ -21,19 +22,25 @@ MOST_ROWS = 40
 MOST_EVIDENCE = 4
 
 
-def section(report: Report, only: Sequence[str] = ()) -> str:
+def section(report: Report, only: Sequence[str] = (), system: str | None = None) -> str:
     """Return the section, between markers that identify it.
+
+    Parameters
+    ----------
+    only, system
+        As in `about`.
 
     Raises
     ------
     InputError
-        Where a selection of `only` cannot be read or selects nothing.
+        Where a selection of `only` cannot be read or selects nothing, or the run has no such system.
     """
+    subject = _subject(report, only, system)
     parts = [
         f"## {escaped(report.title)}",
         *_asked(report),
-        *_found(report),
-        *_estimates(report, chosen(report, only)),
+        *_found(report, subject),
+        *_estimates(report, subject.rows),
         *_coverage(report),
         *_limits(report),
         *_again(report),
@@ -50,15 +57,22 @@ def markers(report: Report) -> tuple[str, str]:
     return f"<!-- miles:{name} -->", f"<!-- /miles:{name} -->"
 
 
-def result(report: Report, only: Sequence[str] = ()) -> Json | None:
+def _subject(report: Report, only: Sequence[str], system: str | None) -> About:
+    """Return what a card is about: without a system all that was chosen, of whichever system it is."""
+    if system is None:
+        return About(name=None, system=None, rows=tuple(chosen(report, only)))
+    return about(report, only=only, system=system)
+
+
+def result(report: Report, only: Sequence[str] = (), system: str | None = None) -> Json | None:
     """Return the entry of `model-index` for the chosen estimates; None where there are none.
 
     Raises
     ------
     InputError
-        Where a selection of `only` cannot be read or selects nothing.
+        As `section`.
     """
-    rows = [report.estimates[index] for index in chosen(report, only)]
+    rows = [report.estimates[index] for index in _subject(report, only, system).rows]
     if not rows:
         return None
     return {
@@ -108,7 +122,7 @@ def _asked(report: Report) -> Iterator[str]:
     yield "\n".join(f"- {escaped(word)}: {escaped(value)}" for word, value in facts)
 
 
-def _found(report: Report) -> Iterator[str]:
+def _found(report: Report, subject: About) -> Iterator[str]:
     yield "### What was found"
     if report.gates:
         lines = []
@@ -122,12 +136,16 @@ def _found(report: Report) -> Iterator[str]:
     if not report.findings:
         yield "Nothing was found that the estimates would carry."
     for finding in content.findings(report):
+        if not subject.holds(finding.where):
+            continue
         icon, word = content.MARKS[finding.severity]
         parts = [f"**{icon} {word}.** {escaped(finding.whole)}"]
-        shown = [report.estimates[index] for index in finding.evidence[:MOST_EVIDENCE]]
+        # A sentence on all systems rests on numbers of all; of one system only its own are shown.
+        evidence = [row for row in map(report.estimates.__getitem__, finding.evidence) if subject.holds(row.where)]
+        shown = evidence[:MOST_EVIDENCE]
         lines = [f"- {code(named(row.name, row.where))}: {escaped(described(row))}" for row in shown]
-        if len(finding.evidence) > MOST_EVIDENCE:
-            lines.append(f"- and {len(finding.evidence) - MOST_EVIDENCE} more in report.json")
+        if len(evidence) > MOST_EVIDENCE:
+            lines.append(f"- and {len(evidence) - MOST_EVIDENCE} more in report.json")
         yield "\n\n".join([*parts, "\n".join(lines)] if lines else parts)
 
 
@@ -159,7 +177,7 @@ def _limits(report: Report) -> Iterator[str]:
     lines = [f"- {escaped(limit)}" for limit in report.limitations]
     for notice in content.notices(report):
         more = len(notice.warnings) - 1
-        rest = f" And {more} more warnings of this kind." if more else ""
+        rest = f" And {more} more of this kind." if more else ""
         lines.append(f"- Warning {code(line(notice.id))}: {escaped(notice.warnings[0].message)}{rest}")
     yield "\n".join(lines) or "The report names no limits."
 
