@@ -19,8 +19,8 @@ from audits.statistics.power import mean, mean_difference, units_needed
 
 FLIPPED, GAINS = 0.2, 0.03
 """Share of tokens that two probes read differently, and the standard deviation of the speakers' gains."""
-SCATTER = 0.2
-"""Standard deviation of the logarithms of the speakers' variances."""
+SCATTER = 0.4
+"""Standard deviation of the logarithms of the speakers' own variances; what few tokens add is told by their number."""
 
 
 def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectable, ...]:
@@ -64,10 +64,12 @@ def _random(corpus: Corpus, row: int, level: float, holm: str) -> Detectable:
     """Return by how much the least ratio of variances that is shown exceeds 1: two samples of speakers."""
     counts = int(corpus.member[row].sum()), int(corpus.rest[row].sum())
     smaller = min(counts)
+    # Of n tokens in two dimensions, the least that phones lie in, the logarithm of a variance varies by 1 / n.
+    scatter = math.hypot(SCATTER, 1 / math.sqrt(_tokens(corpus, row)))
 
     def least(count: int) -> float | None:
         sizes = (math.ceil(counts[0] * count / smaller), math.ceil(counts[1] * count / smaller))
-        found = mean_difference(SCATTER, sizes, level)
+        found = mean_difference(scatter, sizes, level)
         return None if found is None else math.expm1(found)
 
     def needed(effect: float) -> str | None:
@@ -80,7 +82,7 @@ def _random(corpus: Corpus, row: int, level: float, holm: str) -> Detectable:
         what=f"variance above that of the others (ratio less 1), {levels_of(corpus.groups[row])}",
         effect=least(smaller),
         units=f"{counts[0]:,} and {counts[1]:,} speakers",
-        assuming=f"logarithms of the speakers' variances vary by {SCATTER:g}{holm}",
+        assuming=f"logarithms of the speakers' variances vary by {SCATTER:g}, and by how few tokens they rest on{holm}",
         needed=needed,
     )
 

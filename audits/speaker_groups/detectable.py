@@ -29,7 +29,7 @@ MOST_TEXTS = 200_000
 """Transcripts that are scored for it: about three seconds; of more, those of some speakers, drawn at random."""
 SHUFFLES = 400
 """Shuffled labels from which it is told how large a gap they ask for."""
-MOST_SHUFFLED = 2e8
+MOST_SHUFFLED = 4e7
 """Speakers times groups times shuffles from which on labels are not shuffled: then joint intervals decide."""
 
 

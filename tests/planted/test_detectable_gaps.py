@@ -56,6 +56,24 @@ def test_a_gap_in_the_data_makes_the_told_size_larger_never_smaller() -> None:
     assert plain is not None and gapped is not None and gapped > plain
 
 
+def test_where_hardly_a_word_is_wrong_the_told_gap_is_shown_and_no_smaller_one_is_told() -> None:
+    rng, world = np.random.default_rng(3), World(people=(20, 20), rate=1e-6, spread=(1e-7,))
+    words = world.sizes(rng)
+    effect = told(world.data(words, 0.0, rng))[0].effect
+    # Less than an error in all was told before, of which no run can show anything.
+    assert effect is not None and 0.15 < effect < 0.25
+    hits = [verdict(world.data(words, effect, rng), int(rng.integers(2**31))).found for _ in range(20)]
+    assert np.mean(hits) >= 0.7
+
+
+def test_without_shuffled_labels_many_speakers_are_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, world = np.random.default_rng(1), World(people=(150, 150))
+    data = world.data(world.sizes(rng), 0.0, rng)
+    shuffled = told(data)[0].effect
+    monkeypatch.setattr("audits.speaker_groups.detectable.MOST_SHUFFLED", 0.0)
+    assert told(data)[0].effect == pytest.approx(shuffled, rel=0.1)
+
+
 def test_groups_that_are_too_small_are_told_to_show_nothing() -> None:
     rng, world = np.random.default_rng(1), World(people=(40, 40, 3))
     pair, left = told(world.data(world.sizes(rng), 0.0, rng))

@@ -171,7 +171,7 @@ def test_ranks_that_deviate_as_told_are_found(n: int, few: bool, laws: Callable[
         assert (first.group, first.projection) == ("all", "y0")
         return first.adjusted <= 1 - LEVEL
 
-    is_told([shown(show, part * found.effect) for part in (1, 0.5)], few=few)
+    is_told([shown(show, part * found.effect, 200) for part in (1, 0.5)], few=few)
 
 
 def test_a_band_that_covers_less_by_as_much_as_told_is_found(laws: Callable[[int], dict[str, Detectable]]) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from audited_points import inputs_of, labelled
 
@@ -16,6 +17,7 @@ from audits.interference.detectable import _over_seeds
 from audits.lipschitz.detectable import detectable as of_lipschitz
 from audits.membership import Options as MembershipOptions
 from audits.membership.detectable import detectable as of_membership
+from audits.phoneme_errors.detectable import _random as variance_of
 from audits.precision_recall.detectable import detectable as of_texts
 from audits.scaling import Options as ScalingOptions
 from audits.scaling.detectable import detectable as of_scaling
@@ -109,3 +111,19 @@ def test_more_seeds_show_less_and_cells_lend_each_other_their_spread() -> None:
     two, four = _over_seeds(2, 4, 0.05 / 12), _over_seeds(4, 4, 0.05 / 12)
     # Student's interval of one cell by itself, of two seeds, would ask for more than a hundred.
     assert four < two < 25 and four > 1.5
+
+
+def test_few_tokens_of_a_speaker_leave_less_of_a_variance_to_be_shown() -> None:
+    def size(tokens: int, people: int = 20) -> float:
+        member = np.arange(3 * people) < people
+        corpus: Any = SimpleNamespace(
+            member=member[None], rest=~member[None], speakers=np.repeat(np.arange(3 * people), tokens),
+            names=tuple(map(str, range(3 * people))), groups=("accent=north",),
+        )  # fmt: skip
+        effect = variance_of(corpus, 0, 0.95, "").effect
+        assert effect is not None
+        return effect
+
+    assert size(4) > size(17) > size(1000) > size(1000, 60)
+    # Calibration: with 20 speakers of 17 tokens a group 0.6 is shown in 80 of 100 (three tests), 0.2 in 13.
+    assert 0.3 < size(17) < 0.6
