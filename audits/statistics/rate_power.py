@@ -238,7 +238,7 @@ def _shown_from(
         top=np.full(2, 2.0 if law.open else 1.0),
     )
     shown, low, _ = GroupSpread(rates=spread, correlation=np.eye(2), certain=certain).apart(0, 1, tail)
-    error = math.hypot(*true)
+    error = math.hypot(*true.tolist())
     if error == 0:
         return shown - low
     degrees = max(float((seen**2).sum() ** 2 / (seen**4 / np.array(freedom)).sum()), 1.0)
