@@ -123,7 +123,7 @@ def test_missing_files_name_the_nearest_one(tmp_path: Path) -> None:
     assert "clip_17.wav" in refuse(tmp_path / "clip_17.mp3").hint
     assert "clip_17.wav" in refuse(tmp_path / "clip17.wav").hint
     assert "--audio-root" in refuse(tmp_path / "nowhere" / "a.wav").hint
-    assert "write / in the place of each \\" in refuse(tmp_path / "clips\\a.wav").hint
+    assert "write it in the place of each \\" in refuse(tmp_path / "clips\\a.wav").hint
     with pytest.raises(InputError, match="no such file"):
         inspect_clip(clip(tmp_path / "x.flac"))
 
