@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import Any
@@ -14,6 +14,7 @@ from audits.core import registry
 from audits.core.errors import InputError, MilesError, shadowed
 from audits.core.missing_packages import refusal
 from miles_cli import system_errors, threads
+from miles_cli.lazy_commands import LazyCommands
 from miles_cli.printable import printable
 
 INTERRUPTED = 130
@@ -78,37 +79,18 @@ def _audits() -> tuple[registry.Entry, ...]:
     return found
 
 
-class Commands(TyperGroup):
-    """A group that lists commands by their names alone and imports only the one that is called."""
+class Commands(LazyCommands):
+    """All commands, audits first."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return all names, audits first."""
-        return list(self._stubs())
+    def rows(self) -> Iterable[tuple[str, str, str]]:
+        """Return the audits, then the commands around them."""
+        rows = [(entry.name, entry.summary, "Audits") for entry in _audits()]
+        return [*rows, *((verb.name, verb.summary, "Around the audits") for verb in VERBS)]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a stand-in that carries the line of the help."""
-        return self._stubs().get(cmd_name)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def real(self, name: str) -> TyperCommand:
         """Import the command that was called."""
-        self._stubs()
-        name, stub, rest = super().resolve_command(ctx, args)
-        return name, stub if stub is None else _real(str(stub.name)), rest
-
-    def _stubs(self) -> MutableMapping[str, Any]:
-        """Return stand-ins for all commands; installed packages are searched for audits only once."""
-        if not self.commands:
-            rows = [(entry.name, entry.summary, "Audits") for entry in _audits()]
-            rows += [(verb.name, verb.summary, "Around the audits") for verb in VERBS]
-            self.commands = {
-                name: TyperCommand(name, callback=_nothing, help=summary, rich_help_panel=panel)
-                for name, summary, panel in rows
-            }
-        return self.commands
-
-
-def _nothing() -> None:
-    """Stand in for a command that is only listed."""
+        found: TyperCommand = _real(name)
+        return found
 
 
 def _real(name: str) -> Any:

@@ -21,75 +21,87 @@ STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 MOST_CARD = 2**24
 
 
+# The arguments, apart from the function: their help is longer than what it does.
+Run = Annotated[Path, typer.Argument(help="Run folder, or its report.json.")]
+To = Annotated[str, typer.Option("--to", metavar="|".join(target.name for target in exports.TARGETS), help="The form.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="Where to write it; without, it goes to stdout, or, of github, into the summary of the job.",
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        help="model-card, cyclonedx, every-eval-ever: estimates to show, as in a gate: 'gap\\[by=accent]'.",
+    ),
+]
+SectionOnly = Annotated[bool, typer.Option("--section-only", help="model-card: the section without the front matter.")]
+Card = Annotated[Path | None, typer.Option("--card", metavar="FILE", help="model-card: put it into this card.")]
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model-name",
+        metavar="NAME",
+        help="model-card, cyclonedx, every-eval-ever: the model's name; default as in the report.",
+    ),
+]
+System = Annotated[
+    str | None,
+    typer.Option(
+        "--system",
+        metavar="NAME",
+        help="model-card, cyclonedx, every-eval-ever: the one of several systems that it is about.",
+    ),
+]
+Evaluator = Annotated[
+    str | None,
+    typer.Option("--evaluator", metavar="NAME", help="every-eval-ever: the organization that ran the audit."),
+]
+Relationship = Annotated[
+    str | None,
+    typer.Option(
+        "--relationship",
+        metavar="|".join(exports.RELATIONSHIPS),
+        help="every-eval-ever: what the evaluator is to the makers of the model.",
+    ),
+]
+TrackingUri = Annotated[
+    str | None,
+    typer.Option(
+        "--tracking-uri", metavar="URI", help="mlflow: the store; default $MLFLOW_TRACKING_URI, or as MLflow."
+    ),
+]
+Experiment = Annotated[
+    str | None, typer.Option("--experiment", metavar="NAME", help=f"mlflow: the experiment; default {EXPERIMENT}.")
+]
+NoRecords = Annotated[bool, typer.Option("--no-records", help="mlflow: leave records.csv out.")]
+Force = Annotated[bool, typer.Option("--force", help="mlflow: log a report that is there already again.")]
+ProblemsOnly = Annotated[
+    bool,
+    typer.Option("--problems-only", help="sarif: without gates that passed and findings for information."),
+]
+
+
 def command(
-    run: Annotated[Path, typer.Argument(help="Run folder, or its report.json.")],
-    to: Annotated[
-        str, typer.Option("--to", metavar="|".join(target.name for target in exports.TARGETS), help="The form.")
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Where to write it; without, it goes to stdout, or, of github, into the summary of the job.",
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--only",
-            help="model-card, cyclonedx, every-eval-ever: estimates to show, as in a gate: 'gap\\[by=accent]'.",
-        ),
-    ] = None,
-    section_only: Annotated[
-        bool, typer.Option("--section-only", help="model-card: the section without the front matter.")
-    ] = False,
-    card: Annotated[
-        Path | None, typer.Option("--card", metavar="FILE", help="model-card: put it into this card.")
-    ] = None,
-    model_name: Annotated[
-        str | None,
-        typer.Option(
-            "--model-name",
-            metavar="NAME",
-            help="model-card, cyclonedx, every-eval-ever: the model's name; default as in the report.",
-        ),
-    ] = None,
-    system: Annotated[
-        str | None,
-        typer.Option(
-            "--system",
-            metavar="NAME",
-            help="model-card, cyclonedx, every-eval-ever: the one of several systems that it is about.",
-        ),
-    ] = None,
-    evaluator: Annotated[
-        str | None,
-        typer.Option("--evaluator", metavar="NAME", help="every-eval-ever: the organization that ran the audit."),
-    ] = None,
-    relationship: Annotated[
-        str | None,
-        typer.Option(
-            "--relationship",
-            metavar="|".join(exports.RELATIONSHIPS),
-            help="every-eval-ever: what the evaluator is to the makers of the model.",
-        ),
-    ] = None,
-    tracking_uri: Annotated[
-        str | None,
-        typer.Option(
-            "--tracking-uri", metavar="URI", help="mlflow: the store; default $MLFLOW_TRACKING_URI, or as MLflow."
-        ),
-    ] = None,
-    experiment: Annotated[
-        str | None, typer.Option("--experiment", metavar="NAME", help=f"mlflow: the experiment; default {EXPERIMENT}.")
-    ] = None,
-    no_records: Annotated[bool, typer.Option("--no-records", help="mlflow: leave records.csv out.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="mlflow: log a report that is there already again.")] = False,
-    problems_only: Annotated[
-        bool,
-        typer.Option("--problems-only", help="sarif: without gates that passed and findings for information."),
-    ] = False,
+    run: Run,
+    to: To,
+    out: Out = None,
+    only: Only = None,
+    section_only: SectionOnly = False,
+    card: Card = None,
+    model_name: ModelName = None,
+    system: System = None,
+    evaluator: Evaluator = None,
+    relationship: Relationship = None,
+    tracking_uri: TrackingUri = None,
+    experiment: Experiment = None,
+    no_records: NoRecords = False,
+    force: Force = False,
+    problems_only: ProblemsOnly = False,
 ) -> None:
     """Export a report to another tool, such as MLflow, a model card, JUnit, SARIF, CycloneDX or in-toto."""
     values = {

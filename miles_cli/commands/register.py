@@ -1,14 +1,15 @@
 """`miles register AUDIT`: the criteria of a run that is yet to come, written down with a digest."""
 
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Iterable
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from audits.core import registry
 from audits.core.registry import AuditSpec
+from miles_cli.lazy_commands import LazyCommands
 
 HELP = "\n\n".join(
     (
@@ -22,32 +23,16 @@ HELP = "\n\n".join(
 )
 
 
-class Registrations(TyperGroup):
-    """The audits as commands that register instead of running; only the one that is called is imported."""
+class Registrations(LazyCommands):
+    """The audits as commands that register instead of running."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all audits."""
-        return list(self._stubs())
+    def rows(self) -> Iterable[tuple[str, str, str]]:
+        """Return the audits."""
+        return [(entry.name, entry.summary, "Audits that can be registered") for entry in registry.entries()]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a stand-in that carries the line of the help."""
-        return self._stubs().get(cmd_name)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def real(self, name: str) -> TyperCommand:
         """Import the audit that was named."""
-        self._stubs()
-        name, stub, rest = super().resolve_command(ctx, args)
-        return name, stub if stub is None else command_for(registry.find(str(stub.name))), rest
-
-    def _stubs(self) -> MutableMapping[str, Any]:
-        if not self.commands:
-            self.commands = {
-                entry.name: TyperCommand(
-                    entry.name, callback=_nothing, help=entry.summary, rich_help_panel="Audits that can be registered"
-                )
-                for entry in registry.entries()
-            }
-        return self.commands
+        return command_for(registry.find(name))
 
 
 def command_for(spec: AuditSpec) -> TyperCommand:
@@ -64,10 +49,6 @@ def command_for(spec: AuditSpec) -> TyperCommand:
 
     help = f"Write down criteria for this audit; nothing is run. {spec.summary}"
     return make_command(spec.name, help, (spec.options, registering.Target, registering.shared()), carry_out)
-
-
-def _nothing() -> None:
-    """Stand in for a command that is only listed."""
 
 
 command = Registrations(
