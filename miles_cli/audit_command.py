@@ -16,10 +16,10 @@ import typer
 from typer.core import TyperCommand
 
 from audits.core.errors import InputError
+from audits.core.option_groups import WORKERS
 from audits.core.options import METADATA, OptionSpec, build, flag_of, specs_of
 from audits.core.registry import AuditSpec
-from audits.core.settings_file import read_settings
-from miles_cli.options import Common
+from miles_cli.options import Common, read_config
 
 _KINDS: dict[type, tuple[str, str]] = {
     int: ("a whole number", "5"),
@@ -53,7 +53,7 @@ def make_command(name: str, help: str, records: tuple[type, ...], run: Callable[
     parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     listed: list[str] = []
     for record in records:
-        for item in fields(record):
+        for item in sorted(fields(record), key=_of_machines):
             spec: OptionSpec = item.metadata[METADATA]
             annotation, default = _annotation(item.name, item.type, spec, item.default)
             parameters.append(
@@ -73,6 +73,11 @@ def make_command(name: str, help: str, records: tuple[type, ...], run: Callable[
         context_settings={"help_option_names": ["-h", "--help"]},
     )(callback)
     return cast(TyperCommand, typer.main.get_command(app))
+
+
+def _of_machines(item: Field[Any]) -> bool:
+    """Tell whether an option says who computes: inherited ones come first, and these are to be read last."""
+    return bool(item.metadata[METADATA].panel == WORKERS)
 
 
 def given_of(context: typer.Context, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,11 +127,6 @@ def explained(name: str, options: type, given: Mapping[str, Any], values: Mappin
             if config and key not in given and key in read_config(config, name, options):
                 error.where = f"{config}, key {_written(key)}"
         raise
-
-
-def read_config(path: Path, name: str, options: type) -> dict[str, Any]:
-    """Read options of a command and those that all have from TOML."""
-    return read_settings(path, name, {*specs_of(options), *specs_of(Common)} - {"config"})
 
 
 def _was_given(context: typer.Context, key: str) -> bool:

@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -14,15 +14,19 @@ from audits.core import gates, runner
 from audits.core.context import Cache, Context, Draft, Plan
 from audits.core.detectable import Detectable, listed
 from audits.core.errors import InputError
+from audits.core.machines import ALL_CARDS, machines_of, release, without_machines
+from audits.core.option_groups import Workers
 from audits.core.options import as_json
 from audits.core.records import Provenance, Report
 from audits.core.registration import standing
 from audits.core.registry import AuditSpec
+from audits.report.part_manifests import Manifest, parts_of
+from audits.report.records_file import write_records
 from audits.report.registration_file import TIME, Registered, without_gates
-from audits.report.report_file import dumps, fingerprint, write_bytes, write_records, write_report
-from miles_cli import folders, interrupts, registered_gates, system_errors
+from audits.report.report_file import dumps, fingerprint, write_bytes, write_report
+from miles_cli import folders, interrupts, part_runs, registered_gates, slurm_jobs, system_errors
 from miles_cli.environment import choose_device, provenance, version
-from miles_cli.options import PRESENTATION, Common
+from miles_cli.options import PRESENTATION, Common, read_config
 from miles_cli.printable import line
 from miles_cli.progress import Watch
 
@@ -37,6 +41,10 @@ class Outcome:
         What the run could show; only of a dry run.
     planned
         By which registration a run would be judged; only of a dry run.
+    parts
+        Lines on the parts of the work; only of a dry run.
+    part
+        What a run of one part did; it has no report.
     report
         What was found; None of a dry run.
     earlier
@@ -49,6 +57,8 @@ class Outcome:
     folder: Path
     effects: tuple[Detectable, ...] = ()
     planned: registered_gates.Asked | None = None
+    parts: tuple[tuple[str, str], ...] = ()
+    part: Manifest | None = None
     report: Report | None = None
     earlier: bool = False
     judged: bool = False
@@ -77,7 +87,9 @@ def carry_out(spec: AuditSpec, options: Any, common: Common, *, ending: Callable
         watch = Watch(quiet=common.quiet, check_interrupt=check_interrupt)
         outcome = audited(spec, options, common, watch, ("miles", *sys.argv[1:]), endings)
         report = outcome.report
-        if report is None:
+        if outcome.part is not None:
+            _print_part(outcome.part, common)
+        elif report is None:
             _print_plan(spec, outcome, listed(outcome.effects, common.level, common.detect))
         else:
             _print_outcome(report, outcome.folder, common, earlier=outcome.earlier)
@@ -107,26 +119,39 @@ def audited(
     asked = registered_gates.asked(spec, common.fail_if, registration)
     prepared = prepare(spec, options, common, watch, command)
     plan, context, settings = prepared.plan, prepared.context, prepared.settings
+    one_part = context.machines.part is not None
     registered_gates.check_planned(registration, prepared.registered(spec, common.fail_if))
     asked.check(plan.coordinates, spec.by_name)
     subject = plan.subject and plan.subject.sha256
     mark = fingerprint(spec.name, settings, [as_json(source) for source in plan.data], subject, version())
     folder = common.out or folders.default_folder(spec.name)
+    if one_part and not common.dry_run:
+        # The run folder is that of the report, which the same command without --array makes.
+        _write_files(plan)
+        endings.append("What was computed is kept: the same command goes on from here.")
+        part = part_runs.carried_out(spec, options, plan, context, watch, mark, command)
+        return Outcome(plan=plan, folder=folder, part=part)
     registered_gates.check_folder(asked, folder, mark, force=common.force)
     report = folders.finished(folder, mark, force=common.force, extra=spec.files)
     if report is not None:
         asked = registered_gates.upon(asked, report, folder)
-    for path, content in plan.files.items():
-        write_bytes(path, content.encode("utf-8"))
+    _write_files(plan)
     if common.dry_run:
-        effects = runner.detectable(spec, options, plan, context)
-        return Outcome(plan=plan, folder=folder, effects=effects, planned=asked)
+        effects = runner.detectable(spec, options, plan, context) if not one_part else ()
+        parts = tuple(part_runs.cost(context, mark))
+        return Outcome(plan=plan, folder=folder, effects=effects, planned=asked, parts=parts)
     earlier = report is not None
     if report is None:
         endings.append(f"The same command with --out {folder} goes on from here.")
         digest = asked.registration.sha256 if asked.registration is not None else None
         with folders.working(folder, mark, force=common.force, extra=spec.files, registration=digest) as first:
-            draft = runner.carry_out(spec, options, plan, context)
+            others = parts_of(context.cache, mark)
+            known = replace(context.machines, parts=others.of, known=others.words_where_jobs_lack())
+            try:
+                draft = runner.carry_out(spec, options, plan, replace(context, machines=known))
+            finally:
+                # A process that goes on, as one of Python does, keeps no model.
+                release()
             made = provenance(spec.name, context, watch.elapsed(), command)
             if first is not None:
                 made = replace(made, begun=f"{datetime.fromtimestamp(first, UTC):{TIME}}")
@@ -172,18 +197,34 @@ def prepare(spec: AuditSpec, options: Any, common: Common, watch: Watch, command
         Where something is wrong that the user can fix.
     """
     _check(common, command)
+    every_card = common.device == ALL_CARDS
+    device = choose_device("cuda" if every_card else common.device, needed=spec.runs_model(options))
+    machines = machines_of(options, device, every_card=every_card, tell=watch.tell)
     context = Context(
         seed=common.seed,
         level=common.level,
-        device=choose_device(common.device, needed=spec.runs_model(options)),
+        # A worker that has a GPU of its own sees no other.
+        device="cuda" if machines.workers.gpus else device,
         dtype=common.dtype,
         cache=Cache.default(),
+        machines=machines,
         progress=watch,
     )
+    job = options.sbatch if isinstance(options, Workers) else None
+    if job is not None:
+        slurm_jobs.check(job, common.config, _configured(spec, common))
     with system_errors.as_wrong_input(f"the inputs of {spec.name}"):
         plan = runner.check(spec, options, context)
+    if job is not None:
+        text = slurm_jobs.script(spec, context, command, options.workers)
+        plan = replace(plan, files={**plan.files, job: text})
     settings = _settings(options, common) | {key: as_json(value) for key, value in plan.settings.items()}
     return Prepared(plan=plan, context=context, settings=settings)
+
+
+def _configured(spec: AuditSpec, common: Common) -> Collection[str]:
+    """Return the options that the configuration file sets."""
+    return read_config(common.config, spec.name, spec.options) if common.config else ()
 
 
 @contextmanager
@@ -224,9 +265,17 @@ def _check(common: Common, command: Sequence[str]) -> None:
 
 
 def _settings(options: Any, common: Common) -> dict[str, Any]:
-    settings = {item.name: as_json(getattr(options, item.name)) for item in fields(options)}
+    own = {item.name: as_json(getattr(options, item.name)) for item in fields(options)}
     shared = {item.name: as_json(getattr(common, item.name)) for item in fields(common)}
-    return settings | {key: value for key, value in shared.items() if key not in PRESENTATION}
+    if common.device == ALL_CARDS:
+        shared["device"] = "cuda"
+    return without_machines(options, own) | {key: value for key, value in shared.items() if key not in PRESENTATION}
+
+
+def _write_files(plan: Plan) -> None:
+    """Write what the user asked the plan itself to write."""
+    for path, content in plan.files.items():
+        write_bytes(path, content.encode("utf-8"))
 
 
 def _judged_again(report: Report, asked: registered_gates.Asked, common: Common) -> Report:
@@ -284,7 +333,7 @@ def _assemble(
 
 
 def _write(report: Report, draft: Draft, folder: Path, watch: Watch) -> None:
-    write_records(draft.records, folder / "records.csv")
+    write_records(draft.records, folder)
     for name, content in draft.files.items():
         write_bytes(folder / name, content)
     with watch.phase("Writing the report", 1, "report"):
@@ -297,7 +346,7 @@ def _print_plan(spec: AuditSpec, outcome: Outcome, effects: Sequence[tuple[str, 
     if plan.subject:
         lines.append(f"  model      {plan.subject.path} ({plan.subject.family}, {plan.subject.sha256[:12]})")
     lines += [f"  {source.role:<10} {source.path} ({source.items} items)" for source in plan.data]
-    costs = (*plan.cost, *(plan.measure() if plan.measure else ()), *effects)
+    costs = (*plan.cost, *(plan.measure() if plan.measure else ()), *outcome.parts, *effects)
     lines += [f"  {what:<10} {amount}" for what, amount in costs]
     lines += [f"  written    {path}" for path in plan.files]
     if planned is not None and planned.registration is not None:
@@ -308,6 +357,13 @@ def _print_plan(spec: AuditSpec, outcome: Outcome, effects: Sequence[tuple[str, 
     notes = (*plan.notes, *(warning.message for warning in plan.warnings), *plan.preview)
     lines += [f"  note       {note}" for note in dict.fromkeys(notes)]
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _print_part(manifest: Manifest, common: Common) -> None:
+    if common.json:
+        sys.stdout.buffer.write(part_runs.as_json(manifest).encode("utf-8"))
+    elif not common.quiet:
+        sys.stdout.write(part_runs.words(manifest, parts_of(Cache.default(), manifest.mark)))
 
 
 def _print_outcome(report: Report, folder: Path, common: Common, *, earlier: bool) -> None:

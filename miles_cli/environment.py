@@ -24,6 +24,7 @@ PACKAGES = (
     "jiwer",
     "soundfile",
 )
+_ELSEWHERE = "Give --device cpu, or run this on a machine or a node of a cluster that has one."
 
 
 def version() -> str:
@@ -44,7 +45,9 @@ def choose_device(wanted: str, *, needed: bool = True) -> str:
     kind, colon, number = wanted.partition(":")
     numbered = kind == "cuda" and number.isascii() and number.isdigit()
     if kind not in ("auto", "cpu", "cuda") or (colon and not numbered):
-        raise InputError(f"{wanted!r} is no device.", where="--device", hint="Give auto, cpu, cuda or cuda:N.")
+        raise InputError(
+            f"{wanted!r} is no device.", where="--device", hint="Give auto, cpu, cuda, cuda:N or cuda:all."
+        )
     if kind == "cpu" or (kind == "auto" and not (needed and is_installed("torch"))):
         return "cpu"
     import torch
@@ -53,7 +56,7 @@ def choose_device(wanted: str, *, needed: bool = True) -> str:
     if kind == "auto":
         return "cuda" if count else "cpu"
     if int(number or 0) >= count:
-        raise InputError(f"There is no {wanted} on this machine.", where="--device", hint="Give --device cpu.")
+        raise InputError(f"There is no {wanted} on this machine.", where="--device", hint=_ELSEWHERE)
     return wanted
 
 

@@ -20,13 +20,14 @@ from typing import Any
 from audits.core.errors import IncompleteError, InputError
 from audits.core.records import Report
 from audits.core.systems import REMOVES_OPEN_FILES, lock, open_lock
+from audits.report.records_file import NAMES as RECORDS
 from audits.report.report_file import NAME, PART, fingerprint_of, read_report, write_text
 from miles_cli.system_errors import is_full
 
 _LATEST = 2.0**36
 """Seconds of the clock that no run begins after."""
 
-OURS = (NAME, "report.md", "report.html", "records.csv", "figures", "state")
+OURS = (NAME, "report.md", "report.html", *RECORDS, "figures", "state")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from audits.core import gates, registry
 from audits.core.errors import IncompleteError, InputError, MilesError, shadowed
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["IncompleteError", "InputError", "Registered", "Report", "read", "register", "run"]
 
-_OF_THE_TERMINAL = ("json", "quiet", "verbose", "dry_run")
+_OF_THE_TERMINAL = ("json", "quiet", "verbose", "dry_run", "array", "sbatch")
+_WITHOUT_REPORT = ("dry_run", "array", "sbatch")
+"""Those of them with which there would be no report to return, or not only that."""
 _OF_A_RUN = ("out", "force", "registration")
 """Options of `run` that `register` has otherwise, or not at all."""
 
@@ -62,7 +64,7 @@ class Report(Recorded):
             return estimates_frame(self, name)
 
     def records(self) -> "pandas.DataFrame":
-        """Return records.csv as a table: a row for each item that was judged, such as a clip or an image.
+        """Return the records, of either file, as a table: a row for each item that was judged, such as a clip.
 
         Raises
         ------
@@ -192,6 +194,9 @@ def _run(spec: AuditSpec, given: Mapping[str, Any], progress: bool) -> Report:
 
     records = (spec.options, Common)
     merged = merge(spec.name, spec.options, given, _defaults(spec), call=f"run({spec.name!r})")
+    for name in _WITHOUT_REPORT:
+        if merged.get(name):
+            _refuse_of_the_terminal(spec, name, f"{merged['config']}, key {name}")
     with explained(spec.name, spec.options, given, merged):
         options, common = (build(one, {item.name: merged[item.name] for item in fields(one)}) for one in records)
         command = tuple(_words(spec, given, merged))
@@ -220,11 +225,25 @@ def _given(spec: AuditSpec, options: Mapping[str, Any], call: str, without: Sequ
     from miles_cli.given_tables import as_given
 
     items = (item for one in (spec.options, Common) for item in fields(one))
-    known = [item.name for item in items if item.name not in (*_OF_THE_TERMINAL, *without)]
+    names = [item.name for item in items]
+    known = [name for name in names if name not in (*_OF_THE_TERMINAL, *without)]
     given = {name.replace("-", "_"): value for name, value in options.items() if value is not None}
+    for name in _WITHOUT_REPORT:
+        if name in given and name in names:
+            _refuse_of_the_terminal(spec, name, call.format(name))
     check_known(given, spec.name, known, call.format)
     paired = {item.name for item in fields(spec.options) if (item.metadata[METADATA].metavar or "").startswith("NAME=")}
     return {name: as_given(value, name, pairs=name in paired) for name, value in given.items()}
+
+
+def _refuse_of_the_terminal(spec: AuditSpec, name: str, where: str) -> NoReturn:
+    flag = f"--{name.replace('_', '-')}"
+    done = "What its parts leave in the cache, run() finds. " if name == "array" else ""
+    raise InputError(
+        f"{name!r} is an option of the command line alone.",
+        where=where,
+        hint=f"{done}Give {flag} to the command: miles {spec.name} ... {flag}{'' if name == 'dry_run' else ' ...'}",
+    )
 
 
 def _words(spec: AuditSpec, given: Mapping[str, Any], merged: Mapping[str, Any]) -> Iterator[str]:

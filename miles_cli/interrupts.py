@@ -1,6 +1,7 @@
 """Interrupts that reach the run even through libraries that swallow them."""
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -11,7 +12,8 @@ def remembered() -> Iterator[Callable[[], None]]:
     """Remember an interrupt; the yielded function raises KeyboardInterrupt if one was swallowed.
 
     Libraries run code from which no exception gets out, such as finalisers and imports that may fail; an interrupt
-    in there would be lost. Where interrupts are ignored, as under nohup, they stay so.
+    in there would be lost, and Python would print a traceback of it. Where interrupts are ignored, as under nohup, they
+    stay so.
     """
     came = False
 
@@ -24,14 +26,21 @@ def remembered() -> Iterator[Callable[[], None]]:
         if came:
             raise KeyboardInterrupt
 
-    before = signal.getsignal(signal.SIGINT)
+    def lost(what: "sys.UnraisableHookArgs") -> None:
+        if what.exc_type is not KeyboardInterrupt:
+            told(what)
+
+    before, told = signal.getsignal(signal.SIGINT), sys.unraisablehook
     try:
         ours = before is signal.default_int_handler and signal.signal(signal.SIGINT, remember) is before
     except ValueError:
         # Only the main thread may set a handler.
         ours = False
+    if ours:
+        sys.unraisablehook = lost
     try:
         yield check
     finally:
         if ours:
             signal.signal(signal.SIGINT, before)
+            sys.unraisablehook = told

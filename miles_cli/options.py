@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from audits.core.options import option
+from audits.core.options import option, specs_of
+from audits.core.settings_file import read_settings
 
 DTYPES = ("float32", "bfloat16", "float16")
 _RUN = "Run"
@@ -16,7 +18,9 @@ class Common:
     out: Path | None = option("Run folder; default runs/<command>-<UTC time>-<4 hex>.", metavar="DIR", panel=_RUN)
     seed: int = option("Seed of every random choice.", 0, panel=_RUN)
     level: float = option("Confidence level of every interval.", 0.95, panel=_RUN)
-    device: str = option("Where the model runs: auto, cpu, cuda or cuda:N.", "auto", panel=_RUN)
+    device: str = option(
+        "Where the model runs: auto, cpu, cuda, cuda:N, or cuda:all (one worker a GPU).", "auto", panel=_RUN
+    )
     dtype: str = option("Number format in which the model runs.", "float32", choices=DTYPES, panel=_RUN)
     fail_if: tuple[str, ...] = option(
         "Gate, repeatable: exit 1 if any selected estimate makes it true.",
@@ -47,3 +51,8 @@ class Common:
 
 PRESENTATION = ("out", "registration", "config", "json", "quiet", "verbose", "dry_run", "detect", "force")
 """Options that change no number; they are left out of the report's settings."""
+
+
+def read_config(path: Path, name: str, options: type) -> dict[str, Any]:
+    """Read options of a command and those that all have from TOML."""
+    return read_settings(path, name, {*specs_of(options), *specs_of(Common)} - {"config"})

@@ -37,6 +37,11 @@ class Watch:
         """Return the wall seconds of every phase, and of all since the watch was made."""
         return {"total": round(time.monotonic() - self._start, 3), **self.seconds}
 
+    def tell(self, text: str) -> None:
+        """Print a sentence on stderr."""
+        if not self._quiet:
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
     @contextmanager
     def phase(self, name: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
         """Open a phase of `total` steps; the yielded function is called with the number of steps just done."""

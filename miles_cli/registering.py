@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from audits.core.errors import InputError
+from audits.core.option_groups import Workers
 from audits.core.options import build, option
 from audits.core.registry import AuditSpec
 from audits.report.registration_file import Registered, read_registration
@@ -107,6 +108,8 @@ def _planned(spec: AuditSpec, options: Any, common: Common, command: Sequence[st
             where="--fail-if",
             hint="Give at least one, such as --fail-if 'findings[severity=high] > 0'.",
         )
+    if isinstance(options, Workers) and options.sbatch is not None:
+        raise InputError("A registration runs nothing, and writes no job.", where="--sbatch", hint="Leave it out.")
     asked = registered_gates.asked(spec, common.fail_if, None)
     prepared = prepare(spec, options, common, Watch(quiet=True), command)
     asked.check(prepared.plan.coordinates, spec.by_name)

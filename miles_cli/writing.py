@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from audits.core.errors import InputError
+from audits.report.records_file import NAMES as RECORDS
 from audits.report.report_file import NAME, PART, write_text
 
 
@@ -60,7 +61,7 @@ def _unfit(meant: Path) -> str:
         return "stands in a folder that is not there"
     # A run that is not asked about can be lost as easily; two files, as others write a report.json too.
     runs = (folder for folder in list(meant.parents)[:2] if (folder / NAME).is_file())
-    return "stands in the run folder" if any((folder / "records.csv").is_file() for folder in runs) else ""
+    return "stands in the run folder" if any((folder / name).is_file() for folder in runs for name in RECORDS) else ""
 
 
 def _short(path: Path) -> str:

@@ -599,6 +599,14 @@ def test_every_preset_note_and_name_of_a_column_is_documented() -> None:
     assert [family for family in FAMILIES if family not in prose(page)] == []
 
 
+def test_every_audit_that_spreads_is_on_the_pages_of_many_machines() -> None:
+    spread = {spec_of(name).name for name in AUDITS if spec_of(name).spreads}
+    assert {"audit-gradients", "interference"} <= spread
+    for page in ("clusters", "cluster-costs"):
+        rows = re.findall(r"^\| \[?`([\w-]+)`", prose(ROOT / "docs" / f"{page}.md"), flags=re.MULTILINE)
+        assert spread - set(rows) == set(), page
+
+
 # Links
 
 

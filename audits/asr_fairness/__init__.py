@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from audits.core.measures import Measure
-from audits.core.option_groups import WORKERS, Corpus, Groups, Workers
+from audits.core.option_groups import Corpus, Groups, Workers
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
 from audits.core.summary import Summary
@@ -55,13 +55,6 @@ class Options(Groups, Corpus, Workers):
         metavar="stop|list|skip",
         panel=_DATA,
     )
-    workers: int = option(
-        "Processes that fit probes side by side; 0: one for each core, 1: this process.",
-        1,
-        metavar="N",
-        panel=WORKERS,
-        least=0,
-    )
     folds: int = option("Splits of the probes; every clip is tested in one.", 5, least=3, panel=_PROBES)
     repeats: int = option(
         "How often the clips are dealt over the folds anew in SID; what the deal changes is then in the intervals.",
@@ -79,6 +72,14 @@ class Options(Groups, Corpus, Workers):
         "Probe shuffled labels and a randomly initialised twin of the encoder too.", False, panel=_PROBES
     )
     batch: int = option("Most clips in one forward pass.", 8, metavar="N", least=1, panel=_PROBES)
+    frames: str = option(
+        "Frames that are kept for the task asr: of all clips, or of as many clips, drawn from every speaker, as have N "
+        "frames together. Then only the layers of --layers are kept.",
+        "all",
+        metavar="all|sample:N",
+        panel=_PROBES,
+        later=True,
+    )
 
 
 _HERE = ("metric", "task")
@@ -184,6 +185,7 @@ AUDIT = AuditSpec(
     measures=MEASURES,
     limitations=LIMITATIONS,
     steps=STEPS,
+    spreads=("batches of clips", "fits of probes"),
     headed=("tasks", "folds", "repeats", "normalise", "min_speakers"),
     summaries=tuple(
         Summary(

@@ -1,7 +1,7 @@
 """Errors, hits and trials: the sufficient statistics of every number of the audit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class TaskCounts:
     deals
         Where clips are dealt anew several times: the errors of each deal, shape (deals, rows, layers), of which
         `errors` is the mean. None where nothing is dealt.
+    weights
+        Where clips were drawn: by what errors, hits and sizes were multiplied, shape (rows,). None where all were used.
     """
 
     task: str
@@ -51,6 +53,18 @@ class TaskCounts:
     sizes: Floats
     control: str = ""
     deals: NDArray[np.bool_] | None = None
+    weights: Floats | None = None
+
+    def weighted(self, clips: NDArray[np.int64], weights: Floats) -> "TaskCounts":
+        """Return the counts as those of clips that were drawn, times their weights, shape (rows,)."""
+        return replace(
+            self,
+            clips=clips,
+            errors=self.errors * weights[:, None],
+            hits=self.hits * weights[:, None],
+            sizes=self.sizes * weights,
+            weights=weights,
+        )
 
     @property
     def where(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import HEAD
-from audits.asr_fairness.recordings import Inputs, Recording
+from audits.asr_fairness.recordings import FrameSample, Inputs, Recording
 from audits.core.context import Draft
 from audits.core.wording import many
 from audits.group_rates.cautions import beyond_samples, decoded_elsewhere, in_several, in_several_words
@@ -28,6 +28,8 @@ def warn_about_data(draft: Draft, counts: "Counts") -> None:
     if isinstance(inputs.vocabulary, str) and inputs.vocabulary:
         draft.warn("head-not-judged", f"The checkpoint's own CTC head is not judged: {inputs.vocabulary}.", task="asr")
     warn_about_attributes(draft, inputs)
+    if inputs.sample is not None:
+        draft.warn("frames-sampled", sampled_words(inputs.sample, len(inputs.recordings)), task="asr")
     if counts.sid:
         _warn_about_enrolment(draft, counts)
     if counts.asr is not None and not counts.asr.dev.any(axis=1).all():
@@ -122,6 +124,22 @@ def few_clips_for_folds(recordings: Sequence[Recording], options: Options) -> st
     reached = ", ".join(f"{number:,} can be tested in {count}" for count, number in sorted(few.items()))
     whole = f"{sum(few.values()):,} of {len(counts):,} speakers"
     return f"{whole} have fewer clips than the {options.folds} folds of --folds: {reached}."
+
+
+def sampled_words(sample: FrameSample, clips: int) -> str:
+    """Return the text on the clips that were drawn for transcription.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sampled_words(FrameSample(clips=np.arange(3), frames=150, given=1000), 20).partition(":")[0]
+    'Transcription probes are trained and judged on 3 of 20 clips, 150 of 1,000 frames (--frames)'
+    """
+    return (
+        f"Transcription probes are trained and judged on {len(sample.clips):,} of {clips:,} clips, {sample.frames:,} "
+        f"of {sample.given:,} frames (--frames): clips of every speaker, each weighted by how many of the speaker's it "
+        "stands for. Intervals are wider for it, and probes that have fewer frames to learn from err a little more."
+    )
 
 
 def silent_clips(recordings: Sequence[Recording]) -> str:

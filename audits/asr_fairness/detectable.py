@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import METRICS, TASK_WORDS
 from audits.asr_fairness.data_warnings import enrolled_speakers
+from audits.asr_fairness.frame_sample import trials_of
 from audits.asr_fairness.recordings import Inputs
 from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
@@ -51,11 +52,11 @@ def _trials(inputs: Inputs, options: Options, metric: str) -> tuple[Floats, NDAr
     """Return the trials of each clip, 0 where it takes no part, and the number of its speaker."""
     enrolled = enrolled_speakers(inputs.recordings, options)
     number = {name: at for at, name in enumerate(sorted({item.speaker for item in inputs.recordings}))}
-    trials = [
-        float(item.speaker in enrolled) if metric == "error" else float(len(item.text.split()))
-        for item in inputs.recordings
-    ]
-    return np.array(trials), np.array([number[item.speaker] for item in inputs.recordings], dtype=np.int64)
+    if metric == "error":
+        trials = np.array([float(item.speaker in enrolled) for item in inputs.recordings])
+    else:
+        trials = trials_of(inputs, metric)
+    return trials, np.array([number[item.speaker] for item in inputs.recordings], dtype=np.int64)
 
 
 def _by_speaker(groups: GroupSet, trials: Floats, speakers: NDArray[np.int64]) -> Floats:

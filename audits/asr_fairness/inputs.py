@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from audits.asr_fairness import Options
-from audits.asr_fairness.layer_sets import workers_of
+from audits.asr_fairness.frame_sample import draw_sample, parse_frames
 from audits.asr_fairness.preview import coordinates_of, cost_of, preview_of
-from audits.asr_fairness.recordings import Inputs, Recording
+from audits.asr_fairness.recordings import FrameSample, Inputs, Recording
 from audits.asr_fairness.vectors import (
     ClipVectors,
     check_tasks,
@@ -30,7 +32,7 @@ from probes.models.checkpoints import ModelFolder, count_parameters, find_model
 from probes.speech.activations import check_family
 from probes.speech.bad_clips import BadClips
 from probes.speech.corpora import read_corpus
-from probes.speech.frames import check_config
+from probes.speech.frames import check_config, frame_count
 from probes.speech.layer_vectors import LayerVectors, are_vectors, open_vectors
 from probes.speech.manifests import Clip, ColumnMap, Manifest, read_manifest
 from probes.speech.normalisers import Normaliser, read_normaliser
@@ -51,7 +53,7 @@ def check(options: Options, context: Context) -> Plan:
         Where anything is wrong that the user can fix.
     """
     check_distinct((("--by", options.by), ("--tasks", options.tasks)))
-    workers_of(options)
+    parse_frames(options.frames, options.tasks)
     normaliser = read_normaliser(options.normalise)
     folder = _encoder(options)
     layers = _layers(options, folder)
@@ -71,6 +73,7 @@ def check(options: Options, context: Context) -> Plan:
         layers=layers,
         vocabulary=vocabulary,
         normaliser=normaliser,
+        sample=_sample(recordings, folder, options, context),
     )
     # What was heard; who spoke, and what, follows from the manifest, the value map and the settings.
     audio = [
@@ -273,6 +276,19 @@ def _lacking(clip: Clip, options: Options, normaliser: Normaliser) -> str:
     if "asr" in options.tasks and not normaliser.one(clip.text or ""):
         return NO_TEXT
     return NO_SPEAKER if clip.speaker is None else ""
+
+
+def _sample(
+    recordings: Sequence[Recording], folder: ModelFolder | LayerVectors, options: Options, context: Context
+) -> FrameSample | None:
+    most = parse_frames(options.frames, options.tasks)
+    if most is None:
+        return None
+    frames = [
+        folder.frames(item.key) if isinstance(folder, LayerVectors) else frame_count(folder, item.samples)
+        for item in recordings
+    ]
+    return draw_sample(recordings, np.array(frames, dtype=np.int64), most, context.seed)
 
 
 def _check_groups(recordings: Sequence[Recording], options: Options) -> None:

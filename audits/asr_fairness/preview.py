@@ -4,7 +4,6 @@ Costs are those of one core of a small virtual machine, measured on encoders of 
 768 numbers; they tell minutes from hours, not more.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,9 @@ from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import BASELINE, CORRECTIONS, METRICS, TASK_WORDS, TEST
-from audits.asr_fairness.data_warnings import enrolled_speakers, few_clips_for_folds, silent_clips
+from audits.asr_fairness.data_warnings import enrolled_speakers, few_clips_for_folds, sampled_words, silent_clips
+from audits.asr_fairness.footprint import MEL_WIDTH, disk_of, memory_of
+from audits.asr_fairness.frame_sample import trials_of
 from audits.asr_fairness.recordings import Inputs, controls_of
 from audits.core.groups import MIN_WORDS, GroupSet, reported_groups
 from audits.core.records import Coordinate
@@ -27,7 +28,6 @@ _PASSES = 14
 """Most passes of the CTC probe over the frames: one to whiten, four to align, eight to learn, one to transcribe."""
 _PRODUCTS = 4e10
 """Products and sums a second."""
-_MEL_BANDS = 160
 
 
 def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
@@ -57,11 +57,12 @@ def comparable(groups: GroupSet, inputs: Inputs, options: Options, metric: str) 
     """Tell whether two groups have enough speakers and, for word and character errors, enough words."""
     enrolled = enrolled_speakers(inputs.recordings, options)
     speakers: dict[int, set[str]] = {}
-    units: Counter[int] = Counter()
-    for item, group in zip(inputs.recordings, groups.member.tolist(), strict=True):
-        if group >= 0 and (metric != "error" or item.speaker in enrolled):
+    units: dict[int, float] = {}
+    trials = None if metric == "error" else trials_of(inputs, metric).tolist()
+    for number, (item, group) in enumerate(zip(inputs.recordings, groups.member.tolist(), strict=True)):
+        if group >= 0 and (item.speaker in enrolled if trials is None else trials[number] > 0):
             speakers.setdefault(group, set()).add(item.speaker)
-            units[group] += len(item.text.split()) if metric == "wer" else len(item.text)
+            units[group] = units.get(group, 0.0) + (0.0 if trials is None else trials[number])
     least = 0 if metric == "error" else MIN_WORDS
     enough = [len(names) >= options.min_speakers and units[group] >= least for group, names in speakers.items()]
     return sum(enough) > 1
@@ -70,6 +71,8 @@ def comparable(groups: GroupSet, inputs: Inputs, options: Options, metric: str) 
 def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...]:
     """Return notes on what a run on these inputs will not be able to show."""
     found = [*_nothing_to_compare(inputs, options), silent_clips(inputs.recordings)]
+    if inputs.sample is not None:
+        found.append(sampled_words(inputs.sample, len(inputs.recordings)))
     found += decoded_elsewhere(item.decoder for item in inputs.recordings)
     if "sid" in options.tasks:
         found.append(few_clips_for_folds(inputs.recordings, options))
@@ -106,20 +109,23 @@ def cost_of(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
     width = int(config.get("hidden_size") or config.get("d_model") or 768)
     depth = inputs.depth or 13
     frames = sum(frame_count(inputs.folder, item.samples) for item in inputs.recordings)
-    clips, twice = len(inputs.recordings), 2 if options.controls else 1
-    stored = frames * depth * width * 2 if "asr" in options.tasks else clips * depth * width * 4
+    heard = inputs.recordings if "sid" in options.tasks else inputs.heard
+    clips, twice = len(heard), 2 if options.controls else 1
     # Whisper takes every clip for one of 30 s.
-    passed = WHISPER_FRAMES * clips if inputs.folder.family == "whisper" else frames
+    passed = WHISPER_FRAMES * clips if inputs.folder.family == "whisper" else frames * clips / len(inputs.recordings)
     # A transformer block costs about 12 width^2 products a frame.
     encoding = twice * (passed * ((depth - 1) * 12 * width**2 + _front_end(config)) / _PRODUCTS + 0.02 * clips)
     probed = depth if inputs.layers is None else len(inputs.layers)
-    widths = [*[width] * probed, *[_MEL_BANDS] * options.baseline]
+    widths = [*[width] * probed, *[MEL_WIDTH] * options.baseline]
     probing = _probing(inputs, options, frames, np.array(widths)) * (2 if options.controls else 1)
-    sound = sum(item.samples for item in inputs.recordings) / RATE
+    sound = sum(item.samples for item in heard) / RATE
+    kept = depth if inputs.layers is None or inputs.sample is None else len(inputs.layers)
+    weights = depth * 12 * width**2 * 4.0
     return (
         ("groups", f"{sum(len(groups.names) for groups in inputs.sets)} besides all"),
         ("forwards", f"{clips * twice} clips, {sound / 60:.1f} minutes of sound"),
-        ("disk", f"{stored * twice / 1e6:.0f} MB in the cache"),
+        ("disk", _disk_words(disk_of(inputs, options, frames, kept, width), twice)),
+        ("memory", _memory_words(memory_of(inputs, options, kept, width, weights))),
         (
             "time",
             f"about {_minutes(encoding)} of encoding, then up to about {_minutes(probing)} of probing, on one CPU core",
@@ -130,16 +136,31 @@ def cost_of(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
 def _cost_of_vectors(vectors: LayerVectors, inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
     """Return the cost of a run in which nothing is encoded."""
     frames = sum(vectors.frames(item.key) for item in inputs.recordings)
-    each = frames * 2 if "asr" in options.tasks else len(inputs.recordings) * 4
     probed = vectors.layers if inputs.layers is None else len(inputs.layers)
-    widths = np.array([*[vectors.width] * probed, *[_MEL_BANDS] * options.baseline])
+    kept = vectors.layers if inputs.sample is None else probed
+    widths = np.array([*[vectors.width] * probed, *[MEL_WIDTH] * options.baseline])
     probing = _probing(inputs, options, frames, widths) * (1 + len(controls_of(inputs, options)))
     return (
         ("groups", f"{sum(len(groups.names) for groups in inputs.sets)} besides all"),
         ("forwards", f"none: vectors of {len(inputs.recordings)} clips, {frames:,} frames of {vectors.layers} layers"),
-        ("disk", f"{each * vectors.layers * vectors.width / 1e6:.0f} MB in the cache"),
+        ("disk", _disk_words(disk_of(inputs, options, frames, kept, vectors.width))),
+        ("memory", _memory_words(memory_of(inputs, options, kept, vectors.width, 0.0))),
         ("time", f"up to about {_minutes(probing)} of probing, on one CPU core"),
     )
+
+
+def _disk_words(found: tuple[float, float], times: int = 1) -> str:
+    frames, pooled = (times * size for size in found)
+    words = f"{_size(frames + pooled)} in the cache"
+    return f"{words}, {_size(frames)} of it frames of the task asr" if frames else words
+
+
+def _memory_words(size: float) -> str:
+    return f"up to about {max(size, 1e9) / 1e9:.1f} GB, in each worker too"
+
+
+def _size(count: float) -> str:
+    return f"{count / 1e6:.0f} MB" if count < 1e10 else f"{count / 1e9:,.0f} GB"
 
 
 def _front_end(config: Mapping[str, Any]) -> float:
@@ -162,6 +183,7 @@ def _probing(inputs: Inputs, options: Options, frames: int, widths: NDArray[np.i
     seconds = 0.0
     if "asr" in options.tasks:
         symbols = len({letter for item in inputs.recordings for letter in item.text}) + 1
+        frames = frames if inputs.sample is None else inputs.sample.frames
         once = frames * options.folds * (2e-6 + 4 * widths * symbols / _PRODUCTS)
         seconds += float((_PASSES * once).sum()) + float((frames * 2 * widths**2 / _PRODUCTS).sum())
     if "sid" in options.tasks:

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import CONTROLS
 from audits.core.groups import GroupSet
@@ -37,6 +40,23 @@ class Recording:
         return str(self.clip.speaker)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FrameSample:
+    """The clips that the task asr is trained and judged on.
+
+    Parameters
+    ----------
+    clips
+        Numbers of their recordings, in order.
+    frames, given
+        Their frames, and those of all recordings.
+    """
+
+    clips: NDArray[np.int64]
+    frames: int
+    given: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """The inputs of the audit.
@@ -53,6 +73,8 @@ class Inputs:
         The symbols of the checkpoint's own head, or why it is not judged; empty where there is nothing to judge.
     normaliser
         How texts are compared.
+    sample
+        The clips that the task asr is trained and judged on; None: all.
     """
 
     folder: ModelFolder | LayerVectors
@@ -63,6 +85,14 @@ class Inputs:
     layers: tuple[int, ...] | None
     vocabulary: Vocabulary | str = ""
     normaliser: Normaliser = field(default_factory=lambda: Normaliser("basic"))
+    sample: FrameSample | None = None
+
+    @property
+    def heard(self) -> tuple[Recording, ...]:
+        """The recordings that the task asr is trained and judged on."""
+        if self.sample is None:
+            return self.recordings
+        return tuple(self.recordings[clip] for clip in self.sample.clips.tolist())
 
     @property
     def depth(self) -> int | None:

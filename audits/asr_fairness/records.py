@@ -1,7 +1,9 @@
 """The rows of records.csv, one per clip, and the pairing of clips and rates of two runs."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
 
 from audits.asr_fairness.counts import TaskCounts
 from audits.core.records import Coverage
@@ -25,34 +27,82 @@ def coverage(counts: "Counts") -> Coverage:
     return coverage_of(len(counts.inputs.recordings), counts.inputs.skipped)
 
 
-def records(counts: "Counts") -> list[dict[str, Any]]:
-    """Return one row per given clip: speaker, use, and errors on every layer."""
-    inputs, rows = counts.inputs, list[dict[str, Any]]()
-    errors = [_errors(task, len(inputs.recordings)) for task in counts.tasks]
-    for number, item in enumerate(inputs.recordings):
-        seconds = round(item.samples / RATE, 3)
-        row = row_of(item.clip, "used", _column, seconds=seconds, text=item.text)
-        for cells in errors:
+def records(counts: "Counts") -> Sequence[dict[str, Any]]:
+    """Return one row per given clip: speaker, use, and errors on every layer; each is made when it is asked for."""
+    return _Records(counts)
+
+
+class _Records(Sequence[dict[str, Any]]):
+    """The rows of all clips, of which none is held: those of a million clips would take gigabytes."""
+
+    def __init__(self, counts: "Counts") -> None:
+        self._inputs = counts.inputs
+        self._cells = [_Cells(task, len(counts.inputs.recordings)) for task in counts.tasks]
+        self._heard = counts.hypotheses
+        drawn = counts.inputs.sample
+        clips = range(len(counts.inputs.recordings)) if drawn is None else drawn.clips.tolist()
+        self._place = {clip: place for place, clip in enumerate(clips)}
+
+    def __len__(self) -> int:
+        return len(self._inputs.recordings) + len(self._inputs.skipped)
+
+    @overload
+    def __getitem__(self, number: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, number: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(number, slice):
+            return [self[one] for one in range(len(self))[number]]
+        at, used = range(len(self))[number], len(self._inputs.recordings)
+        if at < used:
+            return self._used(at)
+        (row,) = rows_of_left(self._inputs.skipped[at - used : at - used + 1], [self._used(0)], _column)
+        return row
+
+    def _used(self, number: int) -> dict[str, Any]:
+        item = self._inputs.recordings[number]
+        row = row_of(item.clip, "used", _column, seconds=round(item.samples / RATE, 3), text=item.text)
+        for cells in self._cells:
             row |= cells[number]
-        row |= {f"asr_text_{layer}": texts[number] for layer, texts in counts.hypotheses.items()}
-        rows.append(row)
-    return rows + rows_of_left(inputs.skipped, rows, _column)
+        place = self._place.get(number)
+        # A clip that was not drawn was not heard.
+        return row | {
+            f"asr_text_{layer}": "" if place is None else texts[place] for layer, texts in self._heard.items()
+        }
 
 
 def _column(attribute: str) -> str:
     return column_of(attribute, FIXED)
 
 
-def _errors(task: TaskCounts, recordings: int) -> list[dict[str, Any]]:
-    """Return trials and errors on every layer of each recording; empty cells where it took no part."""
-    stem = f"{task.task}_{task.metric}"
-    names = [f"{stem}_size", *(f"{stem}_errors_{layer}" for layer in task.layers)]
-    found: list[dict[str, Any]] = [dict.fromkeys(names, "")] * recordings
-    # Each deal is a trial here, so that all cells are whole numbers.
-    times = 1 if task.deals is None else len(task.deals)
-    for clip, size, errors in zip(task.clips.tolist(), task.sizes, task.errors, strict=True):
-        found[clip] = dict(zip(names, (round(times * value) for value in (size, *errors)), strict=True))
-    return found
+class _Cells:
+    """Trials and errors on every layer of each recording; empty cells where it took no part.
+
+    Where clips were drawn, what each counts stands beside.
+    """
+
+    def __init__(self, task: TaskCounts, recordings: int) -> None:
+        stem = f"{task.task}_{task.metric}"
+        self._task = task
+        self._names = [f"{stem}_size", *(f"{stem}_errors_{layer}" for layer in task.layers)]
+        self._weight = [] if task.weights is None else [f"{stem}_weight"]
+        self._row = np.full(recordings, -1, dtype=np.int64)
+        self._row[task.clips] = np.arange(len(task.clips))
+        # Each deal is a trial here, so that all cells are whole numbers.
+        self._times = 1 if task.deals is None else len(task.deals)
+
+    def __getitem__(self, clip: int) -> dict[str, Any]:
+        row = int(self._row[clip])
+        if row < 0:
+            return dict.fromkeys([*self._names, *self._weight], "")
+        task = self._task
+        weight = 1.0 if task.weights is None else float(task.weights[row])
+        values = (task.sizes[row], *task.errors[row].tolist())
+        found: dict[str, Any] = {
+            name: round(self._times * value / weight) for name, value in zip(self._names, values, strict=True)
+        }
+        # As many digits as tell the same rates.
+        return found | {name: float(f"{weight:.9g}") for name in self._weight}
 
 
 def parts(rows: Rows, name: str, where: Mapping[str, Any]) -> Ratio | None:
@@ -60,4 +110,6 @@ def parts(rows: Rows, name: str, where: Mapping[str, Any]) -> Ratio | None:
     if name not in ("error_rate", "head_error_rate"):
         return None
     stem = f"{where['task']}_{where['metric']}"
-    return Ratio(rows.numbers[f"{stem}_errors_{where.get('layer', 'head')}"], rows.numbers[f"{stem}_size"])
+    errors, trials = rows.numbers[f"{stem}_errors_{where.get('layer', 'head')}"], rows.numbers[f"{stem}_size"]
+    weight = rows.numbers.get(f"{stem}_weight")
+    return Ratio(errors, trials) if weight is None else Ratio(errors * weight, trials * weight)

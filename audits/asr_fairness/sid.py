@@ -1,7 +1,8 @@
 """Speaker identification: a softmax probe on the pooled vectors of every layer, and its errors clip by clip."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -10,16 +11,18 @@ from torch import Tensor
 
 from audits.asr_fairness import Options
 from audits.asr_fairness.counts import TaskCounts
-from audits.asr_fairness.layer_sets import LayerSet, workers_of
+from audits.asr_fairness.layer_sets import LayerSet
 from audits.asr_fairness.recordings import Recording
 from audits.asr_fairness.splits import within_speakers
-from audits.core.context import Context
+from audits.core.context import Cache, Context
 from audits.statistics import generator
-from probes.core.executor import Workers, check_complete, run_jobs
-from probes.core.progress import Advance
+from probes.core.executor import one_thread
+from probes.core.hashing import sha256_json
 from probes.speech.softmax_probes import softmax_probe, standardise
 
 KIND = "fairness-probes"
+PARTS = "fairness-probe-folds"
+"""Answers of single folds, which come together in those of a deal."""
 SHUFFLED = "shuffled-labels"
 PENALTY = 1.0
 MEMORY = 4e8
@@ -70,56 +73,113 @@ def _numbered(deal: int) -> tuple[str, ...]:
     return (str(deal),) if deal else ()
 
 
-def measure_sid(
-    layer_sets: Sequence[LayerSet], deals: Sequence[SidSplit], options: Options, context: Context, *, control: str = ""
-) -> TaskCounts:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SidDeal:
+    """All probes of one deal on one set of layers: its answers stand in one entry when all its folds are fitted."""
+
+    layer_set: LayerSet
+    split: SidSplit
+    seed: int
+    control: str
+
+    @cached_property
+    def _key(self) -> list[object]:
+        layer_set, split = self.layer_set, self.split
+        key = ["sid", 2, layer_set.key, layer_set.positions, split.labels.tolist(), split.fold.tolist(), PENALTY]
+        key += [[clips.tolist() for clips in split.training], self.seed, self.control == SHUFFLED]
+        # Labels are shuffled anew in every deal.
+        return [*key, split.number] if split.number and self.control == SHUFFLED else key
+
+    @cached_property
+    def name(self) -> str:
+        """Hash of all that its answers depend on."""
+        return sha256_json(self._key)
+
+    def fits(self) -> list["SidFit"]:
+        """Return its fits, the folds of all layers."""
+        turns, folds = _turns(self.layer_set, len(self.split.fold)), range(len(self.split.training))
+        return [SidFit(deal=self, turn=turn, fold=fold) for turn in turns for fold in folds]
+
+    def made(self, cache: Cache) -> bool:
+        """Tell whether all its answers are there."""
+        return cache.has(KIND, self._key)
+
+    def answers(self, cache: Cache) -> NDArray[np.int64]:
+        """Return the speakers that its probes name, shape (layers, clips that take part)."""
+        found: NDArray[np.int64] = cache.memo(KIND, self._key, lambda: self._collected(cache))["answers"].numpy()
+        return found
+
+    def _collected(self, cache: Cache) -> dict[str, Tensor]:
+        answers = torch.full((len(self.layer_set.positions), len(self.split.fold)), -1, dtype=torch.long)
+        for fit in self.fits():
+            answers[fit.turn, np.flatnonzero(self.split.fold == fit.fold)] = fit.answers(cache)
+        return {"answers": answers[:, np.flatnonzero(self.split.fold >= 0)]}
+
+
+Vectors = Callable[[LayerSet, slice], Tensor]
+"""Gives the pooled vectors of some layers, shape (layers, clips, width)."""
+
+
+def pooled(layer_set: LayerSet, turn: slice) -> Tensor:
+    """Read the pooled vectors of some layers, shape (layers, clips, width)."""
+    return layer_set.embeddings.pooled(layer_set.positions[turn])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SidFit:
+    """The probes of one fold in one deal, of layers that are taken at once."""
+
+    deal: SidDeal
+    turn: slice
+    fold: int
+
+    def made(self, cache: Cache) -> bool:
+        """Tell whether its answers are there."""
+        return cache.has(PARTS, self._key())
+
+    def write(self, cache: Cache, vectors: Vectors) -> None:
+        """Fit the probes and write their answers to the cache."""
+        cache.write(PARTS, self._key(), self._answered(vectors))
+
+    def answers(self, cache: Cache) -> Tensor:
+        """Return the speaker that each layer's probe names for each tested clip, fitted again where it is damaged."""
+        return cache.memo(PARTS, self._key(), lambda: self._answered(pooled))["answers"]
+
+    def _key(self) -> list[object]:
+        return [self.deal.name, self.turn.start, min(self.turn.stop, len(self.deal.layer_set.positions)), self.fold]
+
+    def _answered(self, vectors: Vectors) -> dict[str, Tensor]:
+        with one_thread():
+            fold = _folds(self.deal.split, self.deal.seed, self.deal.control)[self.fold]
+            return {"answers": fold.answers(vectors(self.deal.layer_set, self.turn))}
+
+
+def count_sid(deals: Sequence[Sequence[SidDeal]], cache: Cache) -> TaskCounts:
     """Return the identification errors of every clip on every layer, as means over the deals.
 
-    Under the control "shuffled-labels" the probes are trained on labels shuffled over the training clips.
+    Parameters
+    ----------
+    deals
+        Of each set of layers, in order, one a deal: under one control.
     """
+    first = deals[0][0].split
     # The same clips take part in every deal.
-    clips = np.flatnonzero(deals[0].fold >= 0)
-    workers = workers_of(options)
-    if not workers.here:
-        _fit_away(layer_sets, deals, workers, context, control)
+    clips = np.flatnonzero(first.fold >= 0)
     # Shape (deals, layers, clips).
-    answers = np.concatenate([_answers(layer_set, deals, context, control) for layer_set in layer_sets], axis=1)
-    wrong = deals[0].labels[clips] != answers
-    wrong = wrong.transpose(0, 2, 1)
+    answers = np.concatenate([np.stack([deal.answers(cache) for deal in of_a_set]) for of_a_set in deals], axis=1)
+    wrong = (first.labels[clips] != answers).transpose(0, 2, 1)
     errors = wrong.mean(axis=0)
     return TaskCounts(
         task="sid",
         metric="error",
-        layers=tuple(layer for layer_set in layer_sets for layer in layer_set.layers),
+        layers=tuple(layer for of_a_set in deals for layer in of_a_set[0].layer_set.layers),
         clips=clips,
         errors=errors,
         hits=1 - errors,
         sizes=np.ones(len(clips)),
-        control=control,
+        control=deals[0][0].control,
         deals=wrong,
     )
-
-
-def _answers(layer_set: LayerSet, deals: Sequence[SidSplit], context: Context, control: str) -> NDArray[np.int64]:
-    """Return the speakers predicted by the probes of each deal, shape (deals, layers, clips), cached."""
-    found = [context.cache.read(KIND, _key(layer_set, split, context, control)) for split in deals]
-    missing = [index for index, entry in enumerate(found) if entry is None]
-    turns = len(_turns(layer_set, len(deals[0].fold)))
-    if missing:
-        count = turns * sum(len(deals[index].training) for index in missing)
-        with context.progress.phase("Speaker probes", count, "fits") as advance:
-            for index in missing:
-                found[index] = _keep(
-                    layer_set, deals[index], _fit(layer_set, deals[index], context, control, advance), context, control
-                )
-    return np.stack([entry["answers"].numpy() for entry in found if entry is not None])
-
-
-def _key(layer_set: LayerSet, split: SidSplit, context: Context, control: str) -> list[object]:
-    key = ["sid", 2, layer_set.key, layer_set.positions, split.labels.tolist(), split.fold.tolist(), PENALTY]
-    key += [[clips.tolist() for clips in split.training], context.seed, control == SHUFFLED]
-    # Labels are shuffled anew in every deal.
-    return [*key, split.number] if split.number and control == SHUFFLED else key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -138,8 +198,9 @@ class _Fold:
         return (asked @ weights + biases[:, None]).argmax(-1)
 
 
-def _folds(split: SidSplit, context: Context, control: str) -> list[_Fold]:
-    rng = generator(context.seed, "sid", "shuffled-labels", *_numbered(split.number))
+def _folds(split: SidSplit, seed: int, control: str) -> list[_Fold]:
+    """Return the folds of a deal; under the control "shuffled-labels" with labels shuffled over the training clips."""
+    rng = generator(seed, "sid", "shuffled-labels", *_numbered(split.number))
     return [
         _Fold(
             train=train,
@@ -149,63 +210,6 @@ def _folds(split: SidSplit, context: Context, control: str) -> list[_Fold]:
         )
         for number, train in enumerate(split.training)
     ]
-
-
-def _fit(layer_set: LayerSet, split: SidSplit, context: Context, control: str, advance: Advance) -> Tensor:
-    folds, answers = _folds(split, context, control), _unanswered(layer_set, split)
-    for turn in _turns(layer_set, len(split.fold)):
-        vectors = layer_set.embeddings.pooled(layer_set.positions[turn])
-        for fold in folds:
-            answers[turn, fold.tested] = fold.answers(vectors)
-            advance(1)
-    return answers
-
-
-def _unanswered(layer_set: LayerSet, split: SidSplit) -> Tensor:
-    return torch.full((len(layer_set.positions), len(split.fold)), -1, dtype=torch.long)
-
-
-def _keep(layer_set: LayerSet, split: SidSplit, answers: Tensor, context: Context, control: str) -> dict[str, Tensor]:
-    entry = {"answers": answers[:, np.flatnonzero(split.fold >= 0)]}
-    context.cache.write(KIND, _key(layer_set, split, context, control), entry)
-    return entry
-
-
-def _fit_away(
-    layer_sets: Sequence[LayerSet], deals: Sequence[SidSplit], workers: Workers, context: Context, control: str
-) -> None:
-    """Fit the probes that are not cached on workers, the folds of all turns and deals in parallel, and cache them."""
-    missing = [
-        (layer_set, split)
-        for layer_set in layer_sets
-        for split in deals
-        if not context.cache.has(KIND, _key(layer_set, split, context, control))
-    ]
-    found = [_unanswered(layer_set, split) for layer_set, split in missing]
-    jobs = [
-        (number, turn, fold)
-        for number, (layer_set, split) in enumerate(missing)
-        for turn in _turns(layer_set, len(split.fold))
-        for fold in _folds(split, context, control)
-    ]
-    with context.progress.phase("Speaker probes", len(jobs), "fits") as advance:
-
-        def done(index: int, answers: NDArray[np.int64]) -> None:
-            number, turn, fold = jobs[index]
-            found[number][turn, fold.tested] = torch.from_numpy(answers)
-            advance(1)
-
-        shipped = {layer_set.key: layer_set.shipped() for layer_set, _ in missing}
-        sent = [(shipped[missing[number][0].key], turn, fold) for number, turn, fold in jobs]
-        check_complete(run_jobs(_answer, sent, workers, done=done), len(jobs), "fits of speaker probes")
-    for (layer_set, split), answers in zip(missing, found, strict=True):
-        _keep(layer_set, split, answers, context, control)
-
-
-def _answer(job: tuple[LayerSet, slice, _Fold]) -> NDArray[np.int64]:
-    layer_set, turn, fold = job
-    answers: NDArray[np.int64] = fold.answers(layer_set.embeddings.pooled(layer_set.positions[turn])).numpy()
-    return answers
 
 
 def _turns(layer_set: LayerSet, clips: int) -> list[slice]:

@@ -40,7 +40,7 @@ ARCHITECTURES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(option_groups.Workers):
     """Options of `miles certify`."""
 
     model: str | None = argument(
@@ -100,7 +100,12 @@ class Options:
         under=1,
         panel=_NOISE,
     )
-    batch: str = option("Draws in one forward pass; auto finds the fastest.", "auto", metavar="auto|N", panel=_NOISE)
+    batch: str = option(
+        "Draws in one forward pass; auto: the fastest, on a GPU by the size of the images.",
+        "auto",
+        metavar="auto|N",
+        panel=_NOISE,
+    )
     arch: str | None = option(
         "Architecture of the weights: resnet50 and others, torchvision:NAME, timm:NAME.",
         metavar="NAME",
@@ -263,6 +268,7 @@ AUDIT = AuditSpec(
     measures=MEASURES,
     limitations=LIMITATIONS,
     steps=STEPS,
+    spreads=("images",),
     headed=("sigma", "n", "n0", "alpha", "norm", "mode", "interval"),
     summaries=tuple(
         Summary(

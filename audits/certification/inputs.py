@@ -10,7 +10,7 @@ from audits.certification.log_comparison import log_coordinates, unpaired_notes
 from audits.certification.logs import ROUNDINGS, USUAL_ALPHAS, Log
 from audits.certification.named_logs import read_logs, together
 from audits.certification.parts import class_name, distinct
-from audits.certification.rules import Rule, rule_of
+from audits.certification.rules import Rule, most_draws, rule_of
 from audits.certification.sampling import Drawn
 from audits.certification.stored_counts import read_counts
 from audits.core.context import Context, Plan
@@ -68,7 +68,8 @@ def _check_images(options: Options, context: Context) -> Plan:
     # Refuse wrong numbers before a model is loaded.
     rule_of(options, images=1)
     # With torch behind it, which logs and counts do not need.
-    from audits.certification.model_and_images import batch_of, decode, described, find_work, lipschitz_of
+    from audits.certification.model_and_images import batch_of, described, find_work, lipschitz_of
+    from audits.certification.preflight import measured_cost
 
     batch_of(options)
     work = find_work(options, context)
@@ -91,11 +92,10 @@ def _check_images(options: Options, context: Context) -> Plan:
         inputs=inputs,
         subject=inputs.subject,
         data=(Source(role="images", path=images.path, sha256=images.sha256, items=len(images)), *_map_source(work)),
-        cost=_cost(rule, len(chosen), work.seconds),
+        cost=_cost(rule, len(chosen)),
         notes=(*classifier.notes, *described(images), *images.notes),
         coordinates=coordinates_of(inputs, [int(images.labels[index]) for index in chosen]),
-        # Arrays are held, and were looked at whole.
-        measure=(lambda: decode(images, chosen, context.progress)) if Path(images.path).is_dir() else None,
+        measure=lambda: measured_cost(work, rule, options, context),
         settings={"from_log": None},
     )
 
@@ -192,11 +192,7 @@ def coordinates_of(inputs: Inputs, labels: Sequence[int]) -> dict[str, tuple[Coo
     return {key: values for key, values in found.items() if values}
 
 
-def _cost(rule: Rule, images: int, seconds: float) -> tuple[tuple[str, str], ...]:
-    most = images * ((rule.pilot if rule.mode == "pilot" else rule.n0) + rule.n)
+def _cost(rule: Rule, images: int) -> tuple[tuple[str, str], ...]:
+    most = images * (most_draws(rule) + 1)
     bound = "" if rule.mode == "fixed" else "at most "
-    return (
-        ("forwards", f"{bound}{most + images:,}"),
-        ("disk", f"about {images * 4096 / 1e6:.1f} MB in the cache"),
-        ("time", f"{bound}{most * seconds / 60:,.1f} minutes at one image a pass; batches are faster"),
-    )
+    return (("forwards", f"{bound}{most:,}"), ("disk", f"about {images * 4096 / 1e6:.1f} MB in the cache"))

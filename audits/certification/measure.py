@@ -1,11 +1,12 @@
 """The counts of the audit: votes under noise of every image, and the certificates that follow from them."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from audits.certification import ARCHITECTURES, Options
+from audits.certification import Options
 from audits.certification.certificates import Verdict, judge
 from audits.certification.inputs import Inputs
 from audits.certification.log_comparison import LogCounts
@@ -13,13 +14,15 @@ from audits.certification.log_fit import Reading, read_settings
 from audits.certification.named_logs import Logs
 from audits.certification.parts import Part, parts
 from audits.certification.rules import Rule
-from audits.certification.sampling import Drawn, draw
+from audits.certification.sampling import Drawn
 from audits.core.context import Context
+from probes.core.errors import IncompleteError
+from probes.core.holding import release
+from probes.core.spreading import spread
 
 if TYPE_CHECKING:
+    from audits.certification.image_jobs import ImageJob
     from audits.certification.model_and_images import Work
-
-_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,62 +79,63 @@ def measure(options: Options, inputs: Inputs | Logs, context: Context) -> Counts
 
 
 def _drawn(inputs: Inputs, options: Options, context: Context) -> list[Drawn]:
-    import torch
-
-    from audits.certification.model_and_images import CHECKS, batch_of
-    from probes.classifiers.folding import fold_batchnorm
-    from probes.classifiers.noise import Noise
-    from probes.classifiers.smoothing import ImageCounts, Sampler
+    from audits.certification.image_jobs import count_image, hold
+    from audits.certification.job_list import jobs_of, stored
 
     work, rule = inputs.work, inputs.rule
     assert work is not None
+    _keep_check(work, context)
+    jobs = jobs_of(work, rule, options, context)
+    found = stored(jobs, context)
+    # In the other modes images are counted, not draws.
+    each = rule.n0 + rule.n + 1 if rule.mode == "fixed" else 1
+    with context.progress.phase(
+        "Drawing under noise", len(jobs) * each, "draws" if rule.mode == "fixed" else "images"
+    ) as advance:
+        told: Counter[int] = Counter()
+
+        def drew(index: int, draws: int) -> None:
+            if rule.mode == "fixed":
+                told[index] += draws
+                advance(draws)
+
+        def made(place: int) -> bool:
+            found[place] = found[place] or jobs[place].stored()
+            return found[place] is not None
+
+        # Set up at the first draw that is missing: where the cache has all counts, the network never runs.
+        release()
+        hold(jobs[0].setting, work, drew)
+        spread(
+            count_image,
+            jobs,
+            made=made,
+            machines=context.machines,
+            things="images",
+            # What a worker drew is told now.
+            done=lambda place: advance(each - told[jobs[place].index]),
+        )
+    context.machines.join(last=True)
+    return [_read(job, one) for job, one in zip(jobs, found, strict=True)]
+
+
+def _read(job: "ImageJob", found: Drawn | None) -> Drawn:
+    # Read back even where just drawn: what counts is what lies in the cache.
+    drawn = found or job.stored()
+    if drawn is None:
+        raise IncompleteError(
+            f"The counts of image {job.index} were written and cannot be read.",
+            where=str(job.cache.folder),
+            hint="Look at the disk; the same command goes on from what is drawn.",
+        )
+    return drawn
+
+
+def _keep_check(work: "Work", context: Context) -> None:
+    import torch
+
+    from audits.certification.model_and_images import CHECKS
+
     if not context.cache.has(CHECKS, work.check):
         seen = {"classes": torch.tensor(work.classes), "seconds": torch.tensor(work.seconds)}
         context.cache.write(CHECKS, work.check, seen)
-    noise = Noise("uniform" if rule.geometry.norm == "l1" else "gaussian", rule.geometry.sigma)
-
-    # Set up at the first draw that is missing: where the cache has all counts, the network never runs.
-    @cache
-    def sampler() -> Sampler:
-        # Only networks of our own are rewritten: what is certified must be the function that was given.
-        own = work.classifier.family in ARCHITECTURES
-        return Sampler(
-            fold_batchnorm(work.classifier.module) if own else work.classifier.module,
-            classes=work.classes,
-            noise=noise,
-            seed=context.seed,
-            device=context.device,
-            dtype=context.dtype,
-            batch=batch_of(options),
-        )
-
-    found = []
-    fixed = rule.mode == "fixed"
-    total = len(work.chosen) * (rule.n0 + rule.n + 1 if fixed else 1)
-    with context.progress.phase("Drawing under noise", total, "draws" if fixed else "images") as advance:
-        for index in work.chosen:
-            pixels = torch.from_numpy(work.images.pixels(index))
-            counts = ImageCounts(
-                sampler=sampler,
-                cache=context.cache,
-                key=_key(work, rule, noise.kind, index, context),
-                index=index,
-                pixels=pixels,
-                # In the other modes images are counted, not draws.
-                advance=advance if fixed else lambda draws: None,
-            )
-            found.append(draw(counts, int(work.images.labels[index]), rule))
-            if not fixed:
-                advance(1)
-    return found
-
-
-def _key(work: "Work", rule: Rule, noise: str, index: int, context: Context) -> list[Any]:
-    """Return the cache key of an image's counts: all that decides them but the number of draws."""
-    import torch
-
-    # Which of several cards it is decides nothing.
-    device = context.device.partition(":")[0]
-    version, model = [_VERSION, torch.__version__], [work.classifier.sha256, work.classes, work.fingerprint]
-    image, noisy = [work.images.digest(index), index], [noise, rule.geometry.sigma]
-    return [version, model, *image, *noisy, context.seed, device, context.dtype]

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,11 @@ from audits.core.context import Context
 from audits.core.options import numbers
 from probes.classifiers.class_maps import WORDNET, ClassMap, read_class_map
 from probes.classifiers.classifier_files import Classifier, check_classifier, load_classifier
+from probes.classifiers.image_readers import ImageSource
 from probes.classifiers.images import Images, load_images
 from probes.classifiers.resizing import has_processor, resizing_of
 from probes.core.errors import InputError
+from probes.core.executor import one_thread
 from probes.core.progress import Progress
 from probes.files.images import Resizing
 from probes.files.several_refusals import SHOWN, several
@@ -27,11 +29,58 @@ CHECKS = "classifier-checks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSource:
+    """What `load_classifier` needs to load a model, here or in a worker."""
+
+    path: str
+    arch: str | None
+    factory: str | None
+    allow_code: bool
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def of(cls, options: Options) -> "ModelSource":
+        """Return what the options say."""
+        return cls(
+            path=str(options.model),
+            arch=options.arch,
+            factory=options.factory,
+            allow_code=options.allow_code,
+            mean=numbers("--mean", options.mean),
+            std=numbers("--std", options.std),
+        )
+
+    def elsewhere(self) -> "ModelSource":
+        """Return the same for a process whose current folder is another."""
+        return replace(self, path=str(Path(self.path).expanduser().absolute()))
+
+    def load(self) -> Classifier:
+        """Load the model.
+
+        Raises
+        ------
+        InputError
+            Where it cannot be loaded.
+        """
+        return load_classifier(
+            self.path,
+            arch=self.arch,
+            factory=self.factory,
+            allow_code=self.allow_code,
+            mean=self.mean,
+            std=self.std,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """A model and images to draw from.
 
     Parameters
     ----------
+    model, source
+        How a worker loads both.
     chosen
         Numbers of the images that are certified, ascending.
     check
@@ -42,6 +91,8 @@ class Work:
         Hash of the logits of a few images, for models whose code is not ours; else empty.
     """
 
+    model: ModelSource
+    source: ImageSource
     classifier: Classifier
     images: Images
     chosen: tuple[int, ...]
@@ -60,7 +111,9 @@ def find_work(options: Options, context: Context) -> Work:
     InputError
         Where one cannot be loaded, or the two do not fit together.
     """
-    classifier, images, class_map = _loaded(options, context.progress)
+    model = ModelSource.of(options)
+    classifier = model.load()
+    images, source, class_map = _images(options, classifier, context.progress)
     chosen = tuple(range(0, len(images), options.skip))[: options.max]
     classes, seconds, key = _checked(classifier, images, chosen, class_map, context)
     own = images.class_names and images.class_names != classifier.class_names
@@ -73,6 +126,8 @@ def find_work(options: Options, context: Context) -> Work:
             f"--class-map FILE, which says it of {wordnet}.",
         )
     return Work(
+        model=model,
+        source=source,
         classifier=classifier,
         images=images,
         chosen=chosen,
@@ -84,15 +139,9 @@ def find_work(options: Options, context: Context) -> Work:
     )
 
 
-def _loaded(options: Options, progress: Progress) -> tuple[Classifier, Images, ClassMap | None]:
-    classifier = load_classifier(
-        str(options.model),
-        arch=options.arch,
-        factory=options.factory,
-        allow_code=options.allow_code,
-        mean=numbers("--mean", options.mean),
-        std=numbers("--std", options.std),
-    )
+def _images(
+    options: Options, classifier: Classifier, progress: Progress
+) -> tuple[Images, ImageSource, ClassMap | None]:
     assert options.data is not None
     class_map = read_class_map(options.class_map) if options.class_map is not None else None
     # A Hugging Face folder says the size that its processor brings every picture to.
@@ -114,7 +163,7 @@ def _loaded(options: Options, progress: Progress) -> tuple[Classifier, Images, C
         class_map=class_map,
         processor=has_processor(str(options.model), options.arch),
     )
-    return classifier, images, class_map
+    return images, ImageSource.of(images, layout=options.layout, resize=resize), class_map
 
 
 def decode(images: Images, chosen: Sequence[int], progress: Progress) -> tuple[tuple[str, str], ...]:
@@ -153,17 +202,21 @@ def _checked(
     classifier: Classifier, images: Images, chosen: tuple[int, ...], class_map: ClassMap | None, context: Context
 ) -> tuple[int, float, object]:
     """Return classes and seconds a forward pass, from the cache where this model was checked before."""
-    key = [classifier.sha256, images.sha256, list(chosen[:FEW]), context.device, context.dtype]
+    device, dtype = ("cpu", "float32") if elsewhere(context) else (context.device, context.dtype)
+    key = [classifier.sha256, images.sha256, list(chosen[:FEW]), device, dtype]
     labels = [int(images.labels[index]) for index in chosen]
     stored = context.cache.read(CHECKS, key)
     # Labels are not in the key: one beyond the outputs needs the whole check, which refuses it.
     if stored is not None and max(labels) < int(stored["classes"]):
         return int(stored["classes"]), float(stored["seconds"]), key
     few = _first_few(images, chosen, context)
-    check = check_classifier(
-        classifier, few, labels=labels, device=context.device, dtype=context.dtype, class_map=class_map
-    )
+    check = check_classifier(classifier, few, labels=labels, device=device, dtype=dtype, class_map=class_map)
     return check.classes, check.seconds, key
+
+
+def elsewhere(context: Context) -> bool:
+    """Tell whether workers run the model on GPUs, so that this process leaves these alone."""
+    return context.device != "cpu" and not context.machines.workers.here
 
 
 def _fingerprint(classifier: Classifier, images: Images, chosen: Sequence[int]) -> str:
@@ -175,7 +228,8 @@ def _fingerprint(classifier: Classifier, images: Images, chosen: Sequence[int]) 
     few = torch.stack([torch.from_numpy(images.pixels(index)) for index in chosen[:FEW]])
     # The seed is fixed: the fingerprint is of the network and must not change with --seed.
     noisy = few + 0.25 * torch.randn(few.shape, generator=torch.Generator().manual_seed(0))
-    with torch.inference_mode():
+    # With one thread, as it is run: sums depend on their number, and the parts of an array must agree.
+    with one_thread(), torch.inference_mode():
         logits = classifier.module(torch.cat([few, noisy]))
     return hashlib.sha256(logits.float().numpy().tobytes()).hexdigest()
 
@@ -200,7 +254,9 @@ def lipschitz_of(options: Options, work: Work, dtype: str) -> float | None:
         return asserted(options.lipschitz)
     from probes.classifiers.lipschitz_bound import lipschitz_bound, softmax_bound
 
-    bound = softmax_bound(lipschitz_bound(work.classifier.module, work.images.shape, lower_steps=0).product)
+    # With one thread: the parts of an array, on machines of different size, must agree on when a radius is proved.
+    with one_thread():
+        bound = softmax_bound(lipschitz_bound(work.classifier.module, work.images.shape, lower_steps=0).product)
     if not bound > 0:
         raise InputError(
             "The network is constant: its Lipschitz bound is 0.",

@@ -177,3 +177,8 @@ def too_few(rule: Rule) -> int:
     """Return how many draws the rule would need to certify anything, 0 where it has them."""
     needed = least_draws(rule.share)
     return needed if rule.looks[-1] < needed else 0
+
+
+def most_draws(rule: Rule) -> int:
+    """Return the most draws of an image, of all kinds."""
+    return (rule.pilot if rule.mode == "pilot" else rule.n0) + rule.n

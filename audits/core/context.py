@@ -29,6 +29,7 @@ from audits.core.records import (
 )
 from probes.core.cache import Cache
 from probes.core.progress import Progress, Silent
+from probes.core.spreading import Machines
 
 __all__ = ["Cache", "Claim", "Context", "Draft", "Plan"]
 
@@ -49,6 +50,8 @@ class Context:
         Where and in which number format a model runs.
     cache
         Results by content hash; what makes a run resumable.
+    machines
+        Who computes what is dear: workers, and which part of it, where this run is one part of several.
     progress
         Who is told that work moves on.
     """
@@ -58,7 +61,13 @@ class Context:
     device: str = "cpu"
     dtype: str = "float32"
     cache: Cache
+    machines: Machines = field(default_factory=Machines)
     progress: Progress = field(default_factory=Silent)
+
+    def running(self, batch: int) -> dict[str, Any]:
+        """Return where and how a model runs on batches of this size, as what runs texts through one takes it."""
+        names = ("device", "dtype", "cache", "progress", "machines")
+        return {"batch": batch, **{name: getattr(self, name) for name in names}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +139,8 @@ class Draft:
     measures
         What the audit declares of its estimates; another name or key is an error. Empty: anything goes.
     records
-        One mapping per item judged; all have the same keys, the columns of records.csv.
+        One mapping per item judged; all have the same keys, the columns of records.csv. Any sequence, which may make
+        them when they are asked for: it is gone through once, and twice of more rows than CSV takes.
     files
         Contents of further files of the run folder by name; the names stand in the audit's spec.
     subject

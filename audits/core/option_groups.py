@@ -90,9 +90,19 @@ class Groups:
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """The option of how many worker processes run side by side."""
+    """Options of who does the dear work: worker processes, a cluster, or the tasks of an array.
 
-    workers: int = option("Processes that train; 0: one for each core.", 0, metavar="N", panel=WORKERS, least=0)
+    They change no number: the settings of a report do not hold them (`MACHINES`).
+    """
+
+    workers: int = option(
+        "Processes that do the dear work; 0: one, and one for each core where that is worth the time to start them.",
+        0,
+        metavar="N",
+        panel=WORKERS,
+        least=0,
+        most=100_000,
+    )
     backend: str = option(
         "What runs these processes: loky (this machine), dask or ray (this machine or a cluster).",
         "loky",
@@ -103,3 +113,19 @@ class Workers:
     scheduler: str | None = option(
         "Scheduler of a running Dask cluster, or head of a running Ray cluster.", metavar="ADDRESS", panel=WORKERS
     )
+    array: str | None = option(
+        "Compute only the I-th of N parts, into the cache, and stop: one task of an array. Then the same command "
+        "without it finds them all, and judges.",
+        metavar="I/N",
+        panel=WORKERS,
+    )
+    sbatch: Path | None = option(
+        "Write the SLURM job of all N parts of --array here; with --dry-run nothing else happens.",
+        metavar="FILE",
+        panel=WORKERS,
+        only_with=("array",),
+    )
+
+
+MACHINES = ("workers", "backend", "scheduler", "array", "sbatch")
+"""The options of `Workers`: they say who computes, and change no number."""

@@ -74,6 +74,8 @@ class AuditSpec:
         Names of the files that its run folder holds besides those of every audit.
     model
         Whether a model runs, so that a device has to be found for it; or the options of which one makes a model run.
+    spreads
+        What its jobs make, stage by stage, where they can be spread: each needs the one before it.
 
     Examples
     --------
@@ -95,6 +97,7 @@ class AuditSpec:
     headed: tuple[str, ...] = ()
     model: bool | tuple[str, ...] = True
     files: tuple[str, ...] = ()
+    spreads: tuple[str, ...] = ()
 
     @cached_property
     def by_name(self) -> Mapping[str, Measure]:

@@ -10,6 +10,8 @@ from typing import Any
 from audits.core import registry
 from audits.core.context import Context, Draft, Plan
 from audits.core.detectable import Detectable
+from audits.core.errors import InputError
+from audits.core.machines import PartEnded
 from audits.core.options import check_record
 from audits.core.registry import AuditSpec
 from probes.contained import missing_walls, warm
@@ -56,8 +58,34 @@ def carry_out(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Dr
         return _drafted(spec, options, plan, context)
 
 
+def carry_out_part(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> bool:
+    """Do the part of an audit's jobs that `context.machines` names, and tell whether it waits for other parts.
+
+    Raises
+    ------
+    InputError
+        Where there are no jobs to share, or the input turns out to be wrong only now.
+    IncompleteError
+        Where memory, disk or workers ran out.
+    """
+    waits = False
+    with registry.blamed(spec.name), context.machines.pool.reused():
+        try:
+            _step(spec, "measure")(options, plan.inputs, context)
+        except PartEnded as end:
+            waits = end.waits
+    if not any(stage.jobs for stage in context.machines.stages):
+        raise InputError(
+            "With these inputs and options there is nothing that parts could share.",
+            where="--array",
+            hint="Leave it out.",
+        )
+    return waits
+
+
 def _drafted(spec: AuditSpec, options: Any, plan: Plan, context: Context) -> Draft:
-    counts = _step(spec, "measure")(options, plan.inputs, context)
+    with context.machines.pool.reused():
+        counts = _step(spec, "measure")(options, plan.inputs, context)
     draft = Draft(
         level=context.level,
         seed=context.seed,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audits.core.measures import Measure
+from audits.core.option_groups import Workers
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
 from audits.core.summary import Summary
@@ -19,7 +20,7 @@ _DATA, _TRUST, _MODELS = "Data", "Metrics and trust", "Models"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Workers):
     """Options of `miles audit-faithfulness`."""
 
     file: Path = argument("Table of context, output, and what else is known of each output.", metavar="FILE")
@@ -214,4 +215,5 @@ AUDIT = AuditSpec(
     ),
     headed=("preset", "metrics", "corrupt", "rates", "plant", "unit", "without"),
     model=("model", "nli"),
+    spreads=("scores, and texts with noise", "scores of texts with noise"),
 )

@@ -3,9 +3,10 @@
 Whatever is resampled later rests on these numbers: no model runs twice for an interval.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,16 @@ from audits.core.context import Context
 from audits.faithfulness import Options
 from audits.faithfulness.corruptions import Pool, corrupt
 from audits.faithfulness.inputs import Inputs
-from audits.faithfulness.metrics import KINDS, Family, Floats, build, running, score_all
+from audits.faithfulness.metrics import KINDS, Family, Floats, build, compute_all, score_all
 from audits.faithfulness.samples import Sample
 from audits.statistics import generator
 from probes.texts.evidence import Grounded
 from probes.texts.overlap_precision import OverlapPrecision
 from probes.texts.support_checks import SupportCheck
+
+if TYPE_CHECKING:
+    # With torch behind it, which metrics of words do not need.
+    from probes.texts.noisy_decoding import Written
 
 SHUFFLED, NOISY = "shuffled", "noisy"
 LEAST_LABELLED = 20
@@ -98,12 +103,13 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     if not inputs.families:
         return Counts(samples=samples, apart=inputs.apart, scores=given)
     families = build(inputs.families, pairs, inputs.folders, inputs.template, options, context)
+    if context.machines.part is not None:
+        _share(options, inputs, families, context)
     with context.progress.phase("Scoring outputs", len(pairs), "outputs") as advance:
         scores = score_all(families, pairs)
         advance(len(pairs))
     source, rows, texts = faithful_texts(samples, options.plant, context.seed)
-    # A reference that is scored against itself says nothing about metrics that lean on it.
-    kept = {name: family for name, family in families.items() if not (source == REFERENCES and name == "parent")}
+    kept = _of_texts(families, source)
     with context.progress.phase("Scoring faithful texts", len(texts), "outputs") as advance:
         before = score_all(kept, texts)
         advance(len(texts))
@@ -121,6 +127,27 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         truncated=_truncated(families, pairs),
         spans=_spans(families, pairs),
     )
+
+
+def _of_texts(families: Mapping[str, Family], source: str) -> dict[str, Family]:
+    # A reference that is scored against itself says nothing about metrics that lean on it.
+    return {name: family for name, family in families.items() if not (source == REFERENCES and name == "parent")}
+
+
+def _share(options: Options, inputs: Inputs, families: Mapping[str, Family], context: Context) -> None:
+    """Do a part of what the models have to do: for all texts, and then for those that they write themselves."""
+    source, rows, texts = faithful_texts(inputs.samples, options.plant, context.seed)
+    kept = _of_texts(families, source)
+    compute_all(families, [sample.pair for sample in inputs.samples])
+    compute_all(kept, texts)
+    for _, _, outputs in _errors(options, inputs, rows, texts, context):
+        compute_all(kept, _others(texts, outputs)[1])
+    compute_all(kept, [pair for _, pair in _swapped(texts, context.seed)])
+    written = _written(options, inputs, texts, context)
+    context.machines.join(last=not written)
+    for _, one in written:
+        compute_all(families, _others(texts, one.read())[1])
+    context.machines.join(last=True)
 
 
 def _given(samples: Sequence[Sample], names: Sequence[str]) -> dict[str, Floats]:
@@ -157,23 +184,10 @@ def _planted(
     context: Context,
 ) -> tuple[Planted, ...]:
     """Plant errors of each kind at each rate, and give each text the context of another one."""
-    pool = Pool.fit([sample.pair.evidence for sample in inputs.samples])
-    cells = [(kind, rate) for kind in options.corrupt for rate in inputs.rates]
     found = []
-    with context.progress.phase("Planting errors", len(cells) + 1, "kinds") as advance:
-        for kind, rate in cells:
-            # Without the rate, so that errors of one text nest from rate to rate.
-            made = [
-                corrupt(
-                    pair,
-                    kind,
-                    rate,
-                    generator(context.seed, "corruption", kind, inputs.samples[row].id, str(row)),
-                    pool,
-                )
-                for row, pair in zip(rows.tolist(), texts, strict=True)
-            ]
-            outputs = ["" if one is None else one.output for one in made]
+    total = len(options.corrupt) * len(inputs.rates) + 1
+    with context.progress.phase("Planting errors", total, "kinds") as advance:
+        for kind, rate, outputs in _errors(options, inputs, rows, texts, context):
             found.append(_scored(families, kind, rate, texts, outputs))
             advance(1)
         swapped = _swapped(texts, context.seed)
@@ -185,12 +199,33 @@ def _planted(
     return tuple(found)
 
 
+def _errors(
+    options: Options, inputs: Inputs, rows: Integers, texts: Sequence[Grounded], context: Context
+) -> Iterator[tuple[str, float, list[str]]]:
+    """Yield each kind of error and rate with the texts that hold such errors, empty where none can be planted."""
+    pool = Pool.fit([sample.pair.evidence for sample in inputs.samples])
+    for kind, rate in [(kind, rate) for kind in options.corrupt for rate in inputs.rates]:
+        # Without the rate, so that errors of one text nest from rate to rate.
+        made = [
+            corrupt(
+                pair, kind, rate, generator(context.seed, "corruption", kind, inputs.samples[row].id, str(row)), pool
+            )
+            for row, pair in zip(rows.tolist(), texts, strict=True)
+        ]
+        yield kind, rate, ["" if one is None else one.output for one in made]
+
+
+def _others(texts: Sequence[Grounded], outputs: Sequence[str]) -> tuple[list[int], list[Grounded]]:
+    """Return where there are other outputs for the same contexts, and these."""
+    there = [at for at, output in enumerate(outputs) if output.strip()]
+    return there, [replace(texts[at], output=outputs[at]) for at in there]
+
+
 def _scored(
     families: Mapping[str, Family], corruption: str, strength: float, texts: Sequence[Grounded], outputs: Sequence[str]
 ) -> Planted:
     """Return the scores of other outputs for the same contexts; those that are empty have failed."""
-    there = [at for at, output in enumerate(outputs) if output.strip()]
-    pairs = [replace(texts[at], output=outputs[at]) for at in there]
+    there, pairs = _others(texts, outputs)
     return Planted(
         corruption=corruption,
         strength=strength,
@@ -217,18 +252,25 @@ def _decoded(
     texts: Sequence[Grounded],
     context: Context,
 ) -> tuple[Planted, ...]:
+    """Score what the model writes for each context at each share of steps without it."""
+    written = _written(options, inputs, texts, context)
+    return tuple(_scored(families, NOISY, alpha, texts, one.read()) for alpha, one in written)
+
+
+def _written(
+    options: Options, inputs: Inputs, texts: Sequence[Grounded], context: Context
+) -> "list[tuple[float, Written]]":
     """Decode for each context at each share of steps without it, and last without noise and with another seed."""
     if not inputs.alphas:
-        return ()
-    from probes.texts.noisy_decoding import SAMPLING, decode
+        return []
+    from probes.texts.noisy_decoding import SAMPLING, write
 
     assert inputs.template is not None
-
     found = []
     shares = (0.0, *(alpha for alpha in inputs.alphas if alpha))
     # Without noise once more with another seed: there no metric may tell the two apart.
     for alpha, seed in [*((alpha, context.seed) for alpha in shares), (0.0, context.seed + 1)]:
-        written = decode(
+        written = write(
             inputs.folders["model"],
             texts,
             alpha,
@@ -236,10 +278,10 @@ def _decoded(
             seed=seed,
             context_free=inputs.folders.get("context_free"),
             sampling=replace(SAMPLING, max_new_tokens=options.max_new_tokens),
-            **running(options, context),
+            **context.running(options.batch),
         )
-        found.append(_scored(families, NOISY, alpha, texts, written))
-    return tuple(found)
+        found.append((alpha, written))
+    return found
 
 
 def _spans(families: Mapping[str, Family], pairs: Sequence[Grounded]) -> dict[str, list[tuple[tuple[int, int], ...]]]:

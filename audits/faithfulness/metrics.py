@@ -1,7 +1,7 @@
 """Families of metrics that score outputs against their evidence: built once, then asked of any texts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,17 +97,6 @@ def build(
     return {name: makers[name]() for name in names}
 
 
-def running(options: Options, context: Context) -> dict[str, Any]:
-    """Return where and how models run."""
-    return {
-        "batch": options.batch,
-        "device": context.device,
-        "dtype": context.dtype,
-        "cache": context.cache,
-        "progress": context.progress,
-    }
-
-
 def _information(
     folder: ModelFolder,
     template: "Template | None",
@@ -119,14 +108,22 @@ def _information(
 
     assert template is not None
     texts = [evidence.text for evidence in evidences]
-    call = running(options, context)
+    call = context.running(options.batch)
     return Information(folder, template, options.without, seed=context.seed, contexts=texts, **call)
 
 
 def _entailment(folder: ModelFolder, options: Options, context: Context) -> Family:
     from probes.texts.entailment import Entailment
 
-    return Entailment(folder, **running(options, context))
+    return Entailment(folder, **context.running(options.batch))
+
+
+def compute_all(families: Mapping[str, Family], pairs: Sequence[Grounded]) -> None:
+    """Let models compute what `score_all` needs of them, or this run's part of it."""
+    for family in families.values():
+        compute = getattr(family, "compute", None)
+        if compute is not None and pairs:
+            compute(pairs)
 
 
 def score_all(families: Mapping[str, Family], pairs: Sequence[Grounded]) -> dict[str, Floats]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audits.core.measures import Measure
+from audits.core.option_groups import Workers
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
 from audits.core.summary import Summary
@@ -21,7 +22,7 @@ _SUBJECT, _METHODS, _TRAINING = "Network", "Methods and batches", "Training"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Workers):
     """Options of `miles audit-gradients`."""
 
     model: str | None = argument("Weights for the network that --factory makes.", metavar="MODEL", required=False)
@@ -204,4 +205,5 @@ AUDIT = AuditSpec(
     ),
     headed=("net", "widths", "act", "init", "reference", "batches", "draws", "at_steps"),
     model=("net", "factory"),
+    spreads=("trainings",),
 )

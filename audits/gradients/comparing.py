@@ -38,6 +38,10 @@ def compared(options: Options, inputs: Inputs, context: Context) -> Counts:
     subject = inputs.subject
     names = moving(subject)
     hidden = hidden_of(names)
+    depth = depth_of(subject.model, subject.batches[0])
+    costs, ceilings = _costs(subject, inputs.estimators, depth, options, context)
+    # First, for it is what one part of several has to do.
+    losses = losses_at_budgets(options, inputs, costs, context) if options.train_steps else {}
     parts: dict[str, list[Agreement]] = {}
     curved: dict[str, dict[str, list[Floats]]] = {"curvature": {}, "line_search": {}}
     total = len(inputs.steps) * len(subject.batches)
@@ -51,8 +55,6 @@ def compared(options: Options, inputs: Inputs, context: Context) -> Counts:
             for kind, by_method in moved.items():
                 for name, values in by_method.items():
                     curved[kind].setdefault(name, []).append(values)
-    depth = depth_of(subject.model, subject.batches[0])
-    costs, ceilings = _costs(subject, inputs.estimators, depth, options, context)
     return Counts(
         layers=(*names, "hidden", "all"),
         steps=inputs.steps,
@@ -60,7 +62,7 @@ def compared(options: Options, inputs: Inputs, context: Context) -> Counts:
         progress={kind: {name: np.stack(rows) for name, rows in one.items()} for kind, one in curved.items()},
         costs=costs,
         ceilings=ceilings,
-        losses=losses_at_budgets(options, inputs, costs, context) if options.train_steps else {},
+        losses=losses,
         gaps=_gaps(subject),
         skipped=inputs.skipped,
         absent=inputs.absent,
@@ -181,7 +183,7 @@ def _costs(
         return {**times, BY_FORWARD: torch.tensor(ratios(both["bp"], both["forward"]), dtype=torch.float64)}
 
     # Kept, so that a run which was killed has the same seconds when it goes on.
-    key = [*key_of(options, context), platform.node(), sorted(calls)]
+    key = [*key_of(options, context.seed), platform.node(), sorted(calls)]
     foreign = options.net is None or any(isinstance(one, Foreign) for one in estimators)
     kept = measured() if foreign else context.cache.memo(SECONDS, key, measured)
     # A cache has an order of its own.

@@ -53,11 +53,17 @@ def check(options: Options, context: Context) -> Plan:
     InputError
         Where anything is wrong that the user can mend.
     """
+    if options.array is not None and (options.gradients is not None or not options.train_steps):
+        hint = "Leave out --array." if options.gradients is not None else "Give --train-steps, or leave out --array."
+        raise InputError("Parts share trainings, and nothing is trained here.", where="--array", hint=hint)
     if options.gradients is not None:
         return _stored(options)
     if options.net is None and options.factory is None:
         hint = "Give --net mlp|resmlp|gru, --factory with --allow-code, or --gradients DIR."
         raise InputError("There is nothing to audit.", where="MODEL", hint=hint)
+    if options.array is not None and "seconds" in options.budget:
+        hint = "Give --budget steps, operations or span, or leave out --array."
+        raise InputError("A budget of seconds is that of one machine.", where="--array", hint=hint)
     if options.model is not None and options.factory is None:
         raise InputError("MODEL are weights for --factory.", where="MODEL", hint="Add --factory and --allow-code.")
     if not options.methods:

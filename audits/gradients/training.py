@@ -2,22 +2,24 @@
 
 import copy
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import partial
 from importlib.metadata import version
 
 import numpy as np
 import torch
 
-from audits.core.context import Context
+from audits.core.context import Cache, Context
+from audits.core.option_groups import MACHINES
 from audits.gradients import Options
 from audits.gradients.inputs import Inputs
 from audits.gradients.subjects import Subject, subject_of
 from probes.core.random_streams import stream
+from probes.core.spreading import entry_of, spread
 from probes.gradients.agreement import Floats
 from probes.gradients.estimators import Estimator, backpropagated
-from probes.gradients.methods import Foreign
+from probes.gradients.methods import Foreign, named_estimators
 
 KINDS = {"operations": "work", "span": "span", "seconds": "seconds"}
 TRAININGS, VERSION = "gradient-trainings", 1
@@ -27,34 +29,74 @@ MOST = 4
 """Times as many steps as backpropagation that a cheaper method gets at the most."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """One training; `number` is that of its seed, `seed` that of the run, and `allowed` its steps by budget."""
+
+    options: Options
+    widths: tuple[int, ...]
+    method: str
+    rate: float
+    number: int
+    seed: int
+    allowed: tuple[tuple[str, int], ...]
+    cache: Cache
+
+    @property
+    def key(self) -> list[object]:
+        """What its losses hang on."""
+        return [*key_of(self.options, self.seed), self.method, self.rate, self.number, self.allowed]
+
+
 def losses_at_budgets(
     options: Options, inputs: Inputs, costs: Mapping[tuple[str, str], Floats], context: Context
 ) -> dict[str, dict[str, Floats]]:
     """Return the losses on held-out data by budget and method, one a seed, each method with its own best rate.
 
-    What a user's code or another package takes part in is not kept: it may change under the same name.
+    What a user's code or another package takes part in is neither kept nor spread: it may change under the same name.
 
     The rate is chosen on one held-out batch, by the mean over seeds; the loss is that of another.
     """
     methods = {"bp": None, **{one.name: one for one in inputs.estimators if one.name not in ("bp", "random")}}
-    allowed = {name: _steps(options, name, costs) for name in methods}
+    jobs = [
+        _Job(
+            options=options,
+            widths=inputs.widths,
+            method=name,
+            rate=rate,
+            number=number,
+            seed=context.seed,
+            allowed=tuple(sorted(_steps(options, name, costs).items())),
+            cache=context.cache,
+        )
+        for name in methods
+        for rate in inputs.rates
+        for number in range(options.seeds)
+    ]
+    ours = {name for name, one in methods.items() if options.net is not None and not isinstance(one, Foreign)}
+    own = [job for job in jobs if job.method in ours]
     rows: dict[tuple[str, str], list[list[tuple[float, float]]]] = {}
-    total = len(methods) * len(inputs.rates) * options.seeds
-    with context.progress.phase("Training", total, "trainings") as advance:
-        for name, estimator in methods.items():
-            for rate in inputs.rates:
-                for seed in range(options.seeds):
-                    subject = _start(options, inputs, context.seed + seed, context.seed)
-                    train = partial(_trained, subject, estimator, rate, allowed[name], context.seed + seed)
-                    where = (name, rate, seed, sorted(allowed[name].items()))
-                    kept = options.net is not None and not isinstance(estimator, Foreign)
-                    found = _kept(options, context, where, train) if kept else train()
-                    for budget, pair in found.items():
-                        by_rate = rows.setdefault((budget, name), [])
-                        if seed == 0:
-                            by_rate.append([])
-                        by_rate[-1].append(pair)
-                    advance(1)
+    with context.progress.phase("Training", len(jobs), "trainings") as advance:
+        spread(
+            _train,
+            own,
+            made=lambda index: context.cache.has(TRAININGS, own[index].key),
+            machines=context.machines,
+            things="trainings",
+            done=lambda index: advance(1),
+        )
+        context.machines.join(last=True)
+        for job in jobs:
+            if job.method in ours:
+                found = _kept(job)
+            else:
+                found = _trained(_start(inputs, job), methods[job.method], job)
+                advance(1)
+            for budget, pair in found.items():
+                by_rate = rows.setdefault((budget, job.method), [])
+                if job.number == 0:
+                    by_rate.append([])
+                by_rate[-1].append(pair)
     result: dict[str, dict[str, Floats]] = {}
     for (budget, name), by_rate in rows.items():
         table = np.array(by_rate)
@@ -64,31 +106,38 @@ def losses_at_budgets(
     return result
 
 
-def key_of(options: Options, context: Context) -> list[object]:
+def key_of(options: Options, seed: int) -> list[object]:
     """Return what the numbers of a built-in network hang on."""
     asked = {field.name: getattr(options, field.name) for field in fields(options)}
-    for name in ("lr_grid", "methods", "claim", "at_steps"):
+    for name in ("lr_grid", "methods", "claim", "at_steps", *MACHINES):
         del asked[name]
-    return [VERSION, version("torch"), repr(sorted(asked.items())), context.seed]
+    return [VERSION, version("torch"), repr(sorted(asked.items())), seed]
 
 
-def _kept(options: Options, context: Context, where: tuple[object, ...], train: Callable[[], Losses]) -> Losses:
-    """Return the losses of a built-in network's training from the cache, or train: a killed run goes on from there."""
+def _train(job: _Job) -> None:
+    """Train a built-in network by a method of ours, from its options alone, and keep the losses."""
+    job.cache.write(TRAININGS, job.key, _entry(job))
 
-    def compute() -> dict[str, torch.Tensor]:
-        return {budget: torch.tensor(pair, dtype=torch.float64) for budget, pair in train().items()}
 
-    entry = context.cache.memo(TRAININGS, [*key_of(options, context), *where], compute)
+def _entry(job: _Job) -> dict[str, torch.Tensor]:
+    named = named_estimators([job.method], job.seed, eps=job.options.eps) if job.method != "bp" else ()
+    estimator = next((one for one in named if one.name == job.method), None)
+    found = _trained(subject_of(job.options, job.widths, job.seed + job.number, job.seed), estimator, job)
+    return {budget: torch.tensor(pair, dtype=torch.float64) for budget, pair in found.items()}
+
+
+def _kept(job: _Job) -> Losses:
+    entry = entry_of(job.cache, TRAININGS, job.key, partial(_entry, job))
     # A cache has an order of its own.
-    pairs = {budget: entry[budget].tolist() for budget in options.budget if budget in entry}
+    pairs = {budget: entry[budget].tolist() for budget in job.options.budget if budget in entry}
     return {budget: (first, second) for budget, (first, second) in pairs.items()}
 
 
-def _start(options: Options, inputs: Inputs, seed: int, data: int) -> Subject:
+def _start(inputs: Inputs, job: _Job) -> Subject:
     """Return a built-in network with other weights on the same data, or a copy of the user's, whose weights stay."""
     assert inputs.subject is not None
-    if options.net is not None:
-        return subject_of(options, inputs.widths, seed, data)
+    if job.options.net is not None:
+        return subject_of(job.options, job.widths, job.seed + job.number, job.seed)
     given = inputs.subject
     return Subject(model=copy.deepcopy(given.model), loss=given.loss, batches=given.batches, held_out=given.held_out)
 
@@ -107,10 +156,9 @@ def _steps(options: Options, name: str, costs: Mapping[tuple[str, str], Floats])
     return found
 
 
-def _trained(
-    subject: Subject, estimator: Estimator | None, rate: float, allowed: Mapping[str, int], seed: int
-) -> Losses:
+def _trained(subject: Subject, estimator: Estimator | None, job: _Job) -> Losses:
     """Return by budget the losses on both held-out batches after as many steps as it allows."""
+    rate, allowed, seed = job.rate, dict(job.allowed), job.seed + job.number
     rng, found = stream(seed, "training"), {}
     order = stream(seed, "order")
     for step in range(1, max(allowed.values(), default=0) + 1):

@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from audits.core.context import Draft
 from audits.core.groups import GroupSet
 from audits.core.records import Coverage, GroupCounts, Skipped
 from audits.report.comparison.parts import Rows
-from probes.speech.manifests import Clip
+from probes.speech.manifests import Clip, Clips
 
 Left = Sequence[tuple[Clip, str]]
 """Clips that were left out, with the reason."""
@@ -35,7 +37,7 @@ def find_skipped(
     whom = []
     for by in [groups.by for groups in sets if "&" not in groups.by]:
         lost = Counter(clip.attributes[by] for clip, _ in skipped)
-        given = lost + Counter(clip.attributes[by] for clip in used)
+        given = lost + clips_by_level(used, by)
         names = sorted(given)
         if most is not None:
             names = sorted(lost, key=lambda name: (-lost[name] / given[name], name))[:most]
@@ -46,6 +48,15 @@ def find_skipped(
         f"Why: {reasons}. Of whom: {'; '.join(whom)}.",
         headline=f"{len(skipped):,} of {len(used) + len(skipped):,} clips were left out.",
     )
+
+
+def clips_by_level(clips: Sequence[Clip], attribute: str) -> Counter[str]:
+    """Return how many clips have each level of an attribute."""
+    if not isinstance(clips, Clips):
+        return Counter(clip.attributes[attribute] for clip in clips)
+    column = clips.each_level(attribute)
+    counts = np.bincount(column.codes, minlength=len(column.levels)).tolist()
+    return Counter({str(level): count for level, count in zip(column.levels, counts, strict=True) if count})
 
 
 def column_of(attribute: str, fixed: Sequence[str], starts: tuple[str, ...] = ()) -> str:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audits.core.measures import Measure
-from audits.core.option_groups import Workers
+from audits.core.option_groups import WORKERS, Workers
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
 from audits.core.summary import Summary
 
 BUDGETS = ("same-data", "same-total")
 CORRECTIONS = ("holm", "bh")
-_CORPORA, _MODELS, _STATISTICS, _WORK = ("Languages", "Models", "Numbers and intervals", "Work and machines")
+_CORPORA, _MODELS, _STATISTICS = ("Languages", "Models", "Numbers and intervals")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,32 +170,17 @@ class Options(Workers):
         least=100,
         most=10**6,
     )
-    workers: int = option(
-        "Models trained side by side; 0: one on each core.", 0, metavar="N", panel=_WORK, least=0, most=100_000
-    )
-    array: str | None = option(
-        "Train only the I-th of N parts of the models, as one task of a SLURM array; then run without it for the "
-        "report.",
-        metavar="I/N",
-        panel=_WORK,
-    )
-    sbatch: Path | None = option(
-        "Write the SLURM job of all N parts of --array here; with --dry-run nothing else happens.",
-        metavar="FILE",
-        panel=_WORK,
-        only_with=("array",),
-    )
     results: Path | None = option(
         "Folder of finished models, a small JSON each, shared by all machines of a run. Default: in the cache.",
         metavar="DIR",
-        panel=_WORK,
+        panel=WORKERS,
     )
     merge: tuple[str, ...] = option(
         "Further folders of finished models, from other machines; repeatable.",
         (),
         listed=False,
         metavar="DIR",
-        panel=_WORK,
+        panel=WORKERS,
     )
 
 
@@ -312,4 +297,5 @@ AUDIT = AuditSpec(
         ),
     ),
     model=("corpus",),
+    spreads=("models",),
 )

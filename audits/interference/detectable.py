@@ -24,7 +24,7 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
     """Return the least rise of a loss that would be shown after correction for all cells."""
     inputs: Inputs = plan.inputs
     cells = 2 * len(inputs.pairs)
-    if not cells or inputs.part is not None:
+    if not cells:
         return ()
     correction = f"{'Holm' if options.correction == 'holm' else 'as Holm'} over {counted(cells, 'cells')}"
     if inputs.table is not None:

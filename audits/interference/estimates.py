@@ -30,26 +30,24 @@ _BUDGETS = {
 
 
 def estimates(draft: Draft, counts: Counts) -> None:
-    """Add all estimates, and warnings for those that cannot be made; of a part of the models, its losses alone."""
+    """Add all estimates, and warnings for those that cannot be made."""
     inputs, matrix = counts.inputs, counts.matrix
     draft.title = _title(inputs, counts.options)
     draft.limitations.insert(0, _about_models(inputs, counts.options))
     _warn(draft, counts.warnings)
     add_losses(draft, matrix, counts.baselines, inputs.sets)
-    if inputs.part is None:
-        add_matrix(draft, matrix)
-        add_effects(draft, counts.effect_outcomes)
-        add_mixtures(draft, counts.mixtures)
-        add_relations(draft, counts.downstream_outcomes)
+    add_matrix(draft, matrix)
+    add_effects(draft, counts.effect_outcomes)
+    add_mixtures(draft, counts.mixtures)
+    add_relations(draft, counts.downstream_outcomes)
 
 
 def _title(inputs: Inputs, options: Options) -> str:
     if inputs.table is not None:
         return "Interference of languages, from losses measured elsewhere"
-    part = "" if inputs.part is None else f", part {inputs.part.number} of {inputs.part.of}"
     if inputs.kind == "scored":
-        return f"Interference of languages in given models{part}"
-    return f"Interference of languages, {options.budget}: {_BUDGETS[options.budget]}{part}"
+        return "Interference of languages in given models"
+    return f"Interference of languages, {options.budget}: {_BUDGETS[options.budget]}"
 
 
 def _about_models(inputs: Inputs, options: Options) -> str:

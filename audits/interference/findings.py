@@ -14,7 +14,6 @@ from audits.interference.likenesses import EFFECTS, plural
 from audits.interference.matrix import Judged, Matrix
 from audits.interference.measure import Counts
 from audits.interference.mixtures import Mixtures, where_error
-from audits.interference.settings import Inputs
 from audits.statistics.qap import QapTest
 
 GRAVE, CONSIDERABLE = 0.10, 0.03
@@ -27,9 +26,6 @@ MOST_CITED = 10
 
 def findings(draft: Draft, counts: Counts) -> None:
     """Add the findings."""
-    if counts.inputs.part is not None:
-        _find_part(draft, counts.inputs)
-        return
     _find_matrix(draft, counts)
     _find_asymmetry(draft, counts)
     for association in counts.effects:
@@ -38,15 +34,6 @@ def findings(draft: Draft, counts: Counts) -> None:
     for relation in counts.downstream:
         find_relation(draft, relation)
     conclude(draft, counts)
-
-
-def _find_part(draft: Draft, inputs: Inputs) -> None:
-    part = inputs.part
-    assert part is not None
-    trained = f"{many(len(inputs.mine), 'model', 'models')} of {len(inputs.jobs):,}"
-    text = "The matrix needs all parts: run the command without --array when they are done."
-    headline = f"Part {part.number} of {part.of} is done: {trained}."
-    draft.find("interference.part", "info", text, headline=headline)
 
 
 def _find_matrix(draft: Draft, counts: Counts) -> None:

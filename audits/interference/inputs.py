@@ -6,7 +6,7 @@ from pathlib import Path
 
 from audits.core.context import Context, Plan
 from audits.core.records import Source, Subject
-from audits.interference import Options, slurm
+from audits.interference import Options
 from audits.interference.language_tables import read_downstream, read_similarity
 from audits.interference.likenesses import EFFECTS, names_of
 from audits.interference.loss_tables import read_losses
@@ -18,16 +18,13 @@ from audits.interference.settings import (
     OF_TRAINING,
     Inputs,
     Languages,
-    Part,
     Training,
     refuse_idle,
     settle_pairs,
-    settle_part,
     settle_training,
     settle_triples,
 )
 from probes.core.errors import InputError
-from probes.core.executor import Workers
 from probes.files.table_places import written_place
 from probes.language_models.language_corpora import LanguageText, check_codes, read_attributes, read_language
 from probes.language_models.text_tokenizers import BYTES
@@ -44,9 +41,9 @@ def check(options: Options, context: Context) -> Plan:
     InputError
         Where anything is wrong that the user can fix.
     """
-    training, part = settle_training(options), settle_part(options)
+    training = settle_training(options)
     _check_folders(options)
-    inputs, subject = _given(options, training) if options.losses else _trained(options, training, part, context)
+    inputs, subject = _given(options, training) if options.losses else _trained(options, training, context)
     similarities = tuple(one for file in options.similarity for one in read_similarity(Path(file), inputs.languages))
     downstream = None if options.downstream is None else read_downstream(options.downstream, inputs.languages)
     inputs = replace(inputs, similarities=similarities, downstream=downstream)
@@ -59,8 +56,6 @@ def check(options: Options, context: Context) -> Plan:
         "rate": inputs.training.rate,
         "matrix_rate": inputs.training.matrix_rate,
     }
-    if options.sbatch is not None:
-        slurm.check(options.sbatch)
     return Plan(
         inputs=inputs,
         subject=subject,
@@ -69,8 +64,7 @@ def check(options: Options, context: Context) -> Plan:
         warnings=warnings_of(inputs, options),
         coordinates=coordinates_of(inputs),
         settings=settled,
-        measure=(lambda: measured_cost(inputs)) if inputs.jobs else None,
-        files={} if options.sbatch is None or part is None else {options.sbatch: slurm.script(options, part, context)},
+        measure=(lambda: measured_cost(inputs, context.machines)) if inputs.jobs else None,
     )
 
 
@@ -122,8 +116,6 @@ def _given(options: Options, training: Training) -> tuple[Inputs, None]:
         training=training,
         jobs=(),
         trainings=(),
-        workers=Workers(count=1),
-        part=None,
         table=table,
         attributes=read_attributes(folder, table.languages),
         unpaired=tuple(code for code in table.languages if code not in used),
@@ -145,9 +137,7 @@ def check_given(codes: Sequence[str]) -> Languages:
     return tuple(sorted(codes))
 
 
-def _trained(
-    options: Options, training: Training, part: Part | None, context: Context
-) -> tuple[Inputs, Subject | None]:
+def _trained(options: Options, training: Training, context: Context) -> tuple[Inputs, Subject | None]:
     """Read the texts, and plan every model that is to be trained or scored."""
     corpus = _corpus(options)
     languages = check_codes(corpus, options.langs or _codes_of(corpus))
@@ -194,8 +184,6 @@ def _trained(
         training=training,
         jobs=(),
         trainings=(),
-        workers=_workers(options, context),
-        part=part,
         table=None,
         attributes=read_attributes(corpus, [code for code in languages if code in used]),
         unpaired=tuple(code for code in languages if code not in used),
@@ -249,12 +237,6 @@ def _codes_of(folder: Path) -> tuple[str, ...]:
             "The folder holds no language.", where=str(folder), hint="Give files <code>.txt, a sentence a line."
         )
     return codes
-
-
-def _workers(options: Options, context: Context) -> Workers:
-    # Models on one GPU would wait for one another.
-    alone = context.device != "cpu" and options.workers == 0 and options.backend == "loky"
-    return Workers(count=1 if alone else options.workers, backend=options.backend, scheduler=options.scheduler)
 
 
 def _sources(inputs: Inputs, options: Options) -> tuple[Source, ...]:

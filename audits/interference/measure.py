@@ -19,7 +19,7 @@ from audits.interference.mixtures import Mixtures, mix
 from audits.interference.settings import Inputs
 from audits.report.report_file import write_bytes
 from probes.core.errors import IncompleteError, InputError
-from probes.core.executor import run_jobs
+from probes.core.spreading import spread
 from probes.language_models.byte_ngrams import baseline_losses
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         failed=failures(losses, baselines, options.margin),
         level=context.level,
         correction="holm" if options.correction == "holm" else "bh",
-        # Of a part of the models there is no matrix: what other parts train is not missing.
-        pairs=inputs.pairs if inputs.part is None else (),
+        pairs=inputs.pairs,
     )
     return Counts(
         inputs=inputs,
@@ -117,7 +116,7 @@ def collect(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -
     # With torch behind it, which given losses do not need.
     from probes.language_models.mixture_models import check_value, fit
 
-    jobs = [inputs.jobs[index] for index in inputs.mine]
+    jobs = inputs.jobs
     results = inputs.jobs[0].results
     tokenizer = inputs.jobs[0].corpus.tokenizer
     if results.folder.is_relative_to(context.cache.folder.absolute()):
@@ -132,21 +131,20 @@ def collect(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -
         return results.read(job.key, lambda value: check_value(value, job, held))
 
     values = [read(job) for job in jobs]
-    missing = [job for job, value in zip(jobs, values, strict=True) if value is None]
-    if missing:
-        name = "Training models" if inputs.training.steps else "Scoring models"
-        with context.progress.phase(name, len(missing), "models") as advance:
-            lost = run_jobs(fit, missing, inputs.workers, done=lambda index, result: advance(1))
-        if lost:
-            index, why = next(iter(lost.items()))
-            raise IncompleteError(
-                f"{len(lost)} of {len(missing)} models were lost with their workers, first that of "
-                f"{'+'.join(missing[index].codes)}: {why}",
-                where="--workers",
-                hint="Fewer workers at once need less memory. The same command goes on from what is finished.",
-            )
+    name = "Training models" if inputs.training.steps else "Scoring models"
+    with context.progress.phase(name, len(jobs), "models") as advance:
+        spread(
+            fit,
+            jobs,
+            # Read and not only looked for: a damaged file counts as missing.
+            made=lambda index: values[index] is not None or read(jobs[index]) is not None,
+            machines=context.machines,
+            things="models",
+            done=lambda index: advance(1),
+        )
+    context.machines.join(last=True)
     found = []
-    for job, index, value in zip(jobs, inputs.mine, values, strict=True):
+    for job, training, value in zip(jobs, inputs.trainings, values, strict=True):
         # Read back even where just made: what counts is what lies in the folder.
         kept = value or read(job)
         if kept is None:
@@ -155,7 +153,7 @@ def collect(inputs: Inputs, context: Context, warn: Callable[[Warning], None]) -
                 where=str(results.path(job.key)),
                 hint="Look at the disk; the same command goes on from what is finished.",
             )
-        found.append((*inputs.trainings[index], kept))
+        found.append((*training, kept))
     for problem in results.problems():
         warn(Warning(id="damaged-result", message=str(problem)))
     return from_models(inputs.languages, found)

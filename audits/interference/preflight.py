@@ -8,7 +8,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from audits.core.machines import Machines
 from audits.core.records import Coordinate, Warning
+from audits.core.spread_time import Stage, spread_time
 from audits.core.wording import listed, many
 from audits.interference import Options
 from audits.interference.likenesses import names_of
@@ -44,18 +46,15 @@ def cost_of(inputs: Inputs) -> tuple[tuple[str, str], ...]:
         )
     seeds = len({number for _, number in inputs.trainings})
     finished = len(inputs.jobs[0].results.finished([job.key for job in inputs.jobs]))
-    rows = [
+    return (
         ("models", models_words(inputs.sets, seeds)),
         ("finished", f"{finished:,} of these, in {inputs.jobs[0].results.folder}"),
-    ]
-    if inputs.part is not None:
-        rows.append(("part", f"{inputs.part.number} of {inputs.part.of}: {len(inputs.mine):,} models"))
-    return tuple(rows)
+    )
 
 
-def measured_cost(inputs: Inputs) -> tuple[tuple[str, str], ...]:
-    """Time a few steps of the smallest and the largest kind of model, and return the cost of all in words."""
-    jobs = [inputs.jobs[index] for index in inputs.mine]
+def measured_cost(inputs: Inputs, machines: Machines) -> tuple[tuple[str, str], ...]:
+    """Time a few steps of the smallest and the largest kind of model, and return the cost of this run's in words."""
+    jobs = [job for index, job in enumerate(inputs.jobs) if machines.part is None or machines.part.has(index)]
     missing = [job for job in jobs if not job.results.has(job.key)]
     if not missing:
         return (("time", "nothing is left to train"),)
@@ -69,15 +68,17 @@ def measured_cost(inputs: Inputs) -> tuple[tuple[str, str], ...]:
                 job = replace(job, corpus=replace(job.corpus, tokenizer=Path(folder, "tokenizer.json")))
             seconds[size] = _timed(job, Path(folder))
         total = sum(seconds[len(job.codes)] for job in missing)
-        lanes = inputs.workers.lanes(len(missing))
+        lanes = machines.workers.lanes(len(missing))
         width = max(sum(len(inputs.texts[code].held) for code in job.codes) for job in missing)
     peak = peak_memory()
     memory = f"{lanes * peak / 2**30:.1f} GiB, {peak / 2**30:.1f} GiB a worker" if peak else "not told by this system"
-    machines = f"{lanes} at once ({inputs.workers.backend})"
+    at_once = f"{lanes} at once ({machines.workers.backend})"
+    stage = Stage(jobs=len(missing), seconds=total / len(missing), longest=max(seconds.values()))
+    taken = " to ".join(dict.fromkeys(map(_duration, spread_time([stage], lanes))))
     per = ", ".join(f"{many(size, 'language', 'languages')} {value:.1f} s" for size, value in seconds.items())
     return (
         ("a model", f"{per}, on one core (measured over {TIMED_STEPS} steps)"),
-        ("time", f"{_duration(total / lanes)} for {len(missing):,} models, {machines}; {total / 3600:.2f} core-hours"),
+        ("time", f"{taken} for {len(missing):,} models, {at_once}; {total / 3600:.2f} core-hours"),
         ("memory", memory),
         ("disk", f"at most {len(missing) * (width * 14 + 4000) / 2**20:.1f} MiB of results"),
     )

@@ -1,6 +1,5 @@
 """The inputs of the audit, with all that one option decides for another settled: sets, recipe, machines."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -11,7 +10,6 @@ from audits.interference.language_tables import Downstream, Similarity
 from audits.interference.loss_tables import LossTable
 from audits.statistics import generator
 from probes.core.errors import InputError
-from probes.core.executor import Workers
 from probes.language_models.language_corpora import Attributes, LanguageText
 from probes.language_models.text_tokenizers import Tokenizer
 
@@ -30,7 +28,6 @@ OF_MODELS = ("held_out", "window", "tokenizer", "model", "margin", "workers", "b
 OF_RESULTS = ("results", "merge")
 """Options of models, and of what is kept of them, of which there are none where losses are given."""
 Number = TypeVar("Number", int, float)
-_PART = re.compile(r"(\d{1,9})/(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +39,6 @@ class Training:
     batch: int
     rate: float
     matrix_rate: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One of several parts of the work, counted from 1."""
-
-    number: int
-    of: int
-
-    def has(self, index: int) -> bool:
-        """Tell whether the model at this index belongs to the part."""
-        return index % self.of == self.number - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +74,6 @@ class Inputs:
     training: Training
     jobs: "tuple[Job, ...]"
     trainings: tuple[tuple[Languages, int], ...]
-    workers: Workers
-    part: Part | None
     table: LossTable | None
     attributes: Attributes
     similarities: tuple[Similarity, ...] = ()
@@ -101,11 +84,6 @@ class Inputs:
     def pairs(self) -> tuple[Languages, ...]:
         """The training sets of two languages."""
         return tuple(chosen for chosen in self.sets if len(chosen) == 2)
-
-    @property
-    def mine(self) -> tuple[int, ...]:
-        """Indices of the jobs that this run has to do: all, or those of its part."""
-        return tuple(index for index in range(len(self.jobs)) if self.part is None or self.part.has(index))
 
 
 def settle_training(options: Options) -> Training:
@@ -234,27 +212,6 @@ def settle_triples(options: Options, pairs: Sequence[Languages], seed: int) -> t
         )
     chosen = generator(seed, "triples").choice(len(possible), options.check_triples, replace=False)
     return tuple(possible[index] for index in sorted(chosen.tolist()))
-
-
-def settle_part(options: Options) -> Part | None:
-    """Return which part of the models is trained; None: all.
-
-    Raises
-    ------
-    InputError
-        Where --array is not I/N.
-    """
-    if options.array is None:
-        return None
-    match = _PART.fullmatch(options.array)
-    number, of = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 1 <= number <= of:
-        raise InputError(
-            f"{options.array!r} is no part of the work: I/N is the I-th of N, from 1 to N.",
-            where="--array",
-            hint="Such as --array 3/100.",
-        )
-    return Part(number=number, of=of)
 
 
 def training_seed(seed: int, number: int) -> int:

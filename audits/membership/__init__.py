@@ -255,4 +255,5 @@ AUDIT = AuditSpec(
         ),
     ),
     model=("model", "suite"),
+    spreads=("shadow models and scores",),
 )

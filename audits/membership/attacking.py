@@ -1,7 +1,6 @@
 """The attacks that a release allows, run at every point."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -10,11 +9,14 @@ from audits.membership import Options
 from audits.membership.reading import Inputs
 from audits.membership.releases import Release
 from audits.membership.scoring import Scored, Variants, settle_on
-from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE, workers_of
-from audits.membership.text_attacking import attack_texts
+from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
+from audits.membership.text_attacking import attack_texts, share_texts
+from audits.membership.utility import share_loss
 from audits.statistics.roc import Floats, area
+from probes.core.spreading import as_a_job
 from probes.generators.attacks.copies import find_copies
 from probes.generators.attacks.denoiser import Request, check_requests, default_requests, score_denoiser
+from probes.generators.attacks.denoiser_jobs import Asked, compute_scores
 from probes.generators.attacks.densities import density_ratio
 from probes.generators.attacks.discriminators import shadow_discriminator
 from probes.generators.attacks.generator import discriminator_scores, latent_search
@@ -45,10 +47,7 @@ def attack_all(found: Scored, inputs: Inputs, options: Options, context: Context
 def _variants(
     found: Scored, release: Release, inputs: Inputs, options: Options, context: Context
 ) -> Sequence[Variants]:
-    wanted = {name for names in ATTACKS.values() for name in names}
-    # Names are checked beforehand: a name that this release does not allow is passed over, as in a suite.
-    if options.attack:
-        wanted = set(options.attack)
+    wanted = _wanted(options)
     made: list[Variants] = []
     if release.samples is not None:
         # Whatever was asked for: who repeats a member needs no attack.
@@ -76,6 +75,11 @@ def _variants(
         )
         made.append(_one("discriminator", "full", scores))
     return made
+
+
+def _wanted(options: Options) -> set[str]:
+    # Names are checked beforehand: a name that this release does not allow is passed over, as in a suite.
+    return set(options.attack) or {name for names in ATTACKS.values() for name in names}
 
 
 def _points(inputs: Inputs) -> PointSet:
@@ -120,39 +124,19 @@ def _from_denoiser(
 ) -> list[Variants]:
     names = [name for name in DENOISER if name in wanted]
     lira_wanted = [name for name in LIRA if name in wanted] if options.shadows else []
-    # LiRA needs the loss whether or not the loss is an attack of its own here.
-    scored = list(dict.fromkeys([*names, *([LIRA_ON] if lira_wanted else [])]))
-    requests = requests_of(scored, denoiser, inputs.timesteps)
-    common: dict[str, Any] = {
-        "seed": context.seed,
-        "draws": options.draws,
-        "batch": options.batch,
-        "device": context.device,
-    }
-    own = score_denoiser(
-        denoiser,
-        _points(inputs),
-        requests,
-        **common,
-        dtype=context.dtype,
-        cache=context.cache,
-        progress=context.progress,
-        label="Attacking the denoiser",
-    )
-    shadows = None
-    if options.shadows:
-        recipe = Recipe(steps=options.shadow_steps, batch=options.shadow_batch, rate=options.shadow_rate)
-        shadows = train_and_score(
+    asked = _asked(denoiser, wanted, inputs, options, context)
+    shadows = _computed(denoiser, asked, inputs, options, context)
+    # A chunk that was damaged since is scored again, to the same bits.
+    with as_a_job():
+        own = score_denoiser(
             denoiser,
             _points(inputs),
-            requests,
-            count=options.shadows,
-            recipe=recipe,
-            workers=workers_of(options),
-            **common,
+            **asked.call,
             cache=context.cache,
             progress=context.progress,
+            label="Reading scores of the denoiser",
         )
+    requests = asked.requests
     total = len(denoiser.alphas_bar)
     made = [_at_steps(name, requests, own, shadows, total) for name in names]
     if shadows is not None and made:
@@ -160,6 +144,70 @@ def _from_denoiser(
     if shadows is not None and lira_wanted:
         _check_likeness(found, requests, own, shadows, inputs)
     return made + _lira(lira_wanted, requests, own, shadows, total)
+
+
+def _asked(denoiser: Denoiser, wanted: set[str], inputs: Inputs, options: Options, context: Context) -> Asked:
+    """Return what is asked of the denoiser: LiRA needs the loss, whether or not that is an attack of its own here."""
+    needs_loss = options.shadows and any(name in wanted for name in LIRA)
+    names = [*(name for name in DENOISER if name in wanted), *([LIRA_ON] if needs_loss else [])]
+    return Asked(
+        requests=requests_of(list(dict.fromkeys(names)), denoiser, inputs.timesteps),
+        seed=context.seed,
+        draws=options.draws,
+        batch=options.batch,
+        device=context.device,
+        dtype=context.dtype,
+    )
+
+
+def _computed(denoiser: Denoiser, asked: Asked, inputs: Inputs, options: Options, context: Context) -> Shadows | None:
+    """Compute the scores by the denoiser, and by shadow models where these are asked for, which are returned."""
+    compute_scores(
+        denoiser,
+        _points(inputs),
+        asked,
+        cache=context.cache,
+        progress=context.progress,
+        label="Attacking the denoiser",
+        machines=context.machines,
+    )
+    if not options.shadows:
+        return None
+    return train_and_score(
+        denoiser,
+        _points(inputs),
+        asked.requests,
+        count=options.shadows,
+        recipe=Recipe(steps=options.shadow_steps, batch=options.shadow_batch, rate=options.shadow_rate),
+        machines=context.machines,
+        seed=context.seed,
+        draws=options.draws,
+        batch=options.batch,
+        device=context.device,
+        cache=context.cache,
+        progress=context.progress,
+    )
+
+
+def share(inputs: Inputs, options: Options, context: Context) -> None:
+    """Do a part of what the models have to do: the attacks on denoisers and on language models, shadow models.
+
+    Raises
+    ------
+    PartEnded
+        In any case.
+    """
+    # In the order of a whole run, which then knows whose part is missing.
+    for release in inputs.releases:
+        if release.language is not None:
+            share_texts(release.language, options, context)
+        elif release.denoiser is not None:
+            asked = _asked(release.denoiser, _wanted(options), inputs, options, context)
+            _computed(release.denoiser, asked, inputs, options, context)
+    for release in inputs.releases:
+        if release.denoiser is not None:
+            share_loss(release, inputs, options, context)
+    context.machines.join(last=True)
 
 
 def requests_of(names: Sequence[str], denoiser: Denoiser, timesteps: Sequence[int]) -> tuple[Request, ...]:

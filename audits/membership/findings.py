@@ -36,7 +36,7 @@ def findings(draft: Draft, counts: Counts) -> None:
     _find_gaps(draft, counts)
     most = listed_of(counts)
     if most < len(counts.pool):
-        draft.warn("records-shortened", f"records.csv lists the first {most:,} points of each attack.")
+        draft.warn("records-shortened", f"The records list the first {most:,} points of each attack.")
     conclude(draft, counts)
 
 

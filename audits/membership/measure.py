@@ -123,10 +123,14 @@ def score(inputs: Inputs, options: Options, context: Context) -> Scored:
     """Run or read every attack."""
     found = Scored()
     if inputs.given is not None:
+        # There is nothing that parts could share.
+        context.machines.join(last=True)
         take_scores(found, inputs.given, inputs.pool, options)
     else:
         # With torch behind it, which scores do not need.
-        from audits.membership.attacking import attack_all
+        from audits.membership.attacking import attack_all, share
 
+        if context.machines.part is not None:
+            share(inputs, options, context)
         attack_all(found, inputs, options, context)
     return found

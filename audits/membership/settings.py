@@ -1,11 +1,10 @@
-"""Checks of the options that need no file, and the numbers and workers that they name."""
+"""Checks of the options that need no file, and the numbers that they name."""
 
 import math
 
 from audits.core.options import numbers
 from audits.membership import MOST_FPR, Options
 from probes.core.errors import InputError
-from probes.core.executor import Workers
 
 SAMPLES = ("nearest", "calibrated", "monte-carlo", "domias", "shadow-discriminator")
 GENERATOR = ("latent-search",)
@@ -20,17 +19,6 @@ NEED_REFERENCE = ("calibrated", "domias", "shadow-discriminator")
 LEAST_SHADOWS = 4
 
 
-def workers_of(options: Options) -> Workers:
-    """Return the workers that train shadow models.
-
-    Raises
-    ------
-    InputError
-        Where the options of it contradict each other, or ask for a package that is not installed.
-    """
-    return Workers(count=options.workers, backend=options.backend, scheduler=options.scheduler)
-
-
 def check_options(options: Options) -> None:
     """Check all that needs no file.
 
@@ -42,7 +30,6 @@ def check_options(options: Options) -> None:
     _check_inputs(options)
     _check_ranges(options)
     _check_attacks(options)
-    workers_of(options)
     rates_of(options)
     timesteps_of(options)
 

@@ -11,7 +11,7 @@ from audits.membership.scoring import Scored, Variants, settle_on
 from audits.membership.text_preflight import setting_of
 from audits.statistics.mean_intervals import mean_interval
 from probes.texts.membership_attacks import ATTACKS, REFERENCE, against_reference, scores_of
-from probes.texts.text_likelihoods import Likelihood, likelihoods_of
+from probes.texts.text_likelihoods import Likelihood, likelihoods_of, read_texts
 
 TIER = "generator"
 """Its weights, or an interface that tells the probability of given tokens."""
@@ -32,6 +32,14 @@ def attack_texts(found: Scored, language: LanguageModel, pool: Pool, options: Op
             found.attacks.append(settle_on(made, pool, {}))
 
 
+def share_texts(language: LanguageModel, options: Options, context: Context) -> None:
+    """Let the models read the texts, or this run's part of them."""
+    wanted = options.attack or ATTACKS
+    readers = [language.own, *([language.reference] if language.reference is not None and REFERENCE in wanted else [])]
+    for reader in readers:
+        read_texts(reader.folder, reader.passages, label="Reading texts", **context.running(options.batch))
+
+
 def loss_on_nonmembers(language: LanguageModel, pool: Pool, options: Options, context: Context) -> Interval:
     """Return the mean loss of a token, in nats, on texts that were not trained on."""
     own = _read(language.own, "Loss on non-members", options, context)
@@ -44,13 +52,4 @@ def loss_on_nonmembers(language: LanguageModel, pool: Pool, options: Options, co
 
 
 def _read(reader: Reader, label: str, options: Options, context: Context) -> list[Likelihood]:
-    return likelihoods_of(
-        reader.folder,
-        reader.passages,
-        batch=options.batch,
-        device=context.device,
-        dtype=context.dtype,
-        cache=context.cache,
-        progress=context.progress,
-        label=label,
-    )
+    return likelihoods_of(reader.folder, reader.passages, label=label, **context.running(options.batch))

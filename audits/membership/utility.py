@@ -11,8 +11,11 @@ from audits.membership.releases import Release
 from audits.membership.text_attacking import loss_on_nonmembers
 from audits.statistics import generator, wilson
 from audits.statistics.mean_intervals import mean_interval
+from probes.core.spreading import as_a_job
 from probes.generators.attacks.denoiser import Request, score_denoiser
+from probes.generators.attacks.denoiser_jobs import Asked, compute_scores
 from probes.generators.attacks.samples import flat
+from probes.generators.diffusion import Denoiser
 from probes.generators.point_sets import PointSet
 from probes.vectors import knn
 from probes.vectors.support_metrics import Side, balls, evaluate, prepare_reference, reach
@@ -44,32 +47,59 @@ def utilities(inputs: Inputs, options: Options, context: Context) -> Utilities:
 
 def _loss(release: Release, inputs: Inputs, options: Options, context: Context) -> Interval:
     """Return the mean squared error of the predicted noise on non-members, over the whole schedule."""
+    share_loss(release, inputs, options, context)
     denoiser, pool = release.denoiser, inputs.pool
     assert denoiser is not None and pool.points is not None
-    total = len(denoiser.alphas_bar)
-    # The middles of equal stretches, so that no end of the schedule counts for more than its share.
-    steps = sorted({int((part + 0.5) * total / STEPS) for part in range(STEPS)})
-    others = np.flatnonzero(~pool.member)
-    scores = score_denoiser(
-        denoiser,
-        pool.points.take(others),
-        [Request("loss", step) for step in steps],
-        seed=context.seed,
-        draws=1,
-        batch=options.batch,
-        device=context.device,
-        dtype=context.dtype,
-        cache=context.cache,
-        progress=context.progress,
-        label="Loss on non-members",
-        indices=others,
-    )
+    others, asked = np.flatnonzero(~pool.member), _asked(denoiser, options, context)
+    # A chunk that was damaged since is scored again, to the same bits.
+    with as_a_job():
+        scores = score_denoiser(
+            denoiser,
+            pool.points.take(others),
+            **asked.call,
+            cache=context.cache,
+            progress=context.progress,
+            label="Loss on non-members",
+            indices=others,
+        )
+    steps = asked.requests
     values = -np.mean(list(scores.values()), axis=0)
     made = mean_interval(values, level=context.level, positive=True)
     method, (low, high) = made or ("none", (None, None))
     if made is not None:
         method += f"; squared error of the noise at {len(steps)} timesteps"
     return Interval(value=float(values.mean()), low=low, high=high, method=method, n=len(values), unit="non-members")
+
+
+def share_loss(release: Release, inputs: Inputs, options: Options, context: Context) -> None:
+    """Compute the loss of a denoiser on every non-member, or on those of this run's part."""
+    denoiser, pool = release.denoiser, inputs.pool
+    assert denoiser is not None and pool.points is not None
+    others = np.flatnonzero(~pool.member)
+    compute_scores(
+        denoiser,
+        pool.points.take(others),
+        _asked(denoiser, options, context),
+        cache=context.cache,
+        progress=context.progress,
+        label="Loss on non-members",
+        machines=context.machines,
+        indices=others,
+    )
+
+
+def _asked(denoiser: Denoiser, options: Options, context: Context) -> Asked:
+    total = len(denoiser.alphas_bar)
+    # The middles of equal stretches, so that no end of the schedule counts for more than its share.
+    steps = sorted({int((part + 0.5) * total / STEPS) for part in range(STEPS)})
+    return Asked(
+        requests=tuple(Request("loss", step) for step in steps),
+        seed=context.seed,
+        draws=1,
+        batch=options.batch,
+        device=context.device,
+        dtype=context.dtype,
+    )
 
 
 def _support(release: Release, inputs: Inputs, context: Context) -> dict[str, Interval | Undefined]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from audits.core.measures import Measure
-from audits.core.option_groups import Groups, decimal_mark
+from audits.core.option_groups import Groups, Workers, decimal_mark
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
 from audits.core.summary import Summary
@@ -28,7 +28,7 @@ _TOKENS, _SPEECH, _ALIGNMENT, _PROBING, _GROUPS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options(Groups):
+class Options(Groups, Workers):
     """Options of `miles audit-phonemes`."""
 
     tokens: str = argument(
@@ -255,6 +255,7 @@ AUDIT = AuditSpec(
     options=Options,
     package="audits.phoneme_errors",
     model=("manifest",),
+    spreads=("batches of aligned clips", "batches of clips"),
     measures=MEASURES,
     limitations=LIMITATIONS,
     steps=STEPS,

@@ -105,6 +105,7 @@ def _encoded(inputs: Inputs, options: Options, context: Context) -> tuple[Inputs
     the tokens, and for each encoder its vectors with what they depend on
     """
     if inputs.speech is None:
+        context.machines.join(last=True)
         files = [one for one in (inputs.tokens, inputs.second) if isinstance(one, Tokens)]
         how = [list(options.features), options.transform]
         return inputs, files[0], [(one.vectors, [one.sha256, *how]) for one in files]
@@ -112,7 +113,8 @@ def _encoded(inputs: Inputs, options: Options, context: Context) -> tuple[Inputs
     folders = [speech.folder, *([inputs.second] if isinstance(inputs.second, ModelFolder) else [])]
     encoded = [embeddings_of(folder, speech.recordings, options, context) for folder in folders]
     for vectors, label in zip(encoded, ("Encoding", "Encoding with the second encoder"), strict=False):
-        vectors.compute(context.progress, label)
+        vectors.compute(context.progress, label, context.machines)
+    context.machines.join(last=True)
     tokens = tokens_of(speech.recordings, encoded[0], options.by)
     return (
         replace(inputs, speech=speech),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -87,12 +88,13 @@ def align_phones(speech: Speech, options: Options, context: Context) -> Speech:
         [item.item for item, _ in given],
         [targets for _, targets in given],
         aligner.folder,
-        lambda: SpeechEncoder(aligner.folder, device=context.device, dtype=context.dtype),
+        partial(SpeechEncoder, aligner.folder, device=context.device, dtype=context.dtype),
         blank=aligner.blank,
         key=encoder_key(aligner.folder, device=context.device, dtype=context.dtype),
         cache=context.cache,
         progress=context.progress,
         largest=options.batch,
+        machines=context.machines,
     )
     kept: list[Recording] = []
     skipped = list(speech.skipped)
@@ -119,7 +121,7 @@ def embeddings_of(
         [item.item for item in recordings],
         [item.phones for item in recordings],
         [frame_centres(folder, item.sound.samples) for item in recordings],
-        lambda: SpeechEncoder(folder, device=context.device, dtype=context.dtype),
+        partial(SpeechEncoder, folder, device=context.device, dtype=context.dtype),
         key=encoder_key(folder, device=context.device, dtype=context.dtype),
         batching=batching_of(folder),
         cache=context.cache,

@@ -84,7 +84,7 @@ class TokenTable:
 
     path: Path
     names: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: Sequence[Row]
     packed: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
     decimal_comma: bool = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audits.core.measures import SHARE, Measure
+from audits.core.option_groups import Workers
 from audits.core.options import option
 from audits.core.registry import AuditSpec
 from audits.core.summary import Summary
@@ -21,7 +22,7 @@ _EMBEDDING, _SAMPLING, _GENERATION = "Embeddings", "Numbers and intervals", "Gen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Workers):
     """Options of `miles precision-recall`."""
 
     reference: Path = option(
@@ -277,4 +278,5 @@ AUDIT = AuditSpec(
         )
     ),
     files=(GENERATED,),
+    spreads=("batches of texts", "lists of neighbours", "near pairs", "comparisons"),
 )

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from audits.core.records import Coordinate, Subject, Warning
 from audits.precision_recall.clustering import CURVES, Clustered
-from audits.precision_recall.comparing import Comparison
 from audits.precision_recall.intervals import CLIPPED, defined
 from audits.precision_recall.pools import Pool
 from audits.precision_recall.relabelling import Relabelled
 from audits.precision_recall.sequences import Sequences
 from audits.precision_recall.sides import ASKED, CEILING, FLOOR, FLOORED, REFERENCE, RELABELLED, Inputs
+from audits.precision_recall.tallies import Comparison
 from audits.statistics import adjust
 from audits.statistics.halves import Halved, halved
 from probes.vectors.support_metrics import METRICS

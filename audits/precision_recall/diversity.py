@@ -8,6 +8,7 @@ from audits.core.intervals import Interval
 from audits.core.records import Coordinate
 from audits.precision_recall.counts import Counts, Texts
 from audits.precision_recall.intervals import UNIT, add
+from audits.precision_recall.pools import digests
 from audits.precision_recall.sides import FLOOR, REFERENCE
 from audits.statistics import mean_interval, wilson
 from audits.statistics.halves import Halved, halved
@@ -63,10 +64,14 @@ def _add_duplicates(draft: Draft, one: Texts) -> None:
 
 def _add_copied(draft: Draft, one: Texts, reference: Texts) -> None:
     """Add the share of a candidate's texts that stand word for word in the reference."""
-    sides = [one.texts or [row.tobytes() for row in one.pool.vectors[one.pool.point]] for one in (one, reference)]
-    known = frozenset(sides[1])
+    if one.texts and reference.texts:
+        known = frozenset(reference.texts)
+        found = sum(text in known for text in one.texts)
+    else:
+        mine, theirs = (digests(side.pool.vectors) for side in (one, reference))
+        found = int(np.isin(mine, theirs)[one.pool.point].sum())
     # Not from halves: half of the reference holds half of the originals, and the share would be another.
-    share = share_interval(sum(text in known for text in sides[0]), len(sides[0]), draft.level)
+    share = share_interval(found, len(one.pool), draft.level)
     draft.add("copied", share, candidate=one.name)
 
 

@@ -13,6 +13,7 @@ from audits.core.wording import many, span
 from audits.precision_recall.counts import Counts
 from audits.precision_recall.listing import Listed, different, outside, uncovered
 from audits.precision_recall.lookup import difference, least_precise, score, shown
+from audits.precision_recall.records import held_in
 from audits.precision_recall.sides import CEILING, DIVERSITY, FLOOR, QUALITY, REFERENCE, RELABELLED
 from audits.precision_recall.sweep import front_of, path_of
 from audits.report.charts import Axis, curves, forest, lines, points, texts, with_table
@@ -215,7 +216,7 @@ def _outside(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     caption = (
         f"{count:,} of the {different(counts, name):,} different texts of {name} in the first draw "
         f"{'lies' if count == 1 else 'lie'} in no ball around a reference text{lowest}. Those of "
-        "all are in records.csv."
+        f"all are in {held_in(counts)}."
     )
     title = f"Which texts of {names[name]} lie outside the reference?"
     words = "generated text", "nearest reference text"

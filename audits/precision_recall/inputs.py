@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from audits.core.text_columns import columns_by_side
 from audits.core.wording import listed
 from audits.precision_recall import Options
 from audits.precision_recall.pools import distinct
-from audits.precision_recall.preflight import coordinates_of, cost_of, warnings_of
+from audits.precision_recall.preflight import coordinates_of, cost_of, measured_of, warnings_of
+from audits.precision_recall.reckoning import TIMED
 from audits.precision_recall.settings import Settings, default_encoder, settle
 from audits.precision_recall.sides import REFERENCE, RESERVED, Candidate, Generation, Inputs, needed
 from probes.core.errors import InputError
@@ -73,6 +75,7 @@ def check(options: Options, context: Context) -> Plan:
         subject=None if generation is None else generation.subject(),
         data=_sources(inputs),
         cost=cost_of(inputs, options),
+        measure=partial(measured_of, inputs, options, context.device) if inputs.size >= TIMED else None,
         warnings=warnings_of(inputs, options),
         coordinates=coordinates_of(inputs),
         settings={**settings.as_options(), "samples": size, "encoder": named_encoder},

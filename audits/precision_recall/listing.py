@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from audits.precision_recall.comparing import Tally
 from audits.precision_recall.counts import Counts, Texts
 from audits.precision_recall.sides import REFERENCE
+from audits.precision_recall.tallies import Tally
 
 MOST_LETTERS = 300
 """Letters of a text that records.csv and the page show."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from audits.core.context import Context
 from audits.core.records import Subject, Warning
 from audits.precision_recall import Options
 from audits.precision_recall.clustering import Clustered, cluster
-from audits.precision_recall.comparing import Comparison, Referee
+from audits.precision_recall.comparing import WIDENED, Referee
 from audits.precision_recall.counts import Counts, Texts
 from audits.precision_recall.pools import Pool, pool, set_against_itself, shuffled_words
 from audits.precision_recall.preflight import warnings_of
@@ -19,8 +20,12 @@ from audits.precision_recall.relabelling import Relabelled, enough, relabel
 from audits.precision_recall.sampling import sample
 from audits.precision_recall.sequences import count_sequences
 from audits.precision_recall.sides import ASKED, CEILING, FLOOR, REFERENCE, Inputs
+from audits.precision_recall.spread_comparisons import share
+from audits.precision_recall.tallies import Comparison
 from audits.statistics import generator
-from probes.texts.text_embeddings import encode_all
+from probes.core.holding import release
+from probes.core.progress import Silent
+from probes.texts.text_embeddings import Embeddings, encode_all
 
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
@@ -30,6 +35,8 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     ------
     InputError
         Where too few texts were sampled that have a word, or half of a draw of the reference holds too few that differ.
+    PartEnded
+        Where this run is a part that has done what it can.
     """
     subject: Subject | None = None
     warnings: tuple[Warning, ...] = ()
@@ -70,6 +77,7 @@ class _Reader:
     def sets(self) -> dict[str, Texts]:
         """Return every set as vectors, the reference first and the floor last."""
         inputs = self.inputs
+        self.ahead()
         found: dict[str, Texts] = {}
         for name, texts in inputs.sets.items():
             vectors, cut = self.vectors(name, texts.texts or (), texts.embeddings)
@@ -92,13 +100,43 @@ class _Reader:
                 shortened=int(cut.sum()),
                 sequences=sequences,
             )
-        if inputs.control and inputs.encoder is not None and inputs.reference.texts is not None:
-            dealt = tuple(shuffled_words(inputs.reference.texts, self.context.seed))
+        if dealt := self.dealt():
             vectors, _ = self.vectors(FLOOR, dealt, None)
             made = self.pool(FLOOR, vectors, inputs.control)
             places, words = inputs.reference.places, inputs.reference.words
             found[FLOOR] = Texts(name=FLOOR, pool=made, texts=dealt, places=places, words=words, shortened=0)
         return found
+
+    def dealt(self) -> tuple[str, ...]:
+        """Return the texts of the floor; none where there is no floor."""
+        inputs = self.inputs
+        if not inputs.control or inputs.encoder is None or inputs.reference.texts is None:
+            return ()
+        return tuple(shuffled_words(inputs.reference.texts, self.context.seed))
+
+    def ahead(self) -> None:
+        """Encode the texts of all sets, by whoever does the dear work; `tfidf` is quick, and only shared by parts."""
+        encoder, machines = self.inputs.encoder, self.context.machines
+        if encoder is None or (encoder.weak and machines.part is None):
+            return
+        sets = {name: one.texts or () for name, one in self.inputs.sets.items()} | {FLOOR: self.dealt()}
+        for name, texts in sets.items():
+            if texts:
+                Embeddings(encoder, texts, **self._how()).write(self.context.progress, f"Encoding {name}", machines)
+        machines.join()
+        # Distances need the memory of the model.
+        release()
+
+    def _how(self) -> dict[str, Any]:
+        """Return what else than its texts decides embeddings, and where they are kept."""
+        context = self.context
+        return {
+            "reference": self.inputs.reference.texts or (),
+            "device": context.device,
+            "dtype": context.dtype,
+            "batch": self.options.batch,
+            "cache": context.cache,
+        }
 
     def vectors(
         self, name: str, texts: Sequence[str], embeddings: NDArray[np.float32] | None
@@ -106,24 +144,13 @@ class _Reader:
         """Return the vectors of texts, and which texts the encoder truncated."""
         vectors, cut = embeddings, np.zeros(0 if embeddings is None else len(embeddings), dtype=np.bool_)
         if self.inputs.encoder is not None:
-            encoded = encode_all(
-                self.inputs.encoder,
-                texts,
-                reference=self.inputs.reference.texts or (),
-                device=self.context.device,
-                dtype=self.context.dtype,
-                batch=self.options.batch,
-                cache=self.context.cache,
-                progress=self.context.progress,
-                label=f"Encoding {name}",
-            )
+            # What was encoded ahead is read.
+            listener = self.context.progress if self.inputs.encoder.weak else Silent()
+            encoded = encode_all(self.inputs.encoder, texts, **self._how(), progress=listener, label=f"Encoding {name}")
             vectors, cut = encoded.vectors, encoded.cut
         assert vectors is not None
         if self.inputs.settings.normalisation == "unit":
-            # In float64, where squares neither overflow nor vanish.
-            wide = vectors.astype(np.float64)
-            lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-            vectors = np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 0).astype(np.float32)
+            vectors = _unit(vectors)
         return vectors, cut
 
     def pool(self, name: str, vectors: NDArray[np.float32], size: int) -> Pool:
@@ -168,17 +195,17 @@ class _Sides:
         draws = len(apart[0].draws) if apart else 0
         names = len(self.others)
         total = (0 if together else len(self.reference.draws) * names) + draws * (names + 1 + len(self.floor))
-        main: list[Comparison] = []
-        controls: list[Comparison] = []
+        judged = tuple(self._resized(one, draws) for one in self.others) if draws and not together else self.others
+        given: list[tuple[Referee, Sequence[Pool]]] = []
+        if apart is not None:
+            given.append((Referee.of(apart[0], inputs.settings, self.context), [*judged, apart[1], *self.floor]))
+        if not together:
+            given.append((Referee.of(self.reference, inputs.settings, self.context), self.others))
+        share(given, self.context)
         with self.context.progress.phase("Comparing", total, "comparisons") as advance:
-            if apart is not None:
-                judged = self.others if together else tuple(self._resized(one, draws) for one in self.others)
-                referee = Referee(apart[0], inputs.settings, self.context)
-                controls = referee.compare([*judged, apart[1], *self.floor], advance)
-            if together and apart is not None:
-                main = controls[:names]
-            else:
-                main = Referee(self.reference, inputs.settings, self.context).compare(self.others, advance)
+            found = [referee.compare(sets, advance) for referee, sets in given]
+        controls = found[0] if apart is not None else []
+        main = controls[:names] if together else found[-1]
         return {one.name: one for one in main}, {one.name: one for one in controls}
 
     def _resized(self, one: Pool, draws: int) -> Pool:
@@ -198,6 +225,17 @@ class _Sides:
                 found[other.name] = cluster(own, other, self.options.repeats, self.context)
                 advance(1)
         return found
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return vectors of length 1, those of zeros left."""
+    found = np.empty_like(vectors)
+    for start in range(0, len(vectors), step := max(1, WIDENED // vectors.shape[1])):
+        # In float64, where squares neither overflow nor vanish.
+        wide = vectors[start : start + step].astype(np.float64)
+        lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+        found[start : start + step] = np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 0)
+    return found
 
 
 def _relabelled(inputs: Inputs, sets: Mapping[str, Texts], context: Context) -> dict[str, Relabelled | None]:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ from audits.statistics.halves import half_splits
 from probes.texts.text_words import join_words, tokens_of
 
 Integers = NDArray[np.int64]
+HASHED = 2**26
+"""Bytes of vectors from which their hashes are compared to tell copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +48,20 @@ class Pool:
     def __len__(self) -> int:
         return len(self.point)
 
-    def taken(self, draw: int) -> tuple[Integers, Integers, NDArray[np.int32]]:
+    def taken(self, draw: int) -> tuple[Integers, Integers, NDArray[np.unsignedinteger[Any]]]:
         """Return the vectors and counts of a draw.
 
         Returns
         -------
         its points; the place among them of each of its texts; and how many texts each point stands for in the whole
-        draw and in the halves of every split, shape (1 + 2 splits, points)
+        draw and in the halves of every split, shape (1 + 2 splits, points), in as few bytes as hold them
         """
         texts = self.draws[draw]
         points, inverse = np.unique(self.point[texts], return_inverse=True)
         first = self.halves[:, texts]
-        weights = np.zeros((1 + 2 * len(first), len(points)), dtype=np.int32)
-        weights[0] = np.bincount(inverse, minlength=len(points))
+        whole = np.bincount(inverse, minlength=len(points))
+        weights = np.zeros((1 + 2 * len(first), len(points)), dtype=np.min_scalar_type(int(whole.max())))
+        weights[0] = whole
         for split, inside in enumerate(first):
             weights[1 + 2 * split] = np.bincount(inverse[inside], minlength=len(points))
             # The second half is what the first leaves: no text is in both.
@@ -71,11 +75,27 @@ def distinct(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], Integer
     rows = np.ascontiguousarray(vectors + 0.0)
     # Row by row as bytes: `np.unique` along an axis sorts by columns, which takes far longer.
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    if keys.nbytes > HASHED:
+        # Sorting takes two further copies of the keys.
+        keys = digests(rows)
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    if len(first) == len(vectors):
+        return vectors, np.arange(len(vectors))
     order = np.argsort(first)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return vectors[first[order]], rank[inverse]
+
+
+def digests(rows: NDArray[np.float32]) -> NDArray[np.void]:
+    """Return a hash of the bytes of each row, 16 bytes that no two different rows are known to share.
+
+    >>> one, two, three = digests(np.array([[1, 2], [1, 3], [1, 2]], np.float32))
+    >>> bool(one == three), bool(one == two)
+    (True, False)
+    """
+    found = b"".join(hashlib.blake2b(row.data, digest_size=16).digest() for row in np.ascontiguousarray(rows))
+    return np.frombuffer(found, dtype="V16")
 
 
 def pool(

@@ -10,10 +10,12 @@ from audits.core.numbers import counted
 from audits.core.records import Coordinate, Warning
 from audits.core.wording import listed
 from audits.precision_recall import Options
-from audits.precision_recall.clustering import CURVES, SLOPES
+from audits.precision_recall.clustering import CURVES, MOST_TEXTS, SLOPES
+from audits.precision_recall.comparing import STRIPS
 from audits.precision_recall.divergence_curves import prd_slopes
 from audits.precision_recall.diversity import QUANTILES
 from audits.precision_recall.embedding_clusters import bucket_count
+from audits.precision_recall.reckoning import TIMED, disk_row, memory_row, seconds_of
 from audits.precision_recall.sequences import ORDERS
 from audits.precision_recall.sides import CEILING, FLOOR, REFERENCE, RELABELLED, Inputs
 from probes.texts.text_words import count_words, first_words, unspaced_share, words_of
@@ -22,6 +24,8 @@ from probes.vectors.support_metrics import METRICS
 FEW = 1000
 """Texts a side below which the authors of the metrics call them hardly usable."""
 FEW_CLUSTERS = 50
+WIDTH = 512
+"""Numbers of a vector where no encoder has said how many: between those of usual ones."""
 UNSPACED = 0.05
 """Share of letters of scripts without spaces from which it is said that they count as words."""
 MOST_NAMED = 6
@@ -181,17 +185,39 @@ def cost_of(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
         rows.append(
             ("forwards", f"{texts:,} texts" + (f", some {_minutes(seconds)} on one CPU core" if seconds else ""))
         )
-    width = 512 if inputs.reference.embeddings is None else inputs.reference.embeddings.shape[1]
+    rows.append(memory_row(inputs, options, width := width_of(inputs)))
+    if inputs.size >= STRIPS:
+        rows.append(disk_row(inputs, options, width))
+    if inputs.size >= TIMED:
+        return tuple(rows)
     passes = options.repeats * (2 * (len(names) + 2) + 1)
     seconds = passes * 2 * inputs.size**2 * width / _PRODUCTS
     seconds += passes * options.splits * inputs.size * 2e-6
-    if options.curves:
-        clustered = min(inputs.size, 5000)
-        seconds += options.repeats * len(names) * 3.0 * (clustered / 4000) ** 2
-    rows.append(("time", f"some {_minutes(seconds)} of comparing on one CPU core"))
+    rows.append(_time_row(seconds, inputs, options))
     return tuple(rows)
+
+
+def measured_of(inputs: Inputs, options: Options, device: str) -> tuple[tuple[str, str], ...]:
+    """Return the time of many texts from a block of distances, which is computed now."""
+    where = "on one CPU core" if device == "cpu" else f"on {device}"
+    return (_time_row(seconds_of(inputs, options, width_of(inputs), device), inputs, options, where),)
+
+
+def width_of(inputs: Inputs) -> int:
+    """Return the width of the vectors; before texts are encoded, that of a usual encoder."""
+    given = inputs.reference.embeddings
+    return WIDTH if given is None else given.shape[1]
+
+
+def _time_row(seconds: float, inputs: Inputs, options: Options, where: str = "on one CPU core") -> tuple[str, str]:
+    if options.curves:
+        clustered = min(inputs.size, MOST_TEXTS)
+        seconds += options.repeats * len(inputs.names) * 3.0 * (clustered / 4000) ** 2
+    return ("time", f"some {_minutes(seconds)} of comparing {where}")
 
 
 def _minutes(seconds: float) -> str:
     minutes = max(seconds / 60, 0.1)
+    if minutes >= 600:
+        return f"{minutes / 60:,.0f} hours"
     return f"{minutes:.1f} minutes" if minutes < 10 else f"{minutes:,.0f} minutes"

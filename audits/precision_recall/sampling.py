@@ -1,16 +1,21 @@
 """Sampling of candidates from a language model, in place of planned ones."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from audits.core.context import Context
 from audits.precision_recall import Options
-from audits.precision_recall.sides import Candidate, Generation, Inputs, needed
+from audits.precision_recall.sides import Generation, Inputs, needed
 from probes.core.errors import InputError
 from probes.texts.text_files import TextSet
 from probes.texts.text_words import count_words, first_words
+
+if TYPE_CHECKING:
+    from probes.texts.text_generation import Generated
 
 
 def sample(generation: Generation, inputs: Inputs, options: Options, context: Context) -> Inputs:
@@ -20,9 +25,31 @@ def sample(generation: Generation, inputs: Inputs, options: Options, context: Co
     ------
     InputError
         Where too few of the sampled texts have a word.
+    PartEnded
+        Where another part has not sampled all of its texts.
     """
+    from probes.texts.continuations import Continuations
+
+    made = {
+        name: Continuations(
+            generation.folder,
+            generation.prompts,
+            sampling,
+            seed=context.seed,
+            batch=options.batch,
+            device=context.device,
+            dtype=context.dtype,
+            cache=context.cache,
+        )
+        for name, sampling in generation.samplings
+    }
+    for name, texts in made.items():
+        texts.write(context.progress, f"Sampling {name}", context.machines)
+    context.machines.join()
     candidates = tuple(
-        one if one.texts is not None else replace(one, texts=_sampled(one, generation, inputs, options, context))
+        one
+        if one.texts is not None
+        else replace(one, texts=_sampled(one.name, made[one.name].read(), generation, inputs, options))
         for one in inputs.candidates
     )
     size = min(inputs.size, *(len(one.texts) for one in candidates if one.texts is not None))
@@ -37,29 +64,15 @@ def sample(generation: Generation, inputs: Inputs, options: Options, context: Co
 
 
 def _sampled(
-    candidate: Candidate, generation: Generation, inputs: Inputs, options: Options, context: Context
+    name: str, made: "Sequence[Generated]", generation: Generation, inputs: Inputs, options: Options
 ) -> TextSet:
-    from probes.texts.text_generation import generate_all
-
-    made = generate_all(
-        generation.folder,
-        generation.prompts,
-        dict(generation.samplings)[candidate.name],
-        seed=context.seed,
-        batch=options.batch,
-        device=context.device,
-        dtype=context.dtype,
-        cache=context.cache,
-        progress=context.progress,
-        label=f"Sampling {candidate.name}",
-    )
     texts = [one.text if options.keep_prompt else one.continuation.strip() for one in made]
     most = inputs.settings.max_words
     cut = [text if most is None else first_words(text, most) for text in texts]
     kept = [number for number, text in enumerate(cut) if text]
     if not kept:
         raise InputError(
-            f"None of the {len(texts):,} texts sampled at {candidate.name} has a word.",
+            f"None of the {len(texts):,} texts sampled at {name} has a word.",
             where="--generate",
             hint="Look at what the model writes: its end token may come first.",
         )

@@ -5,20 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audits.core.records import Report
+from audits.report.records_file import MOST_DIGITS, PARQUET, records_file
 from audits.report.spreadsheet_cells import bare
 from probes.core.errors import InputError
 from probes.files.names import suggest
+from probes.files.parquet_columns import ParquetColumns
 
 if TYPE_CHECKING:
     import pandas
 
 NUMBERS = ("value", "low", "high", "level", "method", "n", "unit")
 """Columns after the name of an estimate and its coordinates."""
-RECORDS = "records.csv"
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?")
 """A number as it is written into records; 007 is what something is called."""
-_MOST_DIGITS = 18
-"""Digits of a whole number that 64 bits hold whatever they are."""
 _TRUTH = {"True": True, "False": False}
 
 
@@ -52,10 +51,11 @@ def estimates_frame(report: Report, name: str | None = None) -> "pandas.DataFram
 
 
 def records_frame(folder: Path) -> "pandas.DataFrame":
-    """Return records.csv of a run folder, a row for each item that was judged; an empty cell is missing.
+    """Return the records of a run folder, a row for each item that was judged; an empty cell is missing.
 
     Texts are as they were, without the apostrophe that keeps a spreadsheet from calculating. A column is of numbers
-    where all of its cells are; one with 007 in it, or with more digits than 64 bits hold, is of texts.
+    where all of its cells are; one with 007 in it, or with more digits than 64 bits hold, is of texts. It is the same
+    whether they lie in records.csv or in records.parquet.
 
     Raises
     ------
@@ -64,12 +64,14 @@ def records_frame(folder: Path) -> "pandas.DataFrame":
     """
     import pandas
 
-    file = folder / RECORDS
+    file = records_file(folder)
     mend = "Give a run folder of miles that holds it; if this is one, run the audit again."
     try:
         # A pipe would be waited for.
         if not file.is_file() and file.exists():
             raise ValueError("this is no ordinary file")
+        if file.name == PARQUET:
+            return _frame_of_parquet(ParquetColumns(file, hint=mend))
         # A group may be named NA, null or nan: only an empty cell is missing.
         frame = pandas.read_csv(file, dtype=str, keep_default_na=False, na_values=[""])
     except pandas.errors.EmptyDataError:
@@ -81,6 +83,29 @@ def records_frame(folder: Path) -> "pandas.DataFrame":
     return frame.rename(columns=bare)
 
 
+def _frame_of_parquet(held: ParquetColumns) -> "pandas.DataFrame":
+    import pandas
+
+    return pandas.DataFrame({name: _column_of(held, name) for name in held.kinds}).rename(columns=bare)
+
+
+def _column_of(held: ParquetColumns, name: str) -> "pandas.Series[Any]":
+    """Return a column as `_typed` returns that of records.csv."""
+    import numpy as np
+    import pandas
+
+    if held.kinds[name] == "text":
+        cells = [text or None for part in held.parts(name) for text in part.values]
+        return _typed(pandas.Series(cells, dtype=str))
+    parts = [*held.parts(name)]
+    values, given = (np.concatenate([getattr(part, key) for part in parts]) for key in ("values", "given"))
+    if given.all():
+        return pandas.Series(values)
+    if held.kinds[name] == "truth":
+        return pandas.Series(np.where(given, values.astype(object), np.nan))
+    return pandas.Series(np.where(given, values, np.nan))
+
+
 def _typed(column: "pandas.Series[Any]") -> "pandas.Series[Any]":
     """Return a column of texts as truth, whole or other numbers, or texts, whichever all of its cells are."""
     given = column.dropna()
@@ -90,6 +115,6 @@ def _typed(column: "pandas.Series[Any]") -> "pandas.Series[Any]":
     if not all(_NUMBER.fullmatch(cell) for cell in cells):
         return column.map(bare, na_action="ignore")
     whole = [cell for cell in cells if cell.removeprefix("-").isdigit()]
-    if any(len(cell) > _MOST_DIGITS for cell in whole):
+    if any(len(cell.removeprefix("-")) > MOST_DIGITS for cell in whole):
         return column
     return column.astype("int64" if len(whole) == len(column) else float)

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from audits.core import registry
+from audits.core.option_groups import MACHINES
 from audits.core.records import Json, Report, Source, Subject
 from audits.report.pages.content import seconds
 from audits.report.registration_file import Registered, moment
@@ -34,7 +35,9 @@ def differences(registered: Registered, planned: Registered) -> list[str]:
     """
     files = _of_files(registered, planned)
     later = dict(registry.later_defaults_of(planned.audit))
-    mine, theirs = later | _settled(registered), later | _settled(planned)
+    theirs = later | _settled(planned)
+    # Who computes was written down by earlier versions, and decides nothing.
+    mine = {key: one for key, one in (later | _settled(registered)).items() if key in theirs or key not in MACHINES}
     said, says = _as_given(registered), _as_given(planned)
     found = []
     for key in dict.fromkeys((*mine, *theirs)):

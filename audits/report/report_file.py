@@ -1,21 +1,19 @@
-"""report.json and records.csv: read as untrusted input, written in one step or not at all."""
+"""report.json, read as untrusted input, and files that are written in one step or not at all."""
 
-import csv
-import io
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 from audits.core import registry
 from audits.core.gates import abridged
 from audits.core.records import Json, Report
-from audits.report.spreadsheet_cells import guarded
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 
@@ -150,22 +148,6 @@ def fingerprint_of(report: Report) -> str:
     return _fingerprint(report.audit, plain["settings"], plain["data"], subject, report.provenance.miles, made_by)
 
 
-def write_records(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write records.csv; every row has the keys of the first."""
-    text = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writerow({name: _harmless(name) for name in rows[0]})
-        writer.writerows({key: _harmless(value) for key, value in row.items()} for row in rows)
-    write_text(path, text.getvalue())
-
-
-def _harmless(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula and no reader for a line break."""
-    # The csv module does not quote a bare carriage return, and most readers end the row at one.
-    return guarded(value.replace("\r\n", "\n").replace("\r", "\n")) if isinstance(value, str) else value
-
-
 def write_text(path: Path, text: str) -> None:
     """Write a text file in one step, so that a reader finds the old one or the new one."""
     write_bytes(path, text.encode("utf-8"))
@@ -173,12 +155,19 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file in one step, so that a reader finds the old one or the new one."""
+    with in_one_step(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def in_one_step(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file that gets its name, and takes the place of an older one, where nothing is raised; else it goes."""
     # In the same folder, since a file moves in one step within one file system only. Not tempfile, whose files are the
     # writer's alone: who may read a result is for the user's umask to say.
     part = path.parent / f"{PART}{uuid4().hex}"
     try:
         with part.open("xb") as file:
-            file.write(data)
+            yield file
             file.flush()
             # Flush before renaming: otherwise a power cut may leave an empty file under the final name.
             os.fsync(file.fileno())

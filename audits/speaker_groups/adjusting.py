@@ -240,7 +240,7 @@ def _explained(case: _Case, rung: Rung, term: Term) -> Rung:
     """Return a rung with its strata, the attribute within which its sign turns, and what explains it."""
     sign = 1.0 if rung.marginal[0] > 0 else -1.0
     pair = (rung.level, rung.reference)
-    strata = strata_of(case.data, case.counts, case.design, case.system, (term.name, *pair), case.level)
+    strata = strata_of(case.data, case.design, (term.name, *pair), case.level)
     rung = replace(rung, strata=strata, turned_by=turned(strata, sign))
     # The end of the loss that is nearer to no loss, counted in the direction of the difference.
     if (rung.faded[1] if sign > 0 else -rung.faded[2]) <= 0:
@@ -317,7 +317,7 @@ def add_adjusted(draft: Draft, data: Utterances, counts: MetricCounts, adjustmen
         return
     fit = adjustment.full.fit
     # At the level of earlier reports: an exact number has none of its own.
-    draft.add("overdispersion", exact(fit.dispersion, n=len(design.rows), unit="clips", level=0.95), **where)
+    draft.add("overdispersion", exact(fit.dispersion, n=design.clips, unit="clips", level=0.95), **where)
     for term in adjustment.terms:
         if term.failed:
             message = f"The model of {name} with {term.name} alone cannot be fitted: {term.failed}."

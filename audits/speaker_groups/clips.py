@@ -1,17 +1,17 @@
 """The checked inputs of the audit: used clips, their speakers, and each system's transcripts or counts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.core.groups import GroupSet
+from audits.core.groups import GroupSet, LevelRows
 from audits.core.records import Skipped
 from audits.group_rates.clips import reasons_of
 from probes.files.levels import Note
-from probes.speech.manifests import Clip, Manifest
+from probes.speech.manifests import Clip, Clips, Manifest
 from probes.speech.normalisers import Normaliser
 
 
@@ -28,7 +28,9 @@ class Inputs:
     systems
         Names of the recognisers.
     texts
-        What each system wrote, by name and clip; empty where the manifest holds counts.
+        What each system wrote, by name and clip, None for nothing; empty where the manifest holds counts.
+    references
+        The normalised text of each clip; empty where the manifest holds counts.
     counted
         Columns of the manifest with counts, by system; empty where there are texts.
     speakers
@@ -46,10 +48,10 @@ class Inputs:
     """
 
     manifest: Manifest
-    clips: tuple[Clip, ...]
+    clips: Clips
     skipped: tuple[tuple[Clip, str], ...]
     systems: tuple[str, ...]
-    texts: Mapping[str, tuple[str, ...]]
+    texts: Mapping[str, Sequence[str | None]]
     counted: Mapping[str, Any]
     speakers: NDArray[np.int64]
     unit: str
@@ -57,6 +59,7 @@ class Inputs:
     sets: tuple[GroupSet, ...]
     notes: tuple[Note, ...]
     empty: Mapping[str, int]
+    references: Sequence[str | None] = ()
     wordless: int = 0
     read_as: tuple[str, ...] = ()
     normaliser: Normaliser = field(default_factory=lambda: Normaliser("basic"))
@@ -65,3 +68,8 @@ class Inputs:
     def reasons(self) -> tuple[Skipped, ...]:
         """How many clips were left out for each reason."""
         return reasons_of(self.skipped)
+
+
+def levels_of(clips: Clips) -> LevelRows:
+    """Return the levels of all attributes of the clips."""
+    return LevelRows({name: clips.each_level(name) for name in clips.attributes}, len(clips))

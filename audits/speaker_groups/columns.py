@@ -6,17 +6,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.core.groups import combined
 from audits.speaker_groups import Options
 from probes.core.errors import InputError
+from probes.files.cells import Coded
 from probes.files.decimals import in_thousands, mark_hint, plain_float, with_point
 from probes.files.gzips import plain_suffix
 from probes.files.levels import clean, parse_bins
 from probes.files.names import suggest
 from probes.files.tables import Table
+from probes.speech.clips import as_columns
 from probes.speech.corpora import read_corpus
 from probes.speech.known_layouts import advice_on_table, with_advice
 from probes.speech.manifest_folders import open_manifest, root_of
-from probes.speech.manifests import ROLES, Clip, ColumnMap, Manifest, assemble
+from probes.speech.manifests import ROLES, Clip, Clips, ColumnMap, Manifest, assemble
 
 NAMES = ("id", "utt_id", "utterance_id", "hash_name", "audio_id", "segment_filename", "utterance")
 """Columns that name a clip where there is no path."""
@@ -49,7 +52,7 @@ def read_rows(options: Options) -> tuple[Manifest, tuple[str, ...]]:
             opened=False,
         )
         return manifest, manifest.columns
-    table = open_manifest(options.manifest, options.decimal)
+    table = open_manifest(options.manifest, options.decimal, lean=True)
     advice = advice_on_table(options.manifest, table.columns)
     with with_advice(advice):
         needs = _needs(table, options)
@@ -121,9 +124,7 @@ def counted_systems(columns: Sequence[str], options: Options) -> dict[str, dict[
     return found
 
 
-def read_counts(
-    clips: Sequence[Clip], columns: Mapping[str, str], decimal: str | None
-) -> dict[str, NDArray[np.float64]]:
+def read_counts(clips: Clips, columns: Mapping[str, str], decimal: str | None) -> dict[str, NDArray[np.float64]]:
     """Return the counts of one system by name: errors, words, and substitution, deletion, insertion where given.
 
     `columns` has the column of each; `decimal` is the mark that the user names.
@@ -134,9 +135,10 @@ def read_counts(
         Where a count is no whole number, may be one of thousands or is negative, or the kinds do not add up to the
         errors.
     """
+    clips = as_columns(clips)
     for column in columns.values():
         require_free(clips, column, "a count")
-    rows = {name: np.array([_count(clip, column, decimal) for clip in clips]) for name, column in columns.items()}
+    rows = {name: _counts(clips, column, decimal) for name, column in columns.items()}
     parts = [name for name in columns if name not in ("errors", "words")]
     if parts:
         wrong = np.flatnonzero(sum(rows[name] for name in parts) != rows["errors"])
@@ -154,8 +156,17 @@ def read_counts(
     return rows
 
 
-def _count(clip: Clip, column: str, decimal: str | None) -> float:
-    text = (clip.extras.get(column) or "").strip()
+def _counts(clips: Clips, column: str, decimal: str | None) -> NDArray[np.float64]:
+    """Return the counts of a column; each distinct text is read once, where it comes first."""
+    cells = Coded.of(clips.each_extra(column))
+    first = np.full(len(cells.levels), len(clips))
+    np.minimum.at(first, cells.codes, np.arange(len(clips)))
+    numbers = [_count(clips[at], text, column, decimal) for text, at in zip(cells.levels, first.tolist(), strict=True)]
+    return np.array(numbers, dtype=np.float64)[cells.codes]
+
+
+def _count(clip: Clip, cell: str | None, column: str, decimal: str | None) -> float:
+    text = (cell or "").strip()
     where = f"{clip.where}, column {column}"
     # Cells of other files have their types, and --decimal is refused.
     option = plain_suffix(clip.source) in _DELIMITED
@@ -189,14 +200,16 @@ def _check_mark(text: str, decimal: str | None, where: str, option: bool) -> Non
         raise InputError(message, where=where, hint=hint)
 
 
-def speakers_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> tuple[NDArray[np.int64], str]:
+def speakers_of(clips: Clips, manifest: Manifest, options: Options) -> tuple[NDArray[np.int64], str]:
     """Return the speaker number of each clip, and the name of the unit.
 
     Where nobody is named, all clips with the same attributes count as one speaker: that is too few rather than too
     many, and intervals are too wide rather than too narrow.
     """
-    if any(clip.speaker is not None for clip in clips):
-        names: list[object] = [clip.speaker for clip in clips]
+    speakers = clips.each_speaker()
+    if speakers.present() - {None}:
+        names: Sequence[object] = speakers.levels
+        codes = speakers.codes.astype(np.int64)
         unit = PROFILES if any(note.id == "corpus.no-speakers" for note in manifest.notes) else "speakers"
     else:
         chosen = options.cluster_by or options.by
@@ -209,19 +222,26 @@ def speakers_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> 
             if name not in options.by:
                 require_free(clips, name, "part of a profile", option="--cluster-by")
                 manifest.check_flat(name)
-        names = [tuple(_written(clip, name) for name in chosen) for clip in clips]
+        names, codes = combined([_written(clips, name) for name in chosen])
         unit = PROFILES
-    number = {name: at for at, name in enumerate(sorted(set(names), key=str))}
-    return np.array([number[name] for name in names], dtype=np.int64), unit
+    # Those of clips that are left out have no number.
+    there = sorted(np.unique(codes).tolist(), key=lambda code: str(names[code]))
+    number = np.zeros(len(names), dtype=np.int64)
+    number[there] = np.arange(len(there))
+    return number[codes], unit
 
 
-def _written(clip: Clip, column: str) -> str:
-    return clip.attributes[column] if column in clip.attributes else clean(clip.extras.get(column))
+def _written(clips: Clips, column: str) -> Coded:
+    if column in clips.attributes:
+        return clips.each_level(column)
+    cells = Coded.of(clips.each_extra(column))
+    once = Coded.of(clean(cell) for cell in cells.levels)
+    return Coded(once.levels, once.codes[cells.codes])
 
 
-def require_free(clips: Sequence[Clip], column: str, purpose: str, *, option: str = "") -> None:
+def require_free(clips: Clips, column: str, purpose: str, *, option: str = "") -> None:
     """Refuse a column that is already used: compared, or read as path, text or speaker."""
-    if not any(column in clip.extras for clip in clips):
+    if all(cell is None for cell in clips.each_extra(column)):
         raise InputError(
             f"The column {column!r} is empty, or taken already (as attribute, path, text or speaker); it cannot be "
             f"{purpose} too.",

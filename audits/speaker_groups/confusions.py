@@ -5,6 +5,7 @@ it and the clips in which it could have happened. The rate of a confusion is tha
 was said, so that groups who read other texts can be compared; of an insertion, that of all words.
 """
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -78,7 +79,7 @@ class Excess:
     speakers: int
 
 
-def most_frequent(edits: WordEdits, references: Sequence[str], most: int) -> tuple[Confusion, ...]:
+def most_frequent(edits: WordEdits, references: Sequence[str | None], most: int) -> tuple[Confusion, ...]:
     """Return the most frequent confusions of one system, each with its clips.
 
     Examples
@@ -117,17 +118,23 @@ def _tally(clips: NDArray[np.int64]) -> Tally:
     return Tally(clips=where, counts=counts)
 
 
-def _occurrences(references: Sequence[str], words: set[str]) -> Mapping[str, Tally]:
+def _occurrences(references: Sequence[str | None], words: set[str]) -> Mapping[str, Tally]:
     """Return how often each word is in each reference; of "", how many words there are."""
-    found: dict[str, list[tuple[int, int]]] = {word: [] for word in words}
+    found = {word: (array("q"), array("q")) for word in words}
     for at, reference in enumerate(references):
-        said = reference.split()
+        said = (reference or "").split()
         for word in words.intersection(said):
-            found[word].append((at, said.count(word)))
+            clips, counts = found[word]
+            clips.append(at)
+            counts.append(said.count(word))
         if "" in words and said:
-            found[""].append((at, len(said)))
-    tables = {word: np.array(rows, dtype=np.int64).reshape(-1, 2) for word, rows in found.items()}
-    return {word: Tally(clips=table[:, 0], counts=table[:, 1]) for word, table in tables.items()}
+            clips, counts = found[""]
+            clips.append(at)
+            counts.append(len(said))
+    return {
+        word: Tally(clips=np.array(clips, dtype=np.int64), counts=np.array(counts, dtype=np.int64))
+        for word, (clips, counts) in found.items()
+    }
 
 
 def excesses(
@@ -158,8 +165,8 @@ def _spoken(data: Utterances, groups: GroupSet, confusion: Confusion, least: int
     for at, name in enumerate(groups.names):
         inside = groups.member == at
         sides = inside, (groups.member >= 0) & ~inside
-        said = [np.unique(data.speakers[confusion.chances.clips[side[confusion.chances.clips]]]) for side in sides]
-        if min(map(len, said)) >= least:
+        said = [np.count_nonzero(confusion.chances.by_speaker(data.speakers, side, data.people)) for side in sides]
+        if min(said) >= least:
             yield name, *sides
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,11 @@ from audits.speaker_groups import Options
 from audits.speaker_groups.columns import WORDS, require_free
 from audits.speaker_groups.counts import MANY_LEVELS
 from probes.core.errors import InputError
+from probes.files.cells import Coded
 from probes.files.decimals import NumberColumn, has_unit, mark_hint, plain_float, with_decimal_commas, with_point
 from probes.files.levels import Note, clean, is_unknown
 from probes.files.names import suggest
-from probes.speech.manifests import Clip, Manifest
+from probes.speech.manifests import Clips, Manifest
 
 LARGEST = 1e100
 """Numbers from which on a control is none: their squares would overflow."""
@@ -48,16 +49,19 @@ def pooling_of(labels: NDArray[np.str_], kept: Collection[str]) -> Pooling:
     return Pooling(levels=len(levels), pooled=len(pooled), clips=inside, of=int(known.sum()))
 
 
-def levels_words(labels: NDArray[np.str_], speakers: NDArray[np.int64], least: int, unit: str) -> str:
+def levels_words(labels: Coded, speakers: NDArray[np.int64], least: int, unit: str) -> str:
     """Return the text on the number of levels, and of those with too few speakers."""
-    pairs = {(str(label), int(who)) for label, who in zip(labels, speakers, strict=True) if label != UNKNOWN}
-    people = Counter(label for label, _ in pairs)
-    few = sum(count < least for count in people.values())
+    size = len(labels.levels)
+    cells = np.unique(speakers * size + labels.codes)
+    people = np.bincount(cells % size if size else cells, minlength=size)
+    people = people[[level != UNKNOWN for level in labels.levels]]
+    people = people[people > 0]
+    few = int((people < least).sum())
     text = many(len(people), "level", "levels")
     return text + (f", {few} of them with fewer than {least} {unit}" if few else "")
 
 
-def controls_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> tuple[dict[str, Values], list[Note]]:
+def controls_of(clips: Clips, manifest: Manifest, options: Options) -> tuple[dict[str, Values], list[Note]]:
     """Return the values of every control (None: unknown), and how they were read.
 
     Numbers where all that are known are, else words. `words` without such a column is left empty here: it is counted
@@ -87,11 +91,11 @@ def controls_of(clips: Sequence[Clip], manifest: Manifest, options: Options) -> 
     return found, notes
 
 
-def _read(name: str, clips: Sequence[Clip], manifest: Manifest, options: Options) -> tuple[Values, list[Note]]:
-    texts = [clean(clip.extras.get(name)) for clip in clips]
+def _read(name: str, clips: Clips, manifest: Manifest, options: Options) -> tuple[Values, list[Note]]:
+    texts = _cleaned(clips.each_extra(name))
     known = Counter(text for text in texts if not is_unknown(text))
     if options.decimal is not None:
-        NumberColumn(name, manifest.path, options.decimal).look(texts, [clip.line for clip in clips])
+        NumberColumn(name, manifest.path, options.decimal).look(texts, clips.each_line())
     where = f"{options.manifest}, --control"
     comma = with_decimal_commas(sorted(known), column=name, where=where, decimal=options.decimal)
     numbers = {text: _number(with_point(text) if comma else text) for text in known}
@@ -113,6 +117,12 @@ def _read(name: str, clips: Sequence[Clip], manifest: Manifest, options: Options
     return tuple(None if is_unknown(text) else numbers[text] for text in texts), notes
 
 
+def _cleaned(cells: Iterable[str | None]) -> list[str]:
+    column = Coded.of(cells)
+    levels = [clean(level) for level in column.levels]
+    return [levels[code] for code in column.codes.tolist()]
+
+
 def _number(text: str) -> float | None:
     try:
         number = plain_float(text)
@@ -121,7 +131,7 @@ def _number(text: str) -> float | None:
     return number if abs(number) < LARGEST else None
 
 
-def _numeric(name: str, clips: Sequence[Clip], texts: Sequence[str], numbers: Mapping[str, float | None]) -> bool:
+def _numeric(name: str, clips: Clips, texts: Sequence[str], numbers: Mapping[str, float | None]) -> bool:
     """Tell whether a control is numeric; refuse numbers mixed with words, which would become levels."""
     known = [at for at, text in enumerate(texts) if text in numbers]
     words = [at for at in known if numbers[texts[at]] is None]
@@ -141,7 +151,7 @@ def _numeric(name: str, clips: Sequence[Clip], texts: Sequence[str], numbers: Ma
     return not words and bool(known)
 
 
-def _units(name: str, clips: Sequence[Clip], texts: Sequence[str], known: Mapping[str, int]) -> list[Note]:
+def _units(name: str, clips: Clips, texts: Sequence[str], known: Mapping[str, int]) -> list[Note]:
     """Return a note on numbers with a unit, which are read as words; refuse them where too fine to be levels."""
     units = sorted(text for text in known if has_unit(text))
     count = sum(known[text] for text in units)
@@ -166,5 +176,5 @@ def as_read(values: Values, speakers: NDArray[np.int64], unit: str) -> str:
     if all(isinstance(value, float) for value in known):
         numbers = [float(value) for value in known]
         return f"a number, {min(numbers):g} to {max(numbers):g}"
-    labels = np.array([UNKNOWN if value is None else str(value) for value in values])
+    labels = Coded.of(UNKNOWN if value is None else str(value) for value in values)
     return levels_words(labels, speakers, MIN_REPORTED, unit)

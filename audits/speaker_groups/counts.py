@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.core.groups import GroupSet, reported_groups
+from audits.core.groups import GroupSet, LevelRows, column_of, reported_groups
 from audits.core.intervals import Interval
-from audits.statistics import MaybeEnds, SpeakerSums, cluster_weights, sum_by_speaker
+from audits.statistics import MaybeEnds, SpeakerSums, cluster_counts, sum_by_speaker
 
 Floats = NDArray[np.float64]
 PARTS = ("substitution", "deletion", "insertion")
@@ -67,7 +68,16 @@ class Utterances:
 
     def labels(self, attribute: str) -> NDArray[np.str_]:
         """Return the level of an attribute by clip, shape (clips,)."""
-        return np.array([row[attribute] for row in self.attributes])
+        found = column_of(self.attributes, attribute)
+        return np.array(found.levels, dtype=np.str_)[found.codes]
+
+    def ranks(self, attribute: str) -> NDArray[np.int64]:
+        """Return the place of each clip's level in the order of the alphabet, shape (clips,)."""
+        found = column_of(self.attributes, attribute)
+        order = np.argsort(np.array(found.levels, dtype=np.str_), kind="stable")
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        return place[found.codes]
 
     def interval(self, ends: MaybeEnds, method: str, n: int) -> Interval:
         """Return an interval record over so many speakers from value, low and high, and its method."""
@@ -90,7 +100,9 @@ class Utterances:
     def only(self, speakers: NDArray[np.bool_]) -> "Utterances":
         """Return the clips of some speakers, with speaker numbers unchanged."""
         kept = speakers[self.speakers]
-        chosen = np.flatnonzero(kept).tolist()
+        chosen = np.flatnonzero(kept)
+        rows = self.attributes
+        attributes = rows.take(chosen) if isinstance(rows, LevelRows) else [rows[at] for at in chosen.tolist()]
         counts = tuple(
             replace(
                 counts,
@@ -105,8 +117,8 @@ class Utterances:
             self,
             counts=counts,
             speakers=self.speakers[kept],
-            attributes=[self.attributes[at] for at in chosen],
-            controls={name: [values[at] for at in chosen] for name, values in self.controls.items()},
+            attributes=attributes,
+            controls={name: [values[at] for at in chosen.tolist()] for name, values in self.controls.items()},
             sets=tuple(replace(groups, member=groups.member[kept]) for groups in self.sets),
         )
 
@@ -123,7 +135,7 @@ class Cohort:
     `member` has the shape (groups, clips).
     """
 
-    weights: Floats
+    weights: NDArray[np.unsignedinteger[Any]]
     names: list[str]
     member: NDArray[np.bool_]
 
@@ -131,7 +143,7 @@ class Cohort:
 def cohort_of(data: Utterances, repeats: int, rng: np.random.Generator) -> Cohort:
     """Draw the bootstrap samples and list the groups."""
     names, member = reported_groups(data.attributes, data.sets)
-    return Cohort(weights=cluster_weights(data.people, repeats, rng), names=names, member=member)
+    return Cohort(weights=cluster_counts(data.people, repeats, rng), names=names, member=member)
 
 
 def sums_of(data: Utterances, counts: MetricCounts, member: NDArray[np.bool_]) -> SpeakerSums:

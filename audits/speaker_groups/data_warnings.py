@@ -57,13 +57,14 @@ def warn_about_data(draft: Draft, inputs: Inputs, data: Utterances, options: Opt
 def _warn_about_references(draft: Draft, inputs: Inputs, options: Options) -> None:
     if inputs.wordless:
         draft.warn("empty-reference", wordless(inputs.wordless))
-    joined = [clip for clip in inputs.clips if _JOINED.search(clip.text or "")]
-    if options.normalise == "basic" and joined and not inputs.counted:
-        found = _JOINED.search(joined[0].text or "")
+    if options.normalise != "basic" or inputs.counted:
+        return
+    joined = [found.group() for text in inputs.clips.each_text() if (found := _JOINED.search(text or ""))]
+    if joined:
         references = many(len(joined), "reference holds", "references hold")
         draft.warn(
             "joined-words",
-            f"{references} words joined by a mark ({found.group() if found else ''}): --normalise basic drops the mark "
+            f"{references} words joined by a mark ({joined[0]}): --normalise basic drops the mark "
             "and makes one word of them, so that a transcript with two words errs. --normalise whisper-english makes "
             "two.",
         )
@@ -73,15 +74,15 @@ def _warn_about_empty_transcripts(draft: Draft, inputs: Inputs, data: Utterances
     for system, texts in inputs.texts.items():
         counts, column = data.counts[0], data.systems.index(system)
         words = counts.hits + counts.parts["substitution"] + counts.parts["insertion"]
-        pairs = zip(texts, words[:, column], counts.sizes, strict=True)
-        lost = [text for text, left, size in pairs if text.strip() and size and not left]
+        wordless = np.flatnonzero((words[:, column] == 0) & (counts.sizes > 0))
+        lost = [text for at in wordless.tolist() if (text := texts[at] or "").strip()]
         if lost:
             draft.warn(
                 "wordless-transcript",
                 f"--normalise {options.normalise} leaves no word of {len(lost)} of {len(texts)} transcripts of "
                 f"{system}, such as {lost[0][:40]!r}: all words of their references count as deleted.",
             )
-        empty = sum(not text.strip() for text in texts) - inputs.empty.get(system, 0)
+        empty = sum(not text or text.isspace() for text in texts) - inputs.empty.get(system, 0)
         if empty:
             draft.warn(
                 "empty-transcript",

@@ -13,8 +13,10 @@ from audits.speaker_groups import Options
 from audits.speaker_groups.controls import MOST_POOLED, Pooling, pooling_of
 from audits.speaker_groups.counts import Floats, MetricCounts, Utterances
 from audits.speaker_groups.gaps import reference_of
-from audits.statistics import NotFitted, PoissonFit, fit_poisson_gee
+from audits.statistics import NotFitted, PoissonFit, Summed, fit_poisson_gee
 
+MANY_CLIPS = 100_000
+"""Clips from which on those of a speaker with the same levels and controls are added up."""
 FEW = "few or unknown"
 """The level that holds what is unknown and all levels with too few speakers, words or errors: held fixed, not shown."""
 
@@ -62,6 +64,9 @@ class Model(NamedTuple):
 class Design:
     """The terms of one system's models, over the clips of `rows`; fits are kept by the terms that are in them.
 
+    Of very many clips those of a speaker with the same levels and controls are added up: a row is then the first of
+    them, and `summed` says of how many clips the rows are.
+
     `small` are the columns with levels too small to be held fixed: what attributes have of them counts as one level,
     clips in those of controls are not in the models, and a control that has little else is `left_out`.
     """
@@ -74,7 +79,13 @@ class Design:
     controls: tuple[Term, ...]
     left_out: tuple[str, ...]
     small: Mapping[str, Pooling]
+    summed: Summed | None = None
     kept: dict[tuple[str, ...], "Model"] = field(default_factory=dict)
+
+    @property
+    def clips(self) -> int:
+        """Number of the clips in the models."""
+        return self.summed.clips if self.summed else len(self.rows)
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -98,7 +109,7 @@ class Design:
         """Return the model with all terms and one more column, which is the last."""
         whole = self.fit([term.name for term in self.terms])
         matrix = np.concatenate([whole.matrix, extra[:, None]], axis=1)
-        fit = fit_poisson_gee(self.errors, self.sizes, matrix, self.clusters)
+        fit = fit_poisson_gee(self.errors, self.sizes, matrix, self.clusters, summed=self.summed)
         return Model(fit, {**whole.columns, ("", "extra"): matrix.shape[1] - 1}, matrix)
 
     def _fit(self, terms: Sequence[Term]) -> "Model":
@@ -109,7 +120,7 @@ class Design:
         order = sorted(range(len(labels)), key=lambda at: labels[at][1] == FEW)
         while True:
             try:
-                fit = fit_poisson_gee(self.errors, self.sizes, values[:, order], self.clusters)
+                fit = fit_poisson_gee(self.errors, self.sizes, values[:, order], self.clusters, summed=self.summed)
             except NotFitted as reason:
                 if reason.column is None or labels[order[reason.column]][1] != FEW:
                     raise NotFitted(self._named(str(reason), reason.column, order, labels)) from None
@@ -159,7 +170,7 @@ def design_of(data: Utterances, counts: MetricCounts, system: int, options: Opti
     pooled = {term.name: term.pooling for term in attributes if term.pooling and term.pooling.pooled > 1}
     wanted = [*(groups.by for groups in data.singles() if len(groups.names) > 1), *data.controls]
     there = {term.name for term in (*attributes, *controls) if term.values.shape[1]}
-    return Design(
+    design = Design(
         errors=errors[kept],
         sizes=counts.sizes[chosen][kept],
         clusters=data.speakers[rows],
@@ -169,11 +180,43 @@ def design_of(data: Utterances, counts: MetricCounts, system: int, options: Opti
         left_out=tuple(name for name in wanted if name not in there),
         small={name: found for name, found in small.items() if found.pooled} | pooled,
     )
+    return added_up(data, design) if len(rows) > MANY_CLIPS else design
+
+
+def added_up(data: Utterances, design: Design) -> Design:
+    """Return the design with one row for all clips of a speaker that have the same levels and controls.
+
+    The estimates are the same but for rounding: a model of rates expects of their words together what it expects of
+    them one by one, and its variances are those of whole speakers.
+    """
+    rows = design.rows
+    keys = [design.clusters, *(data.ranks(groups.by)[rows] for groups in data.singles())]
+    keys += [column for term in design.controls for column in term.values.T]
+    cell = np.zeros(len(rows), dtype=np.int64)
+    for key in keys:
+        number = np.unique(key, return_inverse=True)[1]
+        # One by one, so that the numbers stay as small as there are rows.
+        cell = np.unique(cell * (int(number.max(initial=0)) + 1) + number, return_inverse=True)[1]
+    first = np.unique(cell, return_index=True)[1]
+
+    def total(values: Floats) -> Floats:
+        return np.bincount(cell, values).astype(np.float64)
+
+    return replace(
+        design,
+        errors=total(design.errors),
+        sizes=total(design.sizes),
+        clusters=design.clusters[first],
+        rows=rows[first],
+        attributes=tuple(replace(term, values=term.values[first]) for term in design.attributes),
+        controls=tuple(replace(term, values=term.values[first]) for term in design.controls),
+        summed=Summed(clips=len(rows), squares=total(design.errors**2 / design.sizes)),
+    )
 
 
 def _ordered(data: Utterances, counts: MetricCounts, system: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the clips in a canonical order, so that sums do not depend on that of the manifest."""
-    keys = [np.unique(data.labels(groups.by)[rows], return_inverse=True)[1] for groups in data.singles()]
+    keys = [data.ranks(groups.by)[rows] for groups in data.singles()]
     controls = [[str(values[row]) for row in rows.tolist()] for values in data.controls.values()]
     keys += [np.unique(values, return_inverse=True)[1] for values in controls]
     return rows[np.lexsort((*keys, counts.errors[rows, system], counts.sizes[rows], data.speakers[rows]))]

@@ -16,7 +16,7 @@ from audits.core.detectable import Detectable
 from audits.core.groups import MIN_WORDS
 from audits.group_rates.detectable_gaps import Design, corrected_words, left_out, told_gaps
 from audits.speaker_groups import Options
-from audits.speaker_groups.clips import Inputs
+from audits.speaker_groups.clips import Inputs, levels_of
 from audits.speaker_groups.counts import MetricCounts, Utterances
 from audits.speaker_groups.gaps import Comparison, compare
 from audits.speaker_groups.measure import given, useful
@@ -65,11 +65,12 @@ def _some(inputs: Inputs, seed: int) -> Inputs:
     order = generator(seed, "speakers of a dry run").permutation(int(inputs.speakers.max()) + 1)
     reached = np.cumsum(np.bincount(inputs.speakers, minlength=len(order))[order]) * len(inputs.systems)
     kept = np.isin(inputs.speakers, order[: max(int(np.searchsorted(reached, MOST_TEXTS)), 2)])
-    chosen = np.flatnonzero(kept).tolist()
+    chosen = np.flatnonzero(kept)
     return replace(
         inputs,
-        clips=tuple(inputs.clips[at] for at in chosen),
-        texts={name: tuple(rows[at] for at in chosen) for name, rows in inputs.texts.items()},
+        clips=inputs.clips.take(chosen),
+        texts={name: [rows[at] for at in chosen.tolist()] for name, rows in inputs.texts.items()},
+        references=[inputs.references[at] for at in chosen.tolist()],
         speakers=inputs.speakers[kept],
         sets=tuple(replace(groups, member=groups.member[kept]) for groups in inputs.sets),
     )
@@ -81,9 +82,14 @@ def _utterances(inputs: Inputs, metric: str) -> Utterances:
         return _clips(inputs, given(inputs)[0])
     normaliser = inputs.normaliser
     unit: Literal["word", "character"] = "word" if metric == "wer" else "character"
-    references = normaliser.all([clip.text or "" for clip in inputs.clips])
+    references = [text or "" for text in inputs.references]
     edits = [
-        count_edits(references, normaliser.all(inputs.texts[system]), unit, compounds=normaliser.compounds)
+        count_edits(
+            references,
+            normaliser.all([text or "" for text in inputs.texts[system]]),
+            unit,
+            compounds=normaliser.compounds,
+        )
         for system in inputs.systems
     ]
     errors, hits = (
@@ -94,7 +100,7 @@ def _utterances(inputs: Inputs, metric: str) -> Utterances:
 
 def _sizes_alone(inputs: Inputs, metric: str) -> Utterances:
     """Return the clips with the sizes of their references, and no error."""
-    references = inputs.normaliser.all([clip.text or "" for clip in inputs.clips])
+    references = (text or "" for text in inputs.references)
     sizes = np.array([len(text.split()) if metric == "wer" else len(text) for text in references], dtype=np.float64)
     none = np.zeros((len(sizes), len(inputs.systems)))
     return _clips(inputs, _counted(metric, none, none, sizes))
@@ -109,7 +115,7 @@ def _clips(inputs: Inputs, counts: MetricCounts) -> Utterances:
         systems=inputs.systems,
         counts=(counts,),
         speakers=inputs.speakers,
-        attributes=[clip.attributes for clip in inputs.clips],
+        attributes=levels_of(inputs.clips),
         controls={},
         sets=inputs.sets,
         unit=inputs.unit,

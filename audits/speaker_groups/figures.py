@@ -11,6 +11,7 @@ from audits.core.groups import ALL, UNKNOWN, GroupSet
 from audits.core.numbers import interval, percent, point
 from audits.core.records import Estimate, Figure, Json
 from audits.group_rates import METRIC_WORDS
+from audits.group_rates.clips import clips_by_level
 from audits.report.charts import Axis, bars, forest, heat_map
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.clips import Inputs
@@ -355,7 +356,7 @@ def _coverage(data: Utterances, inputs: Inputs) -> Figure | None:
         return None
     rows, left = [], 0
     for groups in data.singles():
-        used = Counter(clip.attributes[groups.by] for clip in inputs.clips)
+        used = clips_by_level(inputs.clips, groups.by)
         lost = Counter(clip.attributes[groups.by] for clip, _ in inputs.skipped)
         levels = sorted({*used, *lost}, key=lambda level: (-lost[level], -used[level], level))
         left += max(0, len(levels) - MOST_ROWS)

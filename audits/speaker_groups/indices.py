@@ -1,6 +1,6 @@
 """Summary indices of a system: differential fairness, inequality, and the published FAAS."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from audits.statistics import (
     SpeakerSums,
     Split,
     atkinson,
+    blocks_of,
     differential_fairness,
     fairness_adjusted_score,
     generalised_entropy,
@@ -35,6 +36,8 @@ SIMULTANEOUS = "cluster bootstrap, simultaneous over all pairs of groups and bot
 PERCENTILE = "percentile cluster bootstrap, less twice its bias, widened for few clusters"
 JACKKNIFE = "Student t on the logarithm, jackknife over clusters"
 SHUFFLES = 1000
+BLOCK = 200
+"""Shuffles that are held with their weights at once."""
 
 
 def add_indices(draft: Draft, data: Utterances, comparisons: Sequence[Comparison], cohort: Cohort) -> None:
@@ -80,11 +83,13 @@ def _add_inequality(draft: Draft, data: Utterances, comparison: Comparison, syst
     once = np.ones((1, len(people)))
     names, who = np.unique(people, return_inverse=True)
     rng = generator(comparison.seed, "inequality", comparison.counts.metric, comparison.by)
-    shuffled = np.stack([rng.permutation(groups) for _ in range(SHUFFLES)])
+    shuffled = np.empty((SHUFFLES, len(people)), dtype=np.int32)
+    for row in shuffled:
+        row[:] = rng.permutation(groups)
     for index, measure in INDICES.items():
         value = measure(benefits, groups, once)
-        samples = measure(benefits, groups, cohort.weights[:, people])
-        left = measure(benefits, groups, left_out(len(names))[:, who])
+        samples = _joined(measure(benefits, groups, block) for block in blocks_of(cohort.weights, people))
+        left = _joined(measure(benefits, groups, block) for block in blocks_of(left_out(len(names)), who))
         # Of n people, one has all the benefit at most.
         most = 1.0 if index == "atkinson" else (len(people) - 1) / 2
         for part in PARTS:
@@ -102,9 +107,16 @@ def _add_inequality(draft: Draft, data: Utterances, comparison: Comparison, syst
             within = (whole, min(max(ends[0], 0.0), whole), max(min(ends[1], most), whole))
             method = PERCENTILE if part == "between" else JACKKNIFE
             draft.add("entropy_index", comparison.interval(within, method), **where, index=index, part=part)
-        chance = measure(benefits, shuffled, np.ones(shuffled.shape)).between
+        blocks = (shuffled[start : start + BLOCK].astype(np.int64) for start in range(0, SHUFFLES, BLOCK))
+        chance = _joined(measure(benefits, block, np.ones(block.shape)) for block in blocks).between
         noise = comparison.interval(mean_and_quantiles(chance, level), PERMUTED)
         draft.add("entropy_noise_floor", noise, **where, index=index)
+
+
+def _joined(parts: Iterable[Split]) -> Split:
+    """Return the samples of several blocks as one."""
+    found = list(parts)
+    return Split(**{name: np.concatenate([getattr(part, name) for part in found]) for name in PARTS})
 
 
 def _between_ends(value: Split, samples: Split, comparison: Comparison) -> tuple[float, float] | None:

@@ -14,7 +14,7 @@ from audits.core.records import Source
 from audits.core.value_maps import value_map_sources
 from audits.group_rates.normalising import rules_sources
 from audits.speaker_groups import Options
-from audits.speaker_groups.clips import Inputs
+from audits.speaker_groups.clips import Inputs, levels_of
 from audits.speaker_groups.columns import (
     ONE_SYSTEM,
     counted_systems,
@@ -31,11 +31,13 @@ from audits.speaker_groups.predictions import Predictions, read_predictions
 from audits.speaker_groups.preflight import columns_of, coordinates_of, preview_of
 from audits.speaker_groups.references import NO_REFERENCE, chosen, has_words
 from probes.core.errors import InputError
+from probes.files.cells import Cells, Places
 from probes.files.levels import Note
 from probes.files.names import suggest
 from probes.files.table_places import written_place
 from probes.speech.bad_clips import BadClips
-from probes.speech.manifests import Clip, Manifest
+from probes.speech.clips import as_columns
+from probes.speech.manifests import Clip, Clips, Manifest
 from probes.speech.normalisers import read_normaliser
 
 NO_SPEAKER = "no speaker"
@@ -63,40 +65,42 @@ def check(options: Options, context: Context) -> Plan:
     for name in counted:
         require_plain(name, f"{options.manifest}, column errors_...")
     clips, skipped = _with_speakers(manifest, options)
-    texts: dict[str, tuple[str | None, ...]]
+    texts: _Texts
     if counted:
         texts, notes = {}, list[Note]()
     else:
         texts, notes = _texts(clips, files, manifest, options)
     clips, texts, more, empty = _transcribed(clips, texts, options)
-    if not clips:
+    if not len(clips):
         why = ", ".join(sorted({why for _, why in [*skipped, *more]}))
         hint = "Mend the rows: each needs a text, a speaker and a transcript of every system."
         raise InputError(f"No clip can be used: {why}.", where=str(options.manifest), hint=hint)
-    words = has_words(clips, counted, options, normaliser)
-    _check_references(any(words), counted, options)
+    references: Sequence[str | None] = () if counted else normaliser.column(clips.each_text())
+    words = has_words(clips, counted, options, references)
+    _check_references(bool(words.any()), counted, options)
     kept = chosen(clips, words, options)
-    more += [(clips[at], NO_REFERENCE) for at in sorted({*range(len(clips))} - {*kept})]
-    clips = [clips[at] for at in kept]
-    texts = {name: tuple(rows[at] for at in kept) for name, rows in texts.items()}
+    more += [(clips[at], NO_REFERENCE) for at in np.setdiff1d(np.arange(len(clips)), kept).tolist()]
+    clips, (references, *rows) = _only(clips, (references, *texts.values()), kept)
+    texts = dict(zip(texts, rows, strict=True))
     _check_groups(clips, options)
     speakers, unit = speakers_of(clips, manifest, options)
     _check_reference_size(clips, speakers, unit, options)
     controls, more_notes = controls_of(clips, manifest, options)
     inputs = Inputs(
         manifest=manifest,
-        clips=tuple(clips),
+        clips=clips,
         skipped=(*skipped, *more),
         systems=tuple(counted or texts),
-        texts={name: tuple(text or "" for text in rows) for name, rows in texts.items()},
+        texts=texts,
+        references=references,
         counted={name: read_counts(clips, columns, options.decimal) for name, columns in counted.items()},
         speakers=speakers,
         unit=unit,
         controls=controls,
-        sets=tuple(group_sets([clip.attributes for clip in clips], options.by, max_order=options.max_order)),
+        sets=tuple(group_sets(levels_of(clips), options.by, max_order=options.max_order)),
         notes=(*manifest.notes, *notes, *more_notes),
         empty=empty,
-        wordless=sum(not words[at] for at in kept),
+        wordless=int((~words[kept]).sum()),
         read_as=_read_as(files, counted, manifest, options),
         normaliser=normaliser,
     )
@@ -205,41 +209,49 @@ def require_plain(name: str, where: str) -> None:
         )
 
 
-def _with_speakers(manifest: Manifest, options: Options) -> tuple[list[Clip], list[tuple[Clip, str]]]:
+def _only(
+    clips: Clips, columns: Sequence[Sequence[str | None]], kept: Places
+) -> tuple[Clips, list[Sequence[str | None]]]:
+    """Return some of the clips, with the same cells of columns."""
+    if len(kept) == len(clips):
+        return clips, list(columns)
+    cells = (column if isinstance(column, Cells) else Cells(column) for column in columns)
+    return clips.take(kept), [column.take(kept) if len(column) else column for column in cells]
+
+
+def _with_speakers(manifest: Manifest, options: Options) -> tuple[Clips, list[tuple[Clip, str]]]:
     """Leave out clips without a speaker where others have one."""
-    known = any(clip.speaker is not None for clip in manifest.clips)
+    clips = as_columns(manifest.clips)
+    speakers = clips.each_speaker()
+    named = np.array([level is not None for level in speakers.levels], dtype=bool)[speakers.codes]
+    known = bool(named.any())
     if known and options.cluster_by:
         raise InputError(
             "The manifest names speakers: nothing has to stand for them.",
             where="--cluster-by",
             hint="Leave the option out.",
         )
-    kept: list[Clip] = []
-    skipped: list[tuple[Clip, str]] = []
-    for clip in manifest.clips:
-        if known and clip.speaker is None:
-            skipped.append((clip, NO_SPEAKER))
-        else:
-            kept.append(clip)
-    return kept, skipped
+    if not known:
+        return clips, []
+    return clips.take(np.flatnonzero(named)), [(clips[at], NO_SPEAKER) for at in np.flatnonzero(~named).tolist()]
 
 
 def _texts(
-    clips: Sequence[Clip], files: Mapping[str, Predictions], manifest: Manifest, options: Options
-) -> tuple[dict[str, tuple[str | None, ...]], list[Note]]:
+    clips: Clips, files: Mapping[str, Predictions], manifest: Manifest, options: Options
+) -> tuple["_Texts", list[Note]]:
     if not files:
         column = prediction_column(manifest, options)
         require_free(clips, column, "the transcript", option="--prediction-col")
         manifest.check_flat(column)
-        return {ONE_SYSTEM: tuple(clip.extras.get(column) for clip in clips)}, []
+        return {ONE_SYSTEM: clips.each_extra(column)}, []
     # All clips, used or not: a transcript of an unused clip is not an unused transcript.
-    names = [clip.extras.get("utterance") or clip.name for clip in manifest.clips]
-    used = {id(clip) for clip in clips}
-    kept = [at for at, clip in enumerate(manifest.clips) if id(clip) in used]
-    found, notes = {}, []
+    every = as_columns(manifest.clips)
+    names = _names(every)
+    found: _Texts = {}
+    notes = []
     for system, predictions in files.items():
         matched, unused = match(names, predictions)
-        found[system] = tuple(matched[at] for at in kept)
+        found[system] = _only(every, [matched], clips.places)[1][0]
         if unused:
             some = ", ".join(unused[:EXAMPLES]) + (", ..." if len(unused) > EXAMPLES else "")
             plural = "s" * (len(unused) > 1)
@@ -248,21 +260,32 @@ def _texts(
     return found, notes
 
 
+_Texts = dict[str, Sequence[str | None]]
+
+
+def _names(clips: Clips) -> Sequence[str]:
+    """Return the names of clips by which transcripts are found."""
+    names, own = clips.each_name(), clips.each_extra("utterance")
+    if all(name is None for name in own):
+        return names  # type: ignore[return-value]
+    return Cells(other or name for name, other in zip(names, own, strict=True))  # type: ignore[return-value]
+
+
 def _transcribed(
-    clips: Sequence[Clip], texts: Mapping[str, tuple[str | None, ...]], options: Options
-) -> tuple[list[Clip], dict[str, tuple[str | None, ...]], list[tuple[Clip, str]], dict[str, int]]:
+    clips: Clips, texts: _Texts, options: Options
+) -> tuple[Clips, _Texts, list[tuple[Clip, str]], dict[str, int]]:
     """Leave out clips without a transcript of every system: all systems are compared on the same clips."""
     if options.on_missing == "empty":
         missing = {name: sum(text is None for text in rows) for name, rows in texts.items()}
-        return list(clips), dict(texts), [], {name: count for name, count in missing.items() if count}
-    kept: list[int] = []
+        return clips, texts, [], {name: count for name, count in missing.items() if count}
+    absent = {
+        name: np.fromiter((text is None for text in rows), dtype=bool, count=len(clips)) for name, rows in texts.items()
+    }
+    some = np.any([*absent.values(), np.zeros(len(clips), dtype=bool)], axis=0)
     skipped: list[tuple[Clip, str]] = []
     bad = BadClips(options.manifest, len(clips), skip="--on-missing skip")
-    for number, clip in enumerate(clips):
-        lacking = [name for name, rows in texts.items() if rows[number] is None]
-        if not lacking:
-            kept.append(number)
-            continue
+    for number in np.flatnonzero(some).tolist():
+        clip, lacking = clips[number], [name for name, rows in absent.items() if rows[number]]
         if options.on_missing == "stop":
             message = f"{lacking[0]} has no transcript of the clip."
             hint = "Add it, or see --on-missing skip and --on-missing empty."
@@ -270,12 +293,12 @@ def _transcribed(
         whom = lacking[0] if len(lacking) == 1 else f"{len(lacking)} systems" if len(texts) > 2 else "both systems"
         skipped.append((clip, NO_PREDICTION.format(whom)))
     bad.refuse()
-    chosen = {name: tuple(rows[number] for number in kept) for name, rows in texts.items()}
-    return [clips[number] for number in kept], chosen, skipped, {}
+    clips, rows = _only(clips, list(texts.values()), np.flatnonzero(~some))
+    return clips, dict(zip(texts, rows, strict=True)), skipped, {}
 
 
-def _check_groups(clips: Sequence[Clip], options: Options) -> None:
-    levels = {name: {clip.attributes[name] for clip in clips} - {UNKNOWN} for name in options.by}
+def _check_groups(clips: Clips, options: Options) -> None:
+    levels = {name: {str(level) for level in clips.each_level(name).present()} - {UNKNOWN} for name in options.by}
     if all(len(found) < 2 for found in levels.values()):
         counted = "; ".join(f"{name} has {len(found)}" for name, found in levels.items())
         raise InputError(
@@ -301,13 +324,12 @@ def _check_groups(clips: Sequence[Clip], options: Options) -> None:
         )
 
 
-def _check_reference_size(clips: Sequence[Clip], speakers: NDArray[np.int64], unit: str, options: Options) -> None:
+def _check_reference_size(clips: Clips, speakers: NDArray[np.int64], unit: str, options: Options) -> None:
     for reference in options.reference:
         attribute, separator, level = reference.partition("=")
         if not separator:
             continue
-        inside = [clip.attributes[attribute] == level for clip in clips]
-        people = len(np.unique(speakers[np.array(inside)]))
+        people = len(np.unique(speakers[clips.each_level(attribute).is_(level)]))
         if people < options.min_speakers:
             raise InputError(
                 f"{reference} has {people} {unit}: too few to compare others with (--min-speakers "

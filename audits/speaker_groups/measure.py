@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from audits.core.context import Context
 from audits.core.groups import GroupSet
 from audits.group_rates import MIN_REPORTED
-from audits.speaker_groups import Options
+from audits.speaker_groups import METRICS, Options
 from audits.speaker_groups.adjusting import Adjustment, Rung, adjust_gaps
-from audits.speaker_groups.clips import Inputs
+from audits.speaker_groups.clips import Inputs, levels_of
 from audits.speaker_groups.columns import WORDS
 from audits.speaker_groups.confusions import MOST_KEPT, Confusion, most_frequent
 from audits.speaker_groups.counts import PARTS, Cohort, Floats, MetricCounts, Utterances, cohort_of
@@ -23,10 +23,10 @@ from audits.speaker_groups.hypotheses import Verdict, verdicts_of
 from audits.speaker_groups.rates import small_groups
 from audits.statistics import enough_permutations, generator
 from probes.core.progress import Progress
-from probes.speech.word_edits import word_edits
-from probes.speech.word_errors import EditTotals, count_edits
+from probes.files.cells import BLOCK
+from probes.speech.word_edits import WordAligner, WordEdits
+from probes.speech.word_errors import EditTotals, count_edits, joined_totals
 
-UNITS: tuple[tuple[str, Literal["word", "character"]], ...] = (("wer", "word"), ("cer", "character"))
 MANY_GROUPS = 400
 """Groups of one crossing from which on those of too few speakers are not listed."""
 
@@ -119,7 +119,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         systems=inputs.systems,
         counts=tuple(counts),
         speakers=inputs.speakers,
-        attributes=[clip.attributes for clip in inputs.clips],
+        attributes=levels_of(inputs.clips),
         controls=controls,
         sets=inputs.sets,
         unit=inputs.unit,
@@ -145,21 +145,32 @@ def counts_of(
 
 def _aligned(inputs: Inputs, progress: Progress) -> tuple[list[MetricCounts], Sequence[tuple[Confusion, ...]]]:
     """Return the counts of both metrics, and the most frequent confusions of each system."""
-    normaliser = inputs.normaliser
-    compounds = normaliser.compounds
-    references = normaliser.all([clip.text or "" for clip in inputs.clips])
-    found: dict[str, list[EditTotals]] = {metric: [] for metric, _ in UNITS}
+    found: dict[str, list[EditTotals]] = {metric: [] for metric in METRICS}
     confusions = []
     most = max(1, MOST_KEPT // len(inputs.systems))
     with progress.phase("Aligning transcripts", len(inputs.systems), "systems") as advance:
         for system in inputs.systems:
-            transcripts = normaliser.all(inputs.texts[system])
-            for metric, unit in UNITS:
-                found[metric].append(count_edits(references, transcripts, unit, compounds=compounds))
-            edits = word_edits(references, transcripts, compounds=compounds)
-            confusions.append(most_frequent(edits, references, most))
+            words, characters, edits = _aligned_system(inputs, system)
+            found["wer"].append(words)
+            found["cer"].append(characters)
+            confusions.append(most_frequent(edits, inputs.references, most))
             advance(1)
     return [_joined(metric, totals) for metric, totals in found.items()], confusions
+
+
+def _aligned_system(inputs: Inputs, system: str) -> tuple[EditTotals, EditTotals, WordEdits]:
+    """Return the counts of a system's edits in words and in characters, and those in words one by one."""
+    normaliser = inputs.normaliser
+    aligner = WordAligner(compounds=normaliser.compounds)
+    words, characters = [], []
+    pairs = zip(inputs.references, inputs.texts[system], strict=True)
+    # Some at a time: of a million clips neither transcripts nor their alignments are held.
+    while block := list(islice(pairs, BLOCK)):
+        references = [reference or "" for reference, _ in block]
+        transcripts = normaliser.all([text or "" for _, text in block])
+        words.append(aligner.add(references, transcripts))
+        characters.append(count_edits(references, transcripts, "character", compounds=normaliser.compounds))
+    return joined_totals(words), joined_totals(characters), aligner.edits()
 
 
 def _joined(metric: str, totals: Sequence[EditTotals]) -> MetricCounts:

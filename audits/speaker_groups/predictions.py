@@ -6,16 +6,22 @@ nothing is chosen in silence: the file is refused with the place that shows it.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from probes.core.errors import InputError
+from probes.files.cells import BLOCK, Cells
 from probes.files.delimited import Delimited
 from probes.files.gzips import plain_suffix
 from probes.files.json_values import parse_json
 from probes.files.names import suggest_column
 from probes.files.table_places import find_table, sha256_table
+from probes.files.table_rows import Rows, cells_of
 from probes.files.tables import is_json, read_table, wrapped
 from probes.files.text import numbered_lines, read_text
 
@@ -60,12 +66,47 @@ class Predictions:
     read_as: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class Entries(Mapping[str, Prediction]):
+    """The entries of a large file, held as columns; `names` are distinct."""
+
+    def __init__(self, names: Cells, texts: Cells, lines: Sequence[int]) -> None:
+        self.names, self.texts, self.lines = names, texts, lines
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {str(name): at for at, name in enumerate(self.names)}
+
+    def __getitem__(self, name: str) -> Prediction:
+        at = self._places[name]
+        return Prediction(str(self.texts[at]), self.lines[at])
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def as_entries(found: Mapping[str, Prediction]) -> Entries:
+    """Return entries as columns."""
+    if isinstance(found, Entries):
+        return found
+    texts = Cells(entry.text for entry in found.values())
+    return Entries(Cells(found), texts, [entry.line for entry in found.values()])
+
+
+class _Entry(NamedTuple):
     line: int
-    where: str
     name: object
     text: object
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The entries of a file, and where a message about one of them points to."""
+
+    entries: Iterable[_Entry]
+    where: Callable[[_Entry], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +133,7 @@ def read_predictions(path: Path) -> Predictions:
     return Predictions(path=path, sha256=sha256_table(path), form=form, entries=entries, read_as=read_as)
 
 
-def _read(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
+def _read(path: Path) -> tuple[str, _Found, tuple[str, ...]]:
     """Return the format of a file, its entries, and how its columns were read."""
     place = find_table(path)
     suffix = plain_suffix(place.files[0])
@@ -100,7 +141,7 @@ def _read(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
         return _table(path)
     named, path = path, place.file
     if suffix == ".trn":
-        return "sctk trn", _trn(path), (f"{path.name} is read as SCTK's trn: the words (name).",)
+        return "sctk trn", _by_line(path, _trn(path)), (f"{path.name} is read as SCTK's trn: the words (name).",)
     if is_json(path):
         return _json(path)
     if suffix in _TABLES or _names_columns(_header(path)):
@@ -116,11 +157,17 @@ def _read(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
     )
 
 
-def _table(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
-    table = read_table(path)
-    records = [_Record(row.line, f"{path}:{row.line}", row.values) for row in table.rows]
-    entries, read_as = _select(path, table.columns, records, table.separator)
-    return "table", entries, (read_as, *table.notes)
+def _table(path: Path) -> tuple[str, _Found, tuple[str, ...]]:
+    table = read_table(path, lean=True)
+    name, text = _columns(path, table.columns, table.separator)
+    # No column is lacking in a row of a table that is not JSON.
+    lines = table.rows.lines if isinstance(table.rows, Rows) else [row.line for row in table.rows]
+    entries = map(_Entry, lines, cells_of(table.rows, name), cells_of(table.rows, text))
+    return "table", _by_line(path, entries), (_columns_words(path, name, text), *table.notes)
+
+
+def _by_line(path: Path, entries: Iterable[_Entry]) -> _Found:
+    return _Found(entries, lambda entry: f"{path}:{entry.line}")
 
 
 def _header(path: Path) -> list[str]:
@@ -137,10 +184,9 @@ def _names_columns(cells: Iterable[str]) -> bool:
     return not there.isdisjoint(NAME_COLUMNS) and not there.isdisjoint(sum(TEXT_COLUMNS, ()))
 
 
-def _kaldi(path: Path) -> Iterator[_Entry]:
-    for line, content in _lines(path):
-        name, *rest = content.split(maxsplit=1)
-        yield _Entry(line, f"{path}:{line}", name, rest[0] if rest else "")
+def _kaldi(path: Path) -> _Found:
+    pairs = ((line, content.split(maxsplit=1)) for line, content in _lines(path))
+    return _by_line(path, (_Entry(line, name, rest[0] if rest else "") for line, (name, *rest) in pairs))
 
 
 def _trn(path: Path) -> Iterator[_Entry]:
@@ -153,7 +199,7 @@ def _trn(path: Path) -> Iterator[_Entry]:
             raise InputError(
                 "The line does not end in a name between brackets.", where=where, hint="Write: the words (name)"
             )
-        yield _Entry(line, where, parts[2], parts[1].strip())
+        yield _Entry(line, parts[2], parts[1].strip())
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -175,28 +221,26 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise InputError("The file is empty.", where=str(path), hint="Give one prediction for each recording.")
 
 
-def _json(path: Path) -> tuple[str, Iterable[_Entry], tuple[str, ...]]:
-    lines = list(_lines(path))
+def _json(path: Path) -> tuple[str, _Found, tuple[str, ...]]:
+    lines = list(islice(_lines(path), 2))
     listed = lines[0][1][:1] == "["
     if not listed and len(lines) > 1 and (plain_suffix(path) in _JSON_LINES or _is_json(lines[0][1])):
-        records = []
-        for line, content in lines:
-            where = f"{path}:{line}"
-            records.append(_record(line, where, parse_json(content, where, once=True)))
-        return "jsonl", *_selected(path, records)
+        # Read twice: which column holds what, all keys together decide, and the objects of a large file are not held.
+        return "jsonl", *_selected(path, lambda: _json_records(path))
     text = read_text(path)
     # Repeated keys of a map are distinguished from differing ones further down.
     value = parse_json(text, str(path), once=listed)
     if isinstance(value, list):
         items = enumerate(value, start=1)
         records = [_record(number, f"{path}, entry {number}", item) for number, item in items]
-        return "json list", *_selected(path, records)
+        return "json list", *_selected(path, lambda: records, listed=True)
     record = _record(lines[0][0], f"{path}:{lines[0][0]}", value)
     if _names_columns(record.values):
-        return "jsonl", *_selected(path, [record])
+        return "jsonl", *_selected(path, lambda: [record])
     if key := next((key for key, item in record.values.items() if _is_rows(item)), None):
         raise wrapped(path, key)
-    return "json map", _map(path, text), (f"{path.name} is read as a JSON map: names and predictions.",)
+    found = _Found(_map(path, text), lambda entry: f"{path}, key {entry.name!r}")
+    return "json map", found, (f"{path.name} is read as a JSON map: names and predictions.",)
 
 
 def _is_rows(value: object) -> bool:
@@ -227,30 +271,42 @@ def _map(path: Path, text: str) -> Iterator[_Entry]:
     for number, (name, value) in enumerate(pairs, start=1):
         where = f"{path}, key {name!r}"
         record = _Record(number, where, dict(value)) if isinstance(value, tuple) else None
-        yield _Entry(number, where, name, _field(record, column) if record else value)
+        yield _Entry(number, name, _field(record, column) if record else value)
 
 
-def _selected(path: Path, records: Sequence[_Record]) -> tuple[Iterable[_Entry], tuple[str, ...]]:
+def _json_records(path: Path) -> Iterator[_Record]:
+    for line, content in _lines(path):
+        where = f"{path}:{line}"
+        yield _record(line, where, parse_json(content, where, once=True))
+
+
+def _selected(
+    path: Path, records: Callable[[], Iterable[_Record]], *, listed: bool = False
+) -> tuple[_Found, tuple[str, ...]]:
     """Return the entries of JSON objects, whose columns are the union of their keys."""
-    if not records:
-        return (), ()
-    entries, read_as = _select(
-        path, tuple(dict.fromkeys(name for record in records for name in record.values)), records
-    )
-    return entries, (read_as,)
+    count, keys = 0, dict[str, None]()
+    for record in records():
+        count += 1
+        keys |= dict.fromkeys(record.values)
+    if not count:
+        return _by_line(path, ()), ()
+    name, text = _columns(path, tuple(keys))
+    entries = (_Entry(record.line, _field(record, name), _field(record, text)) for record in records())
+    found = _Found(entries, lambda entry: f"{path}, entry {entry.line}") if listed else _by_line(path, entries)
+    return found, (_columns_words(path, name, text),)
 
 
-def _select(
-    path: Path, columns: Sequence[str], records: Sequence[_Record], separator: str = ""
-) -> tuple[Iterator[_Entry], str]:
-    """Return the entries of a table, and which columns they were read from."""
+def _columns(path: Path, columns: Sequence[str], separator: str = "") -> tuple[str, str]:
+    """Return the columns of the name and of the text."""
     lower = {column.casefold(): column for column in reversed(columns)}
     name = next((lower[usual] for usual in NAME_COLUMNS if usual in lower), None)
     if name is None:
         raise _no_column(path, "names the recording", NAME_COLUMNS, "path", columns, separator)
-    text = _text_column(path, columns, separator)
-    entries = (_Entry(record.line, record.where, _field(record, name), _field(record, text)) for record in records)
-    return entries, f"Columns of {path.name} are read as: {name}: the recording; {text}: the prediction."
+    return name, _text_column(path, columns, separator)
+
+
+def _columns_words(path: Path, name: str, text: str) -> str:
+    return f"Columns of {path.name} are read as: {name}: the recording; {text}: the prediction."
 
 
 def _text_column(path: Path, columns: Sequence[str], separator: str = "") -> str:
@@ -283,23 +339,46 @@ def _field(record: _Record, column: str) -> object:
     return record.values[column]
 
 
-def _collect(path: Path, form: str, entries: Iterable[_Entry]) -> dict[str, Prediction]:
-    found: dict[str, Prediction] = {}
-    for entry in entries:
-        name = _text(entry.name, "name of the recording", entry.where).strip()
-        if not name:
-            raise InputError("The entry names no recording.", where=entry.where, hint="Fill it in, or drop the entry.")
-        text = _text("" if entry.text is None else entry.text, "prediction", entry.where)
-        before = found.setdefault(name, Prediction(text, entry.line))
-        if before.text != text:
-            raise InputError(
-                f"{name!r} stands twice with different texts: before in {unit_of(form)} {before.line}.",
-                where=entry.where,
-                hint="Keep one of the two.",
-            )
-    if not found:
+def _collect(path: Path, form: str, found: _Found) -> Entries:
+    entries = Entries(Cells(), Cells(), lines := array("q"))
+    places: dict[str, int] = {}
+    source = iter(found.entries)
+    while block := list(islice(source, BLOCK)):
+        names, texts = [], []
+        for entry in block:
+            name, text = _checked(entry, found)
+            at = places.setdefault(name, len(places))
+            if at == len(lines):
+                names.append(name)
+                texts.append(text)
+                lines.append(entry.line)
+                continue
+            # What came before stands in this block or in those that are packed.
+            before = texts[at - len(entries)] if at >= len(entries) else entries.texts[at]
+            if before != text:
+                raise InputError(
+                    f"{name!r} stands twice with different texts: before in {unit_of(form)} {lines[at]}.",
+                    where=found.where(entry),
+                    hint="Keep one of the two.",
+                )
+        entries.names.add(names)
+        entries.texts.add(texts)
+    if not places:
         raise InputError("The file holds no predictions.", where=str(path), hint="Give one for each recording.")
-    return found
+    return entries
+
+
+def _checked(entry: _Entry, found: _Found) -> tuple[str, str]:
+    """Return name and text of an entry."""
+    if not isinstance(entry.name, str):
+        _text(entry.name, "name of the recording", found.where(entry))
+    name = str(entry.name).strip()
+    if not name:
+        raise InputError(
+            "The entry names no recording.", where=found.where(entry), hint="Fill it in, or drop the entry."
+        )
+    text = "" if entry.text is None else entry.text
+    return name, text if isinstance(text, str) else _text(text, "prediction", found.where(entry))
 
 
 def _text(value: object, role: str, where: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from audits.core.groups import reported_groups
+from audits.core.groups import reported_names
 from audits.core.records import Coordinate
 from audits.group_rates.cautions import beyond_samples
 from audits.group_rates.comparing import KINDS
@@ -25,7 +25,7 @@ CORRECTIONS = ("none", "holm", "bh")
 
 def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
     """Return the possible coordinates of the run's estimates, by key."""
-    names, _ = reported_groups([clip.attributes for clip in inputs.clips], inputs.sets)
+    names = reported_names(inputs.sets)
     levels = {groups.by: [name.partition("=")[2] for name in groups.names] for groups in inputs.sets}
     singles = [by for by in levels if "&" not in by]
     every = tuple(dict.fromkeys(level for by in singles for level in levels[by]))
@@ -56,8 +56,7 @@ def columns_of(inputs: Inputs, options: Options) -> dict[str, tuple[str, ...]]:
     binned = {text.partition("=")[0].strip() for text in options.bin}
     by = []
     for name in options.by:
-        labels = np.array([clip.attributes[name] for clip in inputs.clips])
-        text = levels_words(labels, inputs.speakers, options.min_speakers, inputs.unit)
+        text = levels_words(inputs.clips.each_level(name), inputs.speakers, options.min_speakers, inputs.unit)
         by.append(f"{name}: {'a number in bins, ' if name in binned else ''}{text}")
     control = [f"{name}: {as_read(values, inputs.speakers, inputs.unit)}" for name, values in inputs.controls.items()]
     return {"by": tuple(by), "control": tuple(control)}

@@ -1,27 +1,30 @@
 """Clips with and without a word of reference, and what becomes of those without."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
 
 from audits.core.wording import many
 from audits.speaker_groups import Options
 from audits.speaker_groups.columns import read_counts
 from probes.core.errors import InputError
-from probes.speech.manifests import Clip
-from probes.speech.normalisers import Normaliser
+from probes.files.cells import Places
+from probes.speech.manifests import Clips
 
 NO_REFERENCE = "no word of reference"
 
 
 def has_words(
-    clips: Sequence[Clip], counted: Mapping[str, Mapping[str, str]], options: Options, normaliser: Normaliser
-) -> list[bool]:
+    clips: Clips, counted: Mapping[str, Mapping[str, str]], options: Options, references: Iterable[str | None]
+) -> NDArray[np.bool_]:
     """Return a mask of the clips with a reference word, in their normalised text or by their counts."""
     if counted:
-        return [bool(words) for words in read_counts(clips, next(iter(counted.values())), options.decimal)["words"]]
-    return [bool(text) for text in normaliser.all([clip.text or "" for clip in clips])]
+        return read_counts(clips, next(iter(counted.values())), options.decimal)["words"] > 0
+    return np.fromiter(map(bool, references), dtype=bool, count=len(clips))
 
 
-def chosen(clips: Sequence[Clip], words: Sequence[bool], options: Options) -> list[int]:
+def chosen(clips: Clips, words: NDArray[np.bool_], options: Options) -> Places:
     """Return the indices of the clips that are used.
 
     Raises
@@ -30,14 +33,14 @@ def chosen(clips: Sequence[Clip], words: Sequence[bool], options: Options) -> li
         Where `--on-empty-reference stop` meets a clip without a word.
     """
     if options.on_empty_reference == "count":
-        return list(range(len(clips)))
-    if options.on_empty_reference == "stop" and not all(words):
+        return np.arange(len(clips))
+    if options.on_empty_reference == "stop" and not words.all():
         raise InputError(
             "The clip has no word of reference.",
-            where=clips[words.index(False)].where,
+            where=clips[int(words.argmin())].where,
             hint="Fill it in, or see --on-empty-reference skip and --on-empty-reference count.",
         )
-    return [at for at, there in enumerate(words) if there]
+    return np.flatnonzero(words)
 
 
 def wordless(count: int) -> str:

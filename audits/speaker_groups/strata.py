@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.group_rates import MIN_REPORTED
-from audits.speaker_groups.counts import Floats, MetricCounts, Utterances
+from audits.speaker_groups.counts import Floats, Utterances
 from audits.speaker_groups.designs import Design
 from audits.statistics import Ends, linearised_differences
 
@@ -28,9 +28,7 @@ def turned(strata: dict[str, Ends], sign: float) -> str:
     return ""
 
 
-def strata_of(
-    data: Utterances, counts: MetricCounts, design: Design, system: int, pair: tuple[str, str, str], level: float
-) -> dict[str, Ends]:
+def strata_of(data: Utterances, design: Design, pair: tuple[str, str, str], level: float) -> dict[str, Ends]:
     """Return the log ratio of two levels within each level of the other attributes; the pair is (attribute, one, two).
 
     Levels in which either has too few speakers are left out.
@@ -44,22 +42,21 @@ def strata_of(
             continue
         labels = data.labels(other.name)[rows]
         for stratum in (other.reference, *other.shown):
-            parts = [rows[(labels == stratum) & (own == level)] for level in compared]
-            ends = _log_ratio(parts, data, counts, system, level)
+            parts = [(labels == stratum) & (own == level) for level in compared]
+            ends = _log_ratio(parts, design, data.people, level)
             if ends is not None:
                 found[f"{other.name}={stratum}"] = ends
     return found
 
 
-def _log_ratio(
-    parts: Sequence[NDArray[np.int64]], data: Utterances, counts: MetricCounts, system: int, level: float
-) -> Ends | None:
+def _log_ratio(parts: Sequence[NDArray[np.bool_]], design: Design, people: int, level: float) -> Ends | None:
     errors, sizes = [], []
-    for rows in parts:
-        if len(np.unique(data.speakers[rows])) < MIN_REPORTED or counts.errors[rows, system].sum() == 0:
+    for inside in parts:
+        speakers = design.clusters[inside]
+        if len(np.unique(speakers)) < MIN_REPORTED or design.errors[inside].sum() == 0:
             return None
-        errors.append(_by_speaker(counts.errors[rows, system], data.speakers[rows], data.people))
-        sizes.append(_by_speaker(counts.sizes[rows], data.speakers[rows], data.people))
+        errors.append(_by_speaker(design.errors[inside], speakers, people))
+        sizes.append(_by_speaker(design.sizes[inside], speakers, people))
     found = linearised_differences((errors[0], errors[1]), (sizes[0], sizes[1]), log=True)
     low, high = found.ends(level)
     return float(found.value[0]), float(low[0]), float(high[0])

@@ -7,6 +7,8 @@ sample); these functions turn the sums into intervals and p-values and never run
 from audits.statistics.adjusted_gaps import adjusted_gap, adjusted_rates
 from audits.statistics.binomial import clopper_pearson, wilson
 from audits.statistics.bootstrap import (
+    blocks_of,
+    cluster_counts,
     cluster_weights,
     mean_and_quantiles,
     percentile_interval,
@@ -63,7 +65,7 @@ from audits.statistics.permutation import (
     out_of_reach,
     permuted_group_sums,
 )
-from audits.statistics.poisson_gee import NotFitted, PoissonFit, fit_poisson_gee
+from audits.statistics.poisson_gee import NotFitted, PoissonFit, Summed, fit_poisson_gee
 from audits.statistics.poisson_tests import attenuation, coefficient_interval, coefficient_p, share_left, wald_test
 from audits.statistics.pooling import Shrunken, shrink_rates
 from audits.statistics.score_effects import score_effects
@@ -95,6 +97,7 @@ __all__ = [
     "SpeakerSums",
     "Split",
     "StudentContrasts",
+    "Summed",
     "Undefined",
     "adjust",
     "adjusted_gap",
@@ -102,9 +105,11 @@ __all__ = [
     "all_pairs",
     "atkinson",
     "attenuation",
+    "blocks_of",
     "change_of_rate",
     "clearest",
     "clopper_pearson",
+    "cluster_counts",
     "cluster_weights",
     "coefficient_interval",
     "coefficient_p",

@@ -113,6 +113,14 @@ def spread_between(sums: SpeakerSums, column: int, noise: Floats | None = None) 
     noise
         Covariance of the rates that speakers do not show, shape (groups, groups), such as that of a random split.
     """
+    key = column, b"" if noise is None else noise.tobytes()
+    if key not in sums.spreads:
+        sums.spreads[key] = _spread_between(sums, column, noise)
+    found: GroupSpread = sums.spreads[key]
+    return found
+
+
+def _spread_between(sums: SpeakerSums, column: int, noise: Floats | None) -> GroupSpread:
     errors, sizes = sums.errors[..., column], sums.sizes
     rates = spread_of(errors, sizes)
     totals = sizes.sum(axis=0)

@@ -1,11 +1,12 @@
 """Sums of errors, hits and trials by speaker and group, from which all comparisons of groups are made."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.statistics.bootstrap import resampled_sums
+from audits.statistics.bootstrap import Counts, resampled_sums
 
 Floats = NDArray[np.float64]
 
@@ -26,6 +27,8 @@ class SpeakerSums:
     errors: Floats
     hits: Floats
     sizes: Floats
+    spreads: dict[tuple[int, bytes], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What `spread_between` has found of them, by column: each kind of gap, and the test, asks for it anew."""
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -52,7 +55,7 @@ class SpeakerSums:
         """Return the sums over all speakers as one sample, shapes (1, groups, columns) and (1, groups)."""
         return SpeakerSums(errors=self.errors.sum(0)[None], hits=self.hits.sum(0)[None], sizes=self.sizes.sum(0)[None])
 
-    def drawn(self, weights: Floats) -> "SpeakerSums":
+    def drawn(self, weights: "Floats | Counts") -> "SpeakerSums":
         """Return the sums of every bootstrap sample, shapes (repeats, groups, columns) and (repeats, groups)."""
         return SpeakerSums(
             errors=resampled_sums(weights, self.errors),
@@ -84,8 +87,11 @@ def sum_by_speaker(
     ([[9.0], [0.0]], [2.0, 0.0])
     """
     columns = errors.shape[1]
-    values = np.concatenate([errors, hits, sizes[:, None]], axis=1)
-    sums = np.zeros((int(speakers.max(initial=-1)) + 1, len(member), values.shape[1]))
+    people = int(speakers.max(initial=-1)) + 1
+    sums = np.zeros((people, len(member), 2 * columns + 1))
+    values = [*errors.T, *hits.T, sizes]
     for group, chosen in enumerate(member):
-        np.add.at(sums[:, group], speakers[chosen], values[chosen])
+        inside = speakers[chosen]
+        for column, part in enumerate(values):
+            sums[:, group, column] = np.bincount(inside, part[chosen], minlength=people)
     return SpeakerSums(errors=sums[..., :columns], hits=sums[..., columns : 2 * columns], sizes=sums[..., -1])

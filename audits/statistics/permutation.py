@@ -5,13 +5,19 @@ speaker are not exchangeable with those of another.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Places = NDArray[np.intp]
 BLOCK = 250
+_FEW_GROUPS = 8
+"""Groups up to which one product for each takes less time than counting all at once."""
+_AT_ONCE = 2**20
+"""Labels that are turned into floats at once."""
 MOST = 20_000
 """Most permutations made without being asked for, where that many can reject."""
 MOST_NEEDED = 200_000
@@ -50,34 +56,74 @@ def permuted_group_sums(sums: Floats, present: Bools, repeats: int, rng: np.rand
     labels = present[single].argmax(1)
     alone = flat[single].sum(1)
     several, where = flat[present.sum(1) > 1], present[present.sum(1) > 1]
+    # Small numbers are moved faster; which goes where does not depend on their size.
+    labels = labels.astype(np.uint8 if groups <= _FEW_GROUPS else np.int64)
+    summed = _by_products if groups <= _FEW_GROUPS and _whole(alone) else _by_counting
     for start in range(0, repeats, BLOCK):
         block = min(BLOCK, repeats - start)
         shuffled = rng.permuted(np.tile(labels, (block, 1)), axis=1)
-        # Counted per sample and group: faster than one product for each group.
-        cell = (shuffled + groups * np.arange(block)[:, None]).ravel()
-        totals: Floats = (
-            np.stack(
-                [np.bincount(cell, np.tile(column, block), minlength=block * groups) for column in alone.T], axis=1
-            )
-            .reshape(block, groups, flat.shape[2])
-            .astype(np.float64)
-        )
+        totals = summed(shuffled, alone, groups)
         if len(several):
             totals += _swapped_within(several, where, block, rng)
         yield totals.reshape(block, groups, *sums.shape[2:])
 
 
+def _whole(values: Floats) -> bool:
+    """Tell whether all sums of these values are exact, in whichever order they are made."""
+    return bool((values == np.rint(values)).all()) and float(np.abs(values).sum(axis=0).max(initial=0.0)) < 2**52
+
+
+def _by_products(shuffled: NDArray[Any], values: Floats, groups: int) -> Floats:
+    """Return the sums of each sample and group, shape (samples, groups, columns): one product for each group."""
+    totals = np.zeros((len(shuffled), groups, values.shape[1]))
+    step = max(_AT_ONCE // max(len(values), 1), 1)
+    for start in range(0, len(shuffled), step):
+        part = shuffled[start : start + step]
+        for group in range(1, groups):
+            totals[start : start + step, group] = (part == group).astype(np.float64) @ values
+    totals[:, 0] = values.sum(axis=0) - totals.sum(axis=1)
+    return totals
+
+
+def _by_counting(shuffled: NDArray[Any], values: Floats, groups: int) -> Floats:
+    """Return the sums of each sample and group, shape (samples, groups, columns): of all groups at once."""
+    block = len(shuffled)
+    cell = (shuffled + groups * np.arange(block)[:, None]).ravel()
+    columns = [np.bincount(cell, np.tile(column, block), minlength=block * groups) for column in values.T]
+    totals: Floats = np.stack(columns, axis=1).reshape(block, groups, values.shape[1]).astype(np.float64)
+    return totals
+
+
 def _swapped_within(flat: Floats, present: Bools, block: int, rng: np.random.Generator) -> Floats:
-    # Above all random keys, so that absent groups are sorted to the end.
-    keys = np.where(present, rng.random((block, *present.shape)), 2.0)
     # Present groups first, in their own order and in a random one: the first take the parts of the second.
     target = np.argsort(~present, axis=1, kind="stable")
-    source = np.argsort(keys, axis=2, kind="stable")
+    moved = _moved_together if _whole(flat) else _moved_one_by_one
     totals = np.zeros((block, present.shape[1], flat.shape[2]))
+    step = max(_AT_ONCE // max(present.size, 1), 1)
+    for start in range(0, block, step):
+        size = min(step, block - start)
+        # Above all random keys, so that absent groups are sorted to the end.
+        keys = np.where(present, rng.random((size, *present.shape)), 2.0)
+        source = np.argsort(keys, axis=2, kind="stable")
+        moved(totals[start : start + size], flat, present, target, source)
+    return totals
+
+
+def _moved_together(totals: Floats, flat: Floats, present: Bools, target: Places, source: Places) -> None:
+    """Add the part at each source to its target, those of all clusters at once."""
+    parts = present.sum(axis=1)
+    for slot in range(int(parts.max(initial=0))):
+        who = np.flatnonzero(parts > slot)
+        values = flat[who, source[:, who, slot]]
+        for group in range(totals.shape[1]):
+            totals[:, group] += values[:, target[who, slot] == group].sum(axis=1)
+
+
+def _moved_one_by_one(totals: Floats, flat: Floats, present: Bools, target: Places, source: Places) -> None:
+    """Add the part at each source to its target, in the order of the clusters, on which rounding depends."""
     for cluster, parts in enumerate(flat):
         for slot in range(int(present[cluster].sum())):
             totals[:, target[cluster, slot]] += parts[source[:, cluster, slot]]
-    return totals
 
 
 def monte_carlo_p(observed: float, permuted: Floats, *, level: float = 0.95) -> tuple[float, float, float]:

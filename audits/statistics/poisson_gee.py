@@ -17,6 +17,8 @@ FURTHEST = 12.0
 _DEPENDENT = 1e-9
 _BLOCK = 4096
 """Clusters processed at once, each with a matrix of p by p."""
+_MOST_HELD = 2**23
+"""Numbers of all clusters' parts of the bread up to which they are kept with a fit."""
 _ALIKE = 1e-9
 """Share of the model's own variance below which clusters count as equal."""
 _STEPS = 100
@@ -69,6 +71,8 @@ class PoissonFit:
         Number of the cluster of each clip, counted from 0 in their sorted order, shape (clips,).
     back
         Coefficients of the design from those of the orthonormal columns, shape (p, p).
+    held
+        Each cluster's part of the bread, shape (clusters, p, p); None where that would be large, and is made anew.
     """
 
     coefficients: Floats
@@ -83,9 +87,28 @@ class PoissonFit:
     weighted: Floats
     cluster: NDArray[np.int64]
     back: Floats
+    held: Floats | None = None
 
 
-def fit_poisson_gee(errors: Floats, sizes: Floats, design: Floats, clusters: NDArray[np.int64]) -> PoissonFit:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summed:
+    """What is known of clips of one cluster and one row of the design that were added up to a row each.
+
+    Parameters
+    ----------
+    clips
+        How many they were.
+    squares
+        The sum of errors^2 / size over the clips of each row, shape (rows,).
+    """
+
+    clips: int
+    squares: Floats
+
+
+def fit_poisson_gee(
+    errors: Floats, sizes: Floats, design: Floats, clusters: NDArray[np.int64], *, summed: Summed | None = None
+) -> PoissonFit:
     """Fit log E(errors) = log(sizes) + design @ coefficients, with variances from whole clusters.
 
     Generalised estimating equations whose working correlation is that of independent clips (Liang and Zeger 1986):
@@ -100,6 +123,8 @@ def fit_poisson_gee(errors: Floats, sizes: Floats, design: Floats, clusters: NDA
         Shape (clips, p), with its own column of ones.
     clusters
         Number of the speaker of each clip, shape (clips,).
+    summed
+        Where a row stands for several clips: all but the dispersion is the same for their sums.
 
     Raises
     ------
@@ -135,7 +160,8 @@ def fit_poisson_gee(errors: Floats, sizes: Floats, design: Floats, clusters: NDA
     weighted = basis * np.sqrt(expected)[:, None]
     score = _sums(weighted * residual[:, None], cluster)
     influence = np.linalg.solve(weighted.T @ weighted, score.T).T @ back.T
-    reduced = _reduced(weighted, cluster, score) @ back.T
+    held = _held(weighted, cluster, len(score))
+    reduced = _reduced(weighted, cluster, score, held) @ back.T
     covariance = reduced.T @ reduced
     unseen = _unseen(covariance, weighted, back)
     if len(unseen):
@@ -148,12 +174,21 @@ def fit_poisson_gee(errors: Floats, sizes: Floats, design: Floats, clusters: NDA
         influence=influence,
         reduced=reduced,
         clusters=len(influence),
-        dispersion=float(residual @ residual) / (errors.size - design.shape[1]),
+        dispersion=_squares(errors, sizes, expected, residual, summed)
+        / ((summed.clips if summed else errors.size) - design.shape[1]),
         expected=expected,
         weighted=weighted,
         cluster=cluster,
         back=back,
+        held=held,
     )
+
+
+def _squares(errors: Floats, sizes: Floats, expected: Floats, residual: Floats, summed: Summed | None) -> float:
+    """Return Pearson's chi-square over clips: the sum of (errors - expected)^2 / expected."""
+    if summed is None:
+        return float(residual @ residual)
+    return float(summed.squares @ (sizes / expected) - 2 * errors.sum() + expected.sum())
 
 
 def without_each(fit: PoissonFit, contrasts: Floats) -> tuple[Floats, Floats]:
@@ -176,7 +211,7 @@ def without_each(fit: PoissonFit, contrasts: Floats) -> tuple[Floats, Floats]:
     root = np.linalg.inv(np.linalg.cholesky(bread))
     own = np.empty((fit.clusters, len(aims), len(aims)))
     shared = np.empty((fit.clusters, *aims.shape))
-    for part, held in _by_block(fit.weighted, fit.cluster, fit.clusters):
+    for part, held in _by_block(fit.weighted, fit.cluster, fit.clusters, fit.held):
         alone = np.linalg.solve(bread - held, aims.T[None]).transpose(0, 2, 1)
         # B_s x_s = B x_s - c.
         inside = alone @ bread - aims
@@ -281,22 +316,34 @@ def _unseen(covariance: Floats, weighted: Floats, back: Floats) -> Floats:
     return found
 
 
-def _reduced(weighted: Floats, cluster: NDArray[np.int64], score: Floats) -> Floats:
+def _held(weighted: Floats, cluster: NDArray[np.int64], clusters: int) -> Floats | None:
+    """Return each cluster's part of the bread where all of them together take little memory."""
+    if clusters * weighted.shape[1] ** 2 > _MOST_HELD:
+        return None
+    return _products(weighted, cluster, clusters)
+
+
+def _reduced(weighted: Floats, cluster: NDArray[np.int64], score: Floats, kept: Floats | None) -> Floats:
     """Return the score of each cluster over B - B_s, B_s its part of the bread B = sum_s B_s.
 
     That is Mancl and DeRouen's (I - H_s)^-1 (y - mu) without matrices as large as a cluster has clips.
     """
     bread = weighted.T @ weighted
     found = np.empty_like(score)
-    for part, held in _by_block(weighted, cluster, len(score)):
+    for part, held in _by_block(weighted, cluster, len(score), kept):
         found[part] = np.linalg.solve(bread - held, score[part, :, None])[:, :, 0]
     return found
 
 
-def _by_block(weighted: Floats, cluster: NDArray[np.int64], clusters: int) -> Iterator[tuple[slice, Floats]]:
+def _by_block(
+    weighted: Floats, cluster: NDArray[np.int64], clusters: int, kept: Floats | None
+) -> Iterator[tuple[slice, Floats]]:
     """Yield blocks of clusters with their parts of the bread, shape (clusters of the block, p, p)."""
     for start in range(0, clusters, _BLOCK):
         part = slice(start, min(start + _BLOCK, clusters))
+        if kept is not None:
+            yield part, kept[part]
+            continue
         inside = (cluster >= start) & (cluster < part.stop)
         yield part, _products(weighted[inside], cluster[inside] - start, part.stop - start)
 

@@ -207,4 +207,5 @@ AUDIT = AuditSpec(
     summaries=(Summary(measure="critical_n", title="Largest depth followed", row="task", column="system"),),
     headed=("task", "n", "per_n", "entities", "level_accuracy", "scoring"),
     model=("model",),
+    spreads=("answers and networks",),
 )

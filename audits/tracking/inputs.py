@@ -18,7 +18,6 @@ from audits.tracking.items import Item, Skip, check_items
 from audits.tracking.predictions import Answers, check_system, own_predictions, read_predictions
 from audits.tracking.scoring import SCORINGS, Scoring
 from probes.core.errors import InputError
-from probes.core.executor import Workers
 from probes.files.table_places import sha256_table, written_place
 from probes.models.checkpoints import ModelFolder, find_model
 
@@ -78,7 +77,6 @@ class Inputs:
     depths: tuple[int, ...]
     sizes: tuple[int, ...]
     gammas: tuple[float, ...]
-    workers: Workers
 
 
 def check(options: Options, context: Context) -> Plan:
@@ -130,7 +128,6 @@ def check(options: Options, context: Context) -> Plan:
         depths=depths,
         sizes=_sizes(options.block),
         gammas=_gammas(options.gamma),
-        workers=Workers(count=options.workers, backend=options.backend, scheduler=options.scheduler),
     )
     if folder is not None and not options.items:
         _check_enough(options.per_n, depths, options, context.level)

@@ -3,16 +3,23 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from audits.core.context import Context
+from audits.core.context import Cache, Context
 from audits.tracking import Options
 from audits.tracking.items import Item
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
+from probes.core.holding import release
+from probes.core.spreading import entry_of, spread
 from probes.models.checkpoints import ModelFolder
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from probes.texts.continuations import Continuations
 
 CHOICES = "tracking-choices"
 VERSION = 1
@@ -56,55 +63,99 @@ def questions(folder: ModelFolder, items: Sequence[Item], options: Options) -> l
     return list(zip(chat_turns(folder, texts) if options.chat else texts, choices, strict=True))
 
 
-def choose(folder: ModelFolder, items: Sequence[Item], options: Options, context: Context) -> dict[int, Choice]:
-    """Return the choice among the options of every item that has some and fits into the model's context."""
-    import torch
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceJob:
+    """Items whose options are scored together: their texts with options, and what stands before an option alone."""
 
-    from probes.texts.option_scores import score_options, spell_options
-    from probes.texts.text_generation import CausalLM, chat_turns
+    rows: tuple[int, ...]
+    texts: list[tuple[str, tuple[str, ...]]]
+    behind: str
+    key: list[object]
+    folder: ModelFolder
+    device: str
+    dtype: str
+    cache: Cache
+
+
+def score_choices(
+    folder: ModelFolder, items: Sequence[Item], options: Options, context: Context
+) -> tuple[ChoiceJob, ...]:
+    """Score the options of all items, or of those of this run's part, and return the jobs, whose scores are kept."""
+    from probes.texts.text_generation import chat_turns
 
     asked, (behind,) = questions(folder, items, options), chat_turns(folder, [ANSWER]) if options.chat else [ANSWER]
-    model = cache(lambda: CausalLM(folder, device=context.device, dtype=context.dtype))
     packages = [version(name) for name in ("torch", "transformers", "tokenizers")]
     common = [VERSION, folder.sha256, context.dtype, context.device.partition(":")[0], packages]
     optional = [at for at, item in enumerate(items) if item.options]
     # Those of like length together: there is little padding then.
     optional.sort(key=lambda at: len(items[at].prompt))
-    found: dict[int, Choice] = {}
+    jobs = tuple(
+        ChoiceJob(
+            rows=tuple(part),
+            texts=texts,
+            behind=behind,
+            key=[*common, sha256_json(texts)],
+            folder=folder,
+            device=context.device,
+            dtype=context.dtype,
+            cache=context.cache,
+        )
+        for part in _batches(optional, options.batch)
+        for texts in [[asked[at] for at in part]]
+    )
     with context.progress.phase("Choosing among options", len(optional), "items") as advance:
-        for part in _batches(optional, options.batch):
-            texts = [asked[at] for at in part]
+        spread(
+            _score,
+            jobs,
+            made=lambda index: context.cache.has(CHOICES, jobs[index].key),
+            machines=context.machines,
+            things="batches of items",
+            done=lambda index: advance(len(jobs[index].rows)),
+        )
+    return jobs
 
-            def compute(texts: Sequence[tuple[str, tuple[str, ...]]] = texts) -> dict[str, torch.Tensor]:
-                spelled = [spell_options(model(), *text) for text in texts]
-                bare = [spell_options(model(), behind, choices) for _, choices in texts]
-                limit = model().speller.context
-                fits = torch.tensor([not limit or one.longest <= limit for one in spelled])
-                scores = torch.full((len(texts), max(len(choices) for _, choices in texts)), -torch.inf)
-                whole = [at for at, fit in enumerate(fits.tolist()) if fit]
-                several = torch.tensor([not one.single for one in spelled])
-                if whole:
-                    part = score_options(model(), [spelled[at] for at in whole])
-                    scores[whole, : part.shape[1]] = part
-                for at in whole:
-                    if several[at]:
-                        alone = score_options(model(), [bare[at]])[0]
-                        scores[at, : len(alone)] -= alone
-                if bool(scores.isnan().any()):
-                    hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
-                    message = "The model gives logits that are not finite numbers."
-                    raise InputError(message, where=str(folder.reference), hint=hint)
-                return {"scores": scores, "fits": fits, "several": several}
 
-            key = [*common, sha256_json(texts)]
-            kept = context.cache.memo(CHOICES, key, compute)
-            for row, at in enumerate(part):
-                if kept["fits"][row]:
-                    found[at] = _choice(
-                        kept["scores"][row, : len(items[at].options)].tolist(), bool(kept["several"][row])
-                    )
-            advance(len(part))
+def choices_of(jobs: Sequence[ChoiceJob], items: Sequence[Item]) -> dict[int, Choice]:
+    """Return the choice among the options of every item that has some and fits into the model's context."""
+    found: dict[int, Choice] = {}
+    for job in jobs:
+        kept = entry_of(job.cache, CHOICES, job.key, partial(_scores, job))
+        for row, at in enumerate(job.rows):
+            if kept["fits"][row]:
+                found[at] = _choice(kept["scores"][row, : len(items[at].options)].tolist(), bool(kept["several"][row]))
     return dict(sorted(found.items()))
+
+
+def _score(job: ChoiceJob) -> None:
+    job.cache.write(CHOICES, job.key, _scores(job))
+
+
+def _scores(job: ChoiceJob) -> "dict[str, Tensor]":
+    import torch
+
+    from probes.texts.option_scores import score_options, spell_options
+    from probes.texts.text_generation import held_model
+
+    texts, model = job.texts, held_model(job.folder, job.device, job.dtype)
+    spelled = [spell_options(model, *text) for text in texts]
+    bare = [spell_options(model, job.behind, choices) for _, choices in texts]
+    limit = model.speller.context
+    fits = torch.tensor([not limit or one.longest <= limit for one in spelled])
+    scores = torch.full((len(texts), max(len(choices) for _, choices in texts)), -torch.inf)
+    whole = [at for at, fit in enumerate(fits.tolist()) if fit]
+    several = torch.tensor([not one.single for one in spelled])
+    if whole:
+        part = score_options(model, [spelled[at] for at in whole])
+        scores[whole, : part.shape[1]] = part
+    for at in whole:
+        if several[at]:
+            alone = score_options(model, [bare[at]])[0]
+            scores[at, : len(alone)] -= alone
+    if bool(scores.isnan().any()):
+        hint = "Its weights are damaged, or too large for the number format: try --dtype float32."
+        message = "The model gives logits that are not finite numbers."
+        raise InputError(message, where=str(job.folder.reference), hint=hint)
+    return {"scores": scores, "fits": fits, "several": several}
 
 
 def _choice(scores: Sequence[float], several: bool) -> Choice:
@@ -117,16 +168,31 @@ def _batches(rows: Sequence[int], size: int) -> Iterator[list[int]]:
     return (list(rows[start : start + size]) for start in range(0, len(rows), size))
 
 
-def reply(
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """What the model writes to the items, by their positions, once it is written."""
+
+    items: list[int]
+    texts: "Continuations"
+
+    def read(self, *, whole: bool) -> dict[int, Reply]:
+        """Return what the model wrote, up to the end of the line or sentence, or the whole of it."""
+        return {
+            at: Reply(_said(one.continuation, whole)) for at, one in zip(self.items, self.texts.read(), strict=True)
+        }
+
+
+def write_replies(
     folder: ModelFolder, items: Sequence[Item], tokens: int, options: Options, context: Context
-) -> dict[int, Reply]:
-    """Let the model go on greedily, up to the end of the line or sentence, or with --cot for all tokens."""
-    from probes.texts.text_generation import fits_context, generate_all
+) -> Replies:
+    """Let the model go on greedily behind all items that fit, or those of this run's part."""
+    from probes.texts.continuations import Continuations
+    from probes.texts.text_generation import fits_context
     from probes.texts.token_draws import Sampling
 
     texts = [text for text, _ in questions(folder, items, options)]
     fitting = [at for at, fits in enumerate(fits_context(folder, texts, tokens)) if fits]
-    written = generate_all(
+    written = Continuations(
         folder,
         [texts[at] for at in fitting],
         Sampling(temperature=0.0, max_new_tokens=tokens),
@@ -135,10 +201,9 @@ def reply(
         device=context.device,
         dtype=context.dtype,
         cache=context.cache,
-        progress=context.progress,
-        label="Writing answers",
     )
-    return {at: Reply(_said(one.continuation, options.cot)) for at, one in zip(fitting, written, strict=True)}
+    written.write(context.progress, "Writing answers", context.machines)
+    return Replies(fitting, written)
 
 
 def _said(text: str, whole: bool) -> str:
@@ -162,6 +227,8 @@ def attention_shares(
     from probes.language_models.chain_attention import automatic_block, block_shares, dependency_map
     from probes.texts.text_generation import CausalLM
 
+    # The model that scored is still held, and there may be room for one only.
+    release()
     model = CausalLM(folder, device=context.device, dtype=context.dtype)
     network: Any = model.network
     # Only this implementation returns its attention.

@@ -7,11 +7,20 @@ from audits.core.context import Context
 from audits.tracking import Options
 from audits.tracking.inputs import MODEL, REASONED, TOKENS, Inputs, layers_of
 from audits.tracking.items import Item, Skip
-from audits.tracking.language_model import Choice, Reply, attention_shares, choose, reply
+from audits.tracking.language_model import (
+    Choice,
+    ChoiceJob,
+    Replies,
+    Reply,
+    attention_shares,
+    choices_of,
+    score_choices,
+    write_replies,
+)
 from audits.tracking.operators import Compared, compare_operators
 from audits.tracking.predictions import Answer, Answers
 from audits.tracking.scoring import Score, Scoring, score
-from audits.tracking.trained_curves import TrainedCurve, train_all
+from audits.tracking.trained_curves import TrainedCurve, curves_of, designs_of, train_all
 
 TOO_LONG, NOT_GIVEN = "longer than the model's context", "no prediction"
 NO_OPTIONS = "no options to choose among"
@@ -78,25 +87,20 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
     skips = list(inputs.skips)
     for system, given in inputs.answers.items():
         skips += _left(system, inputs, given, NOT_GIVEN)
-    chosen: dict[int, Choice] = {}
-    replies: dict[int, Reply] = {}
+    chosen, replies, curves = _computed(options, inputs, context)
     shares: dict[tuple[int, int, int, str], list[float]] = {}
     if inputs.folder is not None:
         if "choice" in inputs.scorings:
-            chosen = choose(inputs.folder, inputs.items, options, context)
             graded.append(_of_choices(inputs.items, chosen))
-        if {"exact", "contains"} & set(inputs.scorings):
-            tokens = options.max_new_tokens or (REASONED if options.cot else TOKENS)
-            replies = reply(inputs.folder, inputs.items, tokens, options, context)
-            answers = {at: Answer(said.text) for at, said in replies.items()}
-            graded += [_graded(MODEL, one, inputs.items, answers) for one in inputs.scorings if one != "choice"]
+        answers = {at: Answer(said.text) for at, said in replies.items()}
+        graded += [_graded(MODEL, one, inputs.items, answers) for one in inputs.scorings if one != "choice"]
         skips += _left(MODEL, inputs, {**chosen, **replies}, TOO_LONG)
         if options.structure:
             shares = attention_shares(inputs.folder, inputs.items, inputs.sizes, options, context)
     return Counts(
         items=inputs.items,
         graded=tuple(one for one in graded if one.scores),
-        curves=train_all(options, inputs, context),
+        curves=curves,
         compared=compare_operators(options, inputs, context) if options.operator else (),
         shares=shares,
         layers=layers_of(inputs.folder),
@@ -106,6 +110,24 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         several_tokens=sum(choice.several for choice in chosen.values()),
         level_accuracy=options.level_accuracy,
     )
+
+
+def _computed(
+    options: Options, inputs: Inputs, context: Context
+) -> tuple[dict[int, Choice], dict[int, Reply], tuple[TrainedCurve, ...]]:
+    """Let the model choose and write, and train the networks: what parts of a run share."""
+    jobs: tuple[ChoiceJob, ...] = ()
+    written: Replies | None = None
+    if inputs.folder is not None and "choice" in inputs.scorings:
+        jobs = score_choices(inputs.folder, inputs.items, options, context)
+    if inputs.folder is not None and {"exact", "contains"} & set(inputs.scorings):
+        tokens = options.max_new_tokens or (REASONED if options.cot else TOKENS)
+        written = write_replies(inputs.folder, inputs.items, tokens, options, context)
+    designs = designs_of(options, inputs, context)
+    train_all(designs, context)
+    context.machines.join(last=True)
+    replies = {} if written is None else written.read(whole=options.cot)
+    return choices_of(jobs, inputs.items), replies, curves_of(inputs, designs, context)
 
 
 def _left(system: str, inputs: Inputs, there: Mapping[int, object], reason: str) -> list[Skip]:

@@ -1,6 +1,6 @@
 """Reference curves: networks trained on chains of pointers, each in a worker process, kept by what they depend on."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from audits.core.context import Cache, Context
 from audits.tracking import Options
 from audits.tracking.inputs import Inputs, Training
-from probes.core.executor import check_complete, run_jobs
+from probes.core.spreading import spread
 
 if TYPE_CHECKING:
     from probes.language_models.tracking_networks import Curve, Design
@@ -44,16 +44,10 @@ def design_of(training: Training, options: Options, depth: int, seed: int, *, re
     )
 
 
-def train_all(options: Options, inputs: Inputs, context: Context) -> tuple[TrainedCurve, ...]:
-    """Train all networks that are not in the cache, several at once, and return the curves in order.
-
-    Raises
-    ------
-    IncompleteError
-        Where a worker was lost for good.
-    """
+def designs_of(options: Options, inputs: Inputs, context: Context) -> "list[Design]":
+    """Return the design of each training, in order."""
     deepest = max((one.layers for one in inputs.trainings if not one.resolvent), default=0)
-    designs = [
+    return [
         design_of(
             one,
             options,
@@ -63,12 +57,31 @@ def train_all(options: Options, inputs: Inputs, context: Context) -> tuple[Train
         )
         for one in inputs.trainings
     ]
-    missing = [design for design in designs if context.cache.read(CACHE, _key(design)) is None]
-    if missing:
-        with context.progress.phase("Training reference curves", len(missing), "networks") as advance:
-            done: Callable[[int, bool], None] = lambda index, result: advance(1)  # noqa: E731
-            lost = run_jobs(partial(_train_into, context.cache), missing, inputs.workers, done=done)
-        check_complete(lost, len(missing), "networks")
+
+
+def train_all(designs: "Sequence[Design]", context: Context) -> None:
+    """Train the networks that are not in the cache, several at once, or those of this run's part.
+
+    Raises
+    ------
+    IncompleteError
+        Where a worker was lost for good.
+    """
+    if not designs:
+        return
+    with context.progress.phase("Training reference curves", len(designs), "networks") as advance:
+        spread(
+            partial(_train_into, context.cache),
+            designs,
+            made=lambda index: context.cache.read(CACHE, _key(designs[index])) is not None,
+            machines=context.machines,
+            things="networks",
+            done=lambda index: advance(1),
+        )
+
+
+def curves_of(inputs: Inputs, designs: "Sequence[Design]", context: Context) -> tuple[TrainedCurve, ...]:
+    """Return the curves of trained networks, in order."""
     return tuple(
         TrainedCurve(training, _read(context.cache, design), design)
         for training, design in zip(inputs.trainings, designs, strict=True)

@@ -12,6 +12,8 @@ import typer
 from audits.core.errors import InputError
 from audits.core.records import Report
 from audits.report import exports
+from audits.report.records_file import NAMES as RECORDS
+from audits.report.records_file import records_file
 from audits.report.report_file import NAME, read_report
 from miles_cli.writing import check_path, to_stdout, write
 
@@ -78,7 +80,7 @@ TrackingUri = Annotated[
 Experiment = Annotated[
     str | None, typer.Option("--experiment", metavar="NAME", help=f"mlflow: the experiment; default {EXPERIMENT}.")
 ]
-NoRecords = Annotated[bool, typer.Option("--no-records", help="mlflow: leave records.csv out.")]
+NoRecords = Annotated[bool, typer.Option("--no-records", help="mlflow: leave records.csv, or records.parquet, out.")]
 Force = Annotated[bool, typer.Option("--force", help="mlflow: log a report that is there already again.")]
 ProblemsOnly = Annotated[
     bool,
@@ -319,19 +321,20 @@ def _into_card(report: Report, card: Path, only: list[str], name: str | None, sy
 def _to_mlflow(report: Report, file: Path, store: str | None, experiment: str, *, force: bool, records: bool) -> None:
     # MLflow prints what it likes, and stdout is for our own line.
     with contextlib.redirect_stdout(sys.stderr):
-        from audits.report.exports.mlflow import RECORDS, log
+        from audits.report.exports.mlflow import log
 
         logged = log(report, file, store=store, experiment=experiment, force=force, records=records)
     if not logged.is_new:
-        kept = "" if records else f" Its files stay as they are, {RECORDS} too where it holds it."
+        held = records_file(file.parent).name
+        kept = "" if records else f" Its files stay as they are, {held} too where it holds it."
         typer.echo(f"It is there already: run {logged.run} in experiment {experiment}. --force logs it again.{kept}")
         return
     message = (
         f"Logged: run {logged.run} in experiment {experiment}: {len(report.estimates)} estimates as {logged.metrics} "
     )
     message += f"metrics, {logged.settings} settings, {len(logged.files)} files: {_named(logged.files)}."
-    if RECORDS in logged.files:
-        message += f" {RECORDS} holds rows about people or items; --no-records leaves it out."
+    for name in set(RECORDS) & set(logged.files):
+        message += f" {name} holds rows about people or items; --no-records leaves it out."
     if logged.beside:
         message += f" They are in {logged.beside}."
     if logged.cut:

@@ -72,10 +72,10 @@ def read_arrays(path: Path, *, layout: str, shape: Shape | None, size: int = BLO
     InputError
         Where the file cannot be read, or does not hold one label and one image of the shape a row.
     """
-    return _read_npz(path, shape) if _is_archive(path) else _read_csv(path, layout, shape, size)
+    return _read_npz(path, shape) if is_archive(path) else _read_csv(path, layout, shape, size)
 
 
-def _is_archive(path: Path) -> bool:
+def is_archive(path: Path) -> bool:
     """Tell whether a file is a zip; one that is named so and is none is refused."""
     try:
         if path.exists() and not path.is_file():

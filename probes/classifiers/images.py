@@ -84,11 +84,11 @@ class Images:
 
     def pixels(self, index: int) -> Pixels:
         """Return an image as float32 (c, h, w) in [0, 1], in C order."""
-        return _scaled(self.read(index), self.divisor)
+        return scaled(self.read(index), self.divisor)
 
     def digest(self, index: int) -> str:
         """Return the SHA-256 of an image's shape and pixels as used."""
-        return _digest(self.pixels(index))
+        return digest_of(self.pixels(index))
 
 
 def load_images(
@@ -154,7 +154,7 @@ def load_images(
     content = {
         "labels": labels.tolist(),
         "attributes": groups,
-        "images": [_digest(_scaled(read(index), divisor)) for index in range(len(labels))],
+        "images": [digest_of(scaled(read(index), divisor)) for index in range(len(labels))],
     }
     return Images(
         path=str(path),
@@ -221,14 +221,16 @@ def _entry(values: NDArray[Any], order: Callable[[NDArray[Any]], NDArray[Any]], 
     return order(values[index])
 
 
-def _scaled(values: NDArray[Any], divisor: float) -> Pixels:
+def scaled(values: NDArray[Any], divisor: float) -> Pixels:
+    """Return stored values as float32 in [0, 1]."""
     # Into one array: each copy of a large image would have four bytes a value.
     pixels = np.empty(values.shape, dtype=np.float32)
     np.divide(values, np.float32(divisor), out=pixels, dtype=np.float32, casting="unsafe")
     return np.clip(pixels, 0.0, 1.0, out=pixels)
 
 
-def _digest(pixels: Pixels) -> str:
+def digest_of(pixels: Pixels) -> str:
+    """Return the SHA-256 of an image's shape and pixels."""
     digest = hashlib.sha256(",".join(str(side) for side in pixels.shape).encode())
     # One byte order, since hashes of different machines are compared.
     digest.update(pixels.astype("<f4", copy=False).data)

@@ -24,12 +24,16 @@ ONE = 1 << 20
 """The soft output 1: outputs are rounded down to multiples of 1 / ONE, which keeps their sums exact."""
 MOST = (1 << 23) - 1
 """Draws at the most: the sum of so many squares, each up to ONE^2, still fits 63 bits."""
-BATCHES = {"cpu": (16, 32, 64, 128, 256), "cuda": (256, 512, 1024, 2048)}
+BATCHES = (16, 32, 64, 128, 256)
+"""Sizes of a batch that are tried on a CPU, where with one thread each of them gives the same logits."""
+CARD_BATCH = 1024
+"""Draws in a batch on a GPU, of images that leave room for so many."""
 HELD = 512
 """Draws whose logits are counted together: counting costs more by the call than by the draw."""
 MOST_VALUES = 1 << 26
 """Pixels in one batch at the most, 256 MiB."""
-_TRIAL = 0.12
+_TRIAL, _LONG = 0.12, 1.0
+"""Seconds in which a size of a batch is tried, and of one batch from which on no larger one is tried."""
 SAVE = 10.0
 """Seconds between two writes of what has been counted of one image."""
 
@@ -70,7 +74,8 @@ class Sampler:
         Pixels of shape (b, c, h, w) in [0, 1] to logits (b, classes), in evaluation mode; normalisation is part of
         it, so that noise is added before. It is moved to `device` and `dtype`.
     batch
-        Most draws in one forward pass, rounded up to whole blocks; 0 finds the fastest at the first image.
+        Most draws in one forward pass, rounded up to whole blocks; 0: on a CPU the fastest, found at the first image;
+        on a GPU what the size of the images says, because there logits may depend on it.
 
     Attributes
     ----------
@@ -157,24 +162,31 @@ class Sampler:
         return VoteCounts(len(logits), votes, soft.sum(0), soft.square_().sum(0))
 
     def _fastest(self, image: "Tensor") -> int:
-        """Return the batch size with the most draws a second, found in about half a second."""
+        """Return the batch size with the most draws a second, found in about half a second; on a GPU see `batch`."""
         import torch
 
-        most = max(MOST_VALUES // image.numel() // BLOCK * BLOCK, BLOCK)
-        sizes = sorted({min(size, most) for size in BATCHES[self.device.type]})
-        rates = {}
+        if self.device.type != "cpu":
+            return _room(image.numel(), CARD_BATCH)
+        rates: dict[int, float] = {}
         with torch.inference_mode():
             # The loop sets the attribute itself, since a trial reads it as a real run does.
-            for self.batch in sizes:
+            for self.batch in sorted({_room(image.numel(), size) for size in BATCHES}):
                 rates[self.batch] = _rate(lambda: self._trial(image), self.batch)
-        return max(sizes, key=rates.__getitem__)
+                if self.batch / rates[self.batch] > _LONG:
+                    break
+        return max(rates, key=rates.__getitem__)
 
     def _trial(self, image: "Tensor") -> None:
-        import torch
-
         self._count(self._logits(self._noisy(image, 0, "selection", 0, self.batch)))
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+
+
+def _room(values: int, draws: int) -> int:
+    """Return so many draws of images of `values` pixels, or the whole blocks of them that fit into a batch.
+
+    >>> _room(3 * 32 * 32, 1024), _room(3 * 224 * 224, 1024), _room(1 << 30, 1024)
+    (1024, 432, 16)
+    """
+    return min(draws, max(MOST_VALUES // values // BLOCK * BLOCK, BLOCK))
 
 
 def _rate(trial: Callable[[], None], draws: int) -> float:
@@ -261,8 +273,10 @@ class ImageCounts:
         sampler = self.sampler()
         sampler.prepare(self.pixels)
         start = counts.draws if counts else 0
+        # Up to the end of a batch: how the draws fall into batches must not depend on how many a second takes.
+        stop = min(start - start % BLOCK + sampler.piece, draws)
         began = self.clock()
-        more = sampler.count_votes(self.pixels, self.index, stream, start, min(start + sampler.piece, draws))
+        more = sampler.count_votes(self.pixels, self.index, stream, start, stop)
         taken = self.clock() - began
         # A short last piece says less about the speed than the pieces before it.
         if more.draws == sampler.piece:

@@ -4,7 +4,8 @@ An entry is one safetensors file, written under a temporary name and renamed, so
 any moment leaves either a whole entry or none. Two runs may share a cache: they write the same bytes. Each entry
 carries hashes of its tensors, so that one which was damaged or is stored under another key is computed again. Who can
 write the folder can make hashes too: it is trusted, so it has to be its user's own.
-The JSON files of `probes.language_models.model_results` may stand beside them; they are counted and cleared here too.
+The JSON files of `probes.language_models.model_results`, and the manifests of parts of a run, may stand beside them;
+they are counted and cleared here too.
 """
 
 import hashlib
@@ -45,7 +46,7 @@ _FRAME = re.compile(r"[A-Za-z0-9-]{1,60}-[0-9a-f]{16}\.csv")
 _HASHES = "sha256"
 _OPENING = f'{{"__metadata__":{{"{_HASHES}":'.encode()
 """How the header of an entry begins, behind its length."""
-_ENTRY = re.compile(r"[0-9a-f]{64}\.(safetensors|json)")
+_ENTRY = re.compile(r"[0-9a-f]{64}(\.\d{1,7}-of-\d{1,7})?\.(safetensors|json)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,11 @@ class Cache:
             if REMOVES_OPEN_FILES or not self.has(kind, key):
                 raise
             made.unlink()
+
+    def discard(self, kind: str, key: object) -> None:
+        """Remove an entry that is needed no more; what cannot be removed stays."""
+        with suppress(OSError):
+            self.path(kind, key).unlink(missing_ok=True)
 
     def memo(self, kind: str, key: object, compute: "Callable[[], dict[str, Tensor]]") -> "dict[str, Tensor]":
         """Return an entry, or compute and write it where there is none.

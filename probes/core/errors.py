@@ -36,6 +36,10 @@ class IncompleteError(MilesError):
     exit_code = 3
 
 
+class AbsentError(IncompleteError):
+    """A worker cannot read what is to be in the cache, and does not make it."""
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or its type where the message is empty.
 

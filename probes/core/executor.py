@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
+from probes.core import graphics_cards
 from probes.core.errors import IncompleteError, InputError
 from probes.core.installed import is_installed
 from probes.core.worker_processes import LostError, Pool, loky_pool
@@ -18,6 +19,9 @@ from probes.core.worker_processes import LostError, Pool, loky_pool
 BACKENDS = ("loky", "dask", "ray")
 """Processes of this machine (loky), or workers of a Dask or Ray cluster, which is started here unless it is named."""
 _PACKAGES = {"dask": "distributed", "ray": "ray"}
+
+DEATHS = 25
+"""Workers that die one after the other, with no job done in between, after which no other job is begun."""
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -35,6 +39,12 @@ class Workers:
         Address of the scheduler of a running Dask cluster, or of the head of a running Ray cluster.
     patience
         Seconds in which it has to answer, and a worker of it to be there; None: twenty.
+    gpus
+        0: jobs run on the CPU. Else each worker has one GPU of its own, which is "cuda" there, and this machine has so
+        many for them: one worker each, unless `count` says otherwise. More workers than GPUs share them in turn. For a
+        named cluster any positive number says that each job needs one.
+    cards
+        The GPUs of this machine, as `CUDA_VISIBLE_DEVICES` lists them; empty: the first `gpus` that are visible.
 
     Raises
     ------
@@ -46,6 +56,8 @@ class Workers:
     backend: str = "loky"
     scheduler: str | None = None
     patience: float | None = None
+    gpus: int = 0
+    cards: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -55,6 +67,12 @@ class Workers:
             )
         if self.count < 0:
             raise InputError(f"{self.count} is too few.", where="--workers", hint="Give 0 or more.")
+        if self.gpus < 0 or (self.cards and len(self.cards) != self.gpus):
+            raise InputError(
+                f"{self.gpus} GPUs are asked for, and {len(self.cards)} are named.",
+                where="--device",
+                hint="Give cuda:all for all that are visible.",
+            )
         if self.scheduler is not None and self.backend == "loky":
             raise InputError(
                 "loky starts processes on this machine only.",
@@ -72,13 +90,36 @@ class Workers:
     @property
     def here(self) -> bool:
         """Whether jobs run in this process, one after the other."""
-        return self.backend == "loky" and self.lanes(2) < 2
+        # This process may have started CUDA on another GPU than one that is named.
+        return self.backend == "loky" and self.lanes(2) < 2 and not self.cards
 
     def lanes(self, jobs: int) -> int:
         """Return how many of `jobs` run at once on this machine."""
         from joblib import cpu_count
 
-        return min(self.count or int(cpu_count()), jobs)
+        return min(self.count or self.gpus or int(cpu_count()), jobs)
+
+    def dealt(self, lanes: int) -> tuple[str, ...]:
+        """Return the GPU of this machine that each of so many workers has, dealt in turn; nothing without GPUs.
+
+        Raises
+        ------
+        InputError
+            Where fewer are visible.
+
+        Examples
+        --------
+        >>> Workers(gpus=2, cards=("2", "3")).dealt(3)
+        ('2', '3', '2')
+        """
+        there = self.cards or (graphics_cards.cards()[: self.gpus] if self.gpus else ())
+        if len(there) < self.gpus:
+            raise InputError(
+                f"{self.gpus} GPUs are asked for, and this process sees {len(there)}.",
+                where="--device",
+                hint="Give --device cpu, or look at CUDA_VISIBLE_DEVICES.",
+            )
+        return tuple(there[lane % self.gpus] for lane in range(lanes)) if there else ()
 
 
 def run_jobs(
@@ -88,6 +129,7 @@ def run_jobs(
     *,
     done: Callable[[int, Result], None] | None = None,
     attempts: int = 2,
+    pool: Pool | None = None,
 ) -> dict[int, str]:
     """Call a function on every job, each with one thread, and return the jobs that were lost, with the reason.
 
@@ -102,11 +144,15 @@ def run_jobs(
     attempts
         How often a job whose worker dies is started, at most. A named Dask scheduler may begin it more often by its
         own setting `allowed-failures`.
+    pool
+        Workers that are `opened` already; None: they are started for this call.
 
     Raises
     ------
     InputError
-        Where a scheduler cannot be reached, or has no worker.
+        Where a scheduler cannot be reached, has no worker, or none with a GPU where jobs need one.
+    IncompleteError
+        Where a cluster does not start on this machine, or is gone.
 
     Examples
     --------
@@ -114,14 +160,20 @@ def run_jobs(
     >>> run_jobs(abs, [-3, 4], Workers(count=1), done=found.__setitem__), found
     ({}, {0: 3, 1: 4})
     """
-    if workers.here:
+    if workers.here and pool is None:
         with one_thread():
             for index, job in enumerate(jobs):
                 result = function(job)
                 if done is not None:
                     done(index, result)
         return {}
-    return _Run(function, jobs, done or _ignored, attempts).through(workers) if jobs else {}
+    if not jobs:
+        return {}
+    run = _Run(function, jobs, done or _ignored, attempts)
+    if pool is not None:
+        return run.through(pool)
+    with opened(workers, len(jobs)) as started:
+        return run.through(started)
 
 
 def check_complete(lost: Mapping[int, str], count: int, things: str) -> None:
@@ -167,18 +219,13 @@ class _Run:
         self._begun = [0] * len(jobs)
         self._flying: dict[Any, int] = {}
         self._lost: dict[int, str] = {}
+        self._deaths = 0
 
-    def through(self, workers: Workers) -> dict[int, str]:
-        pool = _opened(workers, len(self._jobs))
-        ended = False
-        try:
-            while self._waiting or self._flying:
-                self._fill(pool)
-                for ticket in pool.wait(list(self._flying)):
-                    self._collect(pool, ticket)
-            ended = True
-        finally:
-            pool.close(at_once=not ended)
+    def through(self, pool: Pool) -> dict[int, str]:
+        while self._waiting or self._flying:
+            self._fill(pool)
+            for ticket in pool.wait(list(self._flying)):
+                self._collect(pool, ticket)
         return self._lost
 
     def _fill(self, pool: Pool) -> None:
@@ -192,22 +239,102 @@ class _Run:
         try:
             outcome = pool.outcome(ticket)
         except LostError as error:
+            self._deaths += 1
             if self._begun[index] < self._attempts:
                 # Retried last: a job that ran out of memory beside others may succeed when they are done.
                 self._waiting.append(index)
             else:
                 self._lost[index] = str(error)
+            if self._deaths >= DEATHS:
+                # What ends every worker would else be tried with every job, twice.
+                self._lost |= dict.fromkeys(self._waiting, f"{DEATHS} workers died one after the other")
+                self._waiting.clear()
             return
-        if outcome.error is not None:
-            raise outcome.error
+        self._deaths = 0
+        if outcome.fault is not None:
+            raise outcome.fault.error()
         self._done(index, outcome.result)
 
 
+@contextmanager
+def opened(workers: Workers, jobs: int) -> Iterator[Pool]:
+    """Start workers, or reach those of a named cluster, for several calls of `run_jobs` with at most so many jobs.
+
+    They end with the block; at once, and with what they are doing, where it raises.
+
+    Raises
+    ------
+    InputError
+        Where a scheduler cannot be reached, has no worker, or none with a GPU where jobs need one.
+    IncompleteError
+        Where a cluster does not start on this machine.
+    """
+    pool = _opened(workers, jobs)
+    ended = False
+    try:
+        yield pool
+        ended = True
+    finally:
+        pool.close(at_once=not ended)
+
+
+class ReusablePool:
+    """The workers of a run, which may go on from stage to stage: each start takes seconds."""
+
+    def __init__(self) -> None:
+        self._reusing = False
+        self._pool: Pool | None = None
+        self._made: tuple[Workers, int] | None = None
+
+    @contextmanager
+    def reused(self) -> Iterator[None]:
+        """Keep workers from their first job until the block ends; at once, and with what they do, where it raises."""
+        self._reusing = True
+        try:
+            yield
+        except BaseException:
+            self._end(at_once=True)
+            raise
+        finally:
+            self._reusing = False
+            self._end(at_once=False)
+
+    @contextmanager
+    def acquired(self, workers: Workers, jobs: int) -> Iterator[Pool]:
+        """Start workers for so many jobs, or go on with those that are there; raises what `opened` raises."""
+        # A worker that waits would hold memory of a GPU that this process may need meanwhile.
+        if not self._reusing or workers.gpus:
+            with opened(workers, jobs) as pool:
+                yield pool
+            return
+        lanes = _lanes(workers, jobs)
+        if self._made is None or self._made[0] != workers or self._made[1] < lanes:
+            self._end(at_once=False)
+            self._pool, self._made = _opened(workers, jobs), (workers, lanes)
+        assert self._pool is not None
+        try:
+            yield self._pool
+        except BaseException:
+            # Jobs may be under way, whose outcome nobody awaits any more.
+            self._end(at_once=True)
+            raise
+
+    def _end(self, *, at_once: bool) -> None:
+        pool, self._pool, self._made = self._pool, None, None
+        if pool is not None:
+            pool.close(at_once=at_once)
+
+
+def _lanes(workers: Workers, jobs: int) -> int:
+    return workers.count if workers.scheduler else workers.lanes(jobs)
+
+
 def _opened(workers: Workers, jobs: int) -> Pool:
+    lanes = _lanes(workers, jobs)
+    cards = () if workers.scheduler else workers.dealt(lanes)
     if workers.backend == "loky":
-        return loky_pool(workers.lanes(jobs))
+        return loky_pool(lanes, cards)
     from probes.core.cluster_pools import dask_pool, ray_pool
 
     pool = dask_pool if workers.backend == "dask" else ray_pool
-    lanes = workers.count if workers.scheduler else workers.lanes(jobs)
-    return pool(lanes, workers.scheduler, workers.patience)
+    return pool(lanes, workers.scheduler, workers.patience, cards=cards, gpu=workers.gpus > 0)

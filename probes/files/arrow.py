@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,23 @@ def _contained(
 ) -> tuple[tuple[str, ...], list[list[str | None]], tuple[str, ...]]:
     """Return names and columns, read in a child, and the names of those that are JSON."""
     parts = parts or (path,)
+    check_files(path, parts)
+    names = [str(part) for part in parts]
+    with refusals(path, parts):
+        columns, values, nested = call(
+            _read, names, list(only), most_rows, most_cells, reads=parts, limits=limits, loads=("pyarrow.parquet",)
+        )
+    return tuple(columns), [json.loads(column) for column in values], tuple(nested)
+
+
+def check_files(path: Path, parts: Sequence[Path]) -> None:
+    """Refuse the files of a table, which `path` names, that are no files, too large together, or of an old form.
+
+    Raises
+    ------
+    InputError
+        There, and where pyarrow is absent.
+    """
     size = 0
     for part in parts:
         head = read_head(part, wanted="a table", hint=_EXPORT)
@@ -90,18 +108,19 @@ def _contained(
             raise InputError(f"The file has {size:,} bytes, more than {LARGEST:,}.", where=str(path), hint=_FEWER)
         if head[:4] == b"FEA1":
             raise InputError("This is the first version of Feather.", where=str(part), hint=_EXPORT)
+
+
+@contextmanager
+def refusals(path: Path, parts: Sequence[Path]) -> Iterator[None]:
+    """Turn what the child that reads these files ended in into a refusal."""
     try:
-        names = [str(part) for part in parts]
-        columns, values, nested = call(
-            _read, names, list(only), most_rows, most_cells, reads=parts, limits=limits, loads=("pyarrow.parquet",)
-        )
+        yield
     except LimitError as error:
         raise InputError(f"The table is not read: {error.text}.", where=str(path), hint=_FEWER) from None
     except ContainedError as error:
         kind = "Parquet" if parts[0].suffix.lower() in PARQUET else "an Arrow file"
         message = f"This is not {kind} that can be read: {' '.join(error.text.split())[:300]}"
         raise InputError(f"{message.rstrip('.')}.", where=str(path), hint=_EXPORT) from None
-    return tuple(columns), [json.loads(column) for column in values], tuple(nested)
 
 
 def _check_installed(path: Path) -> None:

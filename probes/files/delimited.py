@@ -93,6 +93,21 @@ class Block:
     rows: list[list[str]]
 
 
+class _Pieces:
+    """Blocks of text as files of lines, counted. What holds the open file does not lead back to who reads the rows.
+
+    Else the file would stay open after a refusal until the garbage is collected.
+    """
+
+    def __init__(self, texts: Iterator[str]) -> None:
+        self._texts, self.count = texts, 0
+
+    def __iter__(self) -> Iterator[io.StringIO]:
+        for text in self._texts:
+            self.count += 1
+            yield io.StringIO(text, newline="")
+
+
 class Delimited:
     """A delimited file whose first row has been read.
 
@@ -126,8 +141,9 @@ class Delimited:
         most: int = MOST_AT_ONCE,
     ) -> None:
         self.path, self._keep_empty, self._longest, self._most = path, keep_empty, longest, most
-        self._taken = self._line = self._pieces = self._count = 0
-        lines = chain.from_iterable(map(self._piece, text_blocks(path, hint=HINT)))
+        self._taken = self._line = self._count = 0
+        self._pieces = _Pieces(text_blocks(path, hint=HINT))
+        lines = chain.from_iterable(self._pieces)
         above = self._above(lines)
         if named := _NAMED.fullmatch(above[-1]):
             self.dialect, self._line = Dialect(named[2]), len(above)
@@ -182,8 +198,8 @@ class Delimited:
             # Two blocks at once would take twice the memory.
             del block
             if error is not None:
-                raise error
-            size = max(1, min(2 * size, self._most, _BYTES * self._count // (self._pieces * _PIECE)))
+                raise self._refusal(error)
+            size = max(1, min(2 * size, self._most, _BYTES * self._count // (self._pieces.count * _PIECE)))
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the fields of each row below the first one."""
@@ -200,34 +216,31 @@ class Delimited:
                 return above
         raise InputError("The file is empty.", where=str(self.path), hint=HINT)
 
-    def _piece(self, text: str) -> io.StringIO:
-        self._pieces += 1
-        return io.StringIO(text, newline="")
-
     def _first(self) -> tuple[int, list[str]]:
         while True:
             block, error = self._read(1)
             if error is not None:
-                raise error
+                raise self._refusal(error)
             if block is None:
                 # A single empty text between quotation marks is no row.
                 return 1, []
             if block.rows:
                 return block.lines[0], block.rows[0]
 
-    def _read(self, size: int) -> tuple[Block | None, InputError | None]:
-        """Return the next rows that are not blank, and the refusal of the row after them, if any."""
+    def _read(self, size: int) -> tuple[Block | None, str | None]:
+        """Return the next rows that are not blank, and what is wrong with the row after them, if anything."""
         rows: list[list[str]] = []
-        wrong = None
+        wrong: str | None = None
         with _field_limit(self._longest):
             try:
                 # Rows read before an error stay in the list. A few at a time, as they may be far longer than the mean.
-                begin, count = self._pieces, -1
-                while count < len(rows) < size and self._pieces < begin + _MOST_PIECES:
+                begin, count = self._pieces.count, -1
+                while count < len(rows) < size and self._pieces.count < begin + _MOST_PIECES:
                     count = len(rows)
                     rows.extend(islice(self._reader, min(_AT_ONCE, size - count)))
             except csv.Error as error:
-                wrong = error
+                # The error itself would lead back to this frame, and keep the file open.
+                wrong = str(error)
         if not rows and wrong is None:
             return None, None
         # Blank lines count: a block of them alone would else be followed by ever smaller ones.
@@ -246,7 +259,7 @@ class Delimited:
         if short & {0, 1}:
             kept = [index for index, row in enumerate(rows) if self._is_row(row)]
             lines, rows = [lines[index] for index in kept], [rows[index] for index in kept]
-        return Block(lines, rows), self._refusal(wrong) if wrong is not None else None
+        return Block(lines, rows), wrong
 
     def _is_row(self, row: list[str]) -> bool:
         return len(row) > 1 or (bool(row) and (self._keep_empty or bool(row[0].strip())))
@@ -267,7 +280,7 @@ class Delimited:
             + separator_hint(self.header, separator),
         )
 
-    def _refusal(self, error: csv.Error) -> InputError:
+    def _refusal(self, error: str) -> InputError:
         return InputError(
             f"The row cannot be read: {error}.",
             where=f"{self.path}:{self._line + 1}",

@@ -5,6 +5,7 @@ what a file unpacks to, and a file that unpacks to far more than texts and numbe
 """
 
 import gzip
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -56,6 +57,8 @@ def open_plain(path: Path, seen: Callable[[bytes], object] | None = None) -> Ite
     """
     with path.open("rb") as file:
         watched = _Watched(file, seen)
+        # Of a reader that waits for the garbage to be collected, its open file may be finalized before it.
+        weakref.finalize(watched, file.close)
         if not is_gzip(path):
             yield watched
             return

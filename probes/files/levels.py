@@ -189,8 +189,8 @@ class Levels:
             whole = all(number.is_integer() for number in numbers if number >= self.edges[0])
             self._labels = bin_labels(self.edges, whole=whole)
 
-    def level(self, value: str | None, where: str) -> str:
-        """Return the level of a value.
+    def level(self, value: str | None, where: str, *, times: int = 1) -> str:
+        """Return the level of a value, which stands in so many rows.
 
         Raises
         ------
@@ -199,18 +199,18 @@ class Levels:
         """
         text = clean(value)
         if text in self.mapping:
-            self._mapped[text] += 1
+            self._mapped[text] += times
             text = self.mapping[text]
         if text.casefold() in UNKNOWN_TOKENS:
-            self._unknown[text or "empty"] += 1
+            self._unknown[text or "empty"] += times
             return UNKNOWN
         if self._labels:
-            return self._bin(text)
+            return self._bin(text, times)
         level = text.translate(_RESERVED)
         if level != text:
-            self._replaced[text] += 1
+            self._replaced[text] += times
         spellings = self._spellings[level]
-        spellings[text] += 1
+        spellings[text] += times
         if len(spellings) > 1:
             first, second = sorted(spellings)
             raise InputError(
@@ -220,18 +220,18 @@ class Levels:
             )
         return level
 
-    def _bin(self, text: str) -> str:
+    def _bin(self, text: str, times: int) -> str:
         if self._comma and (pointed := with_point(text)) != text:
-            self._with_comma[text] += 1
+            self._with_comma[text] += times
             text = pointed
         if not _NUMBER.fullmatch(text):
-            self._not_numeric[text] += 1
+            self._not_numeric[text] += times
             return UNKNOWN
         number = float(text)
         if number < self.edges[0]:
-            self._outside += 1
+            self._outside += times
             return UNKNOWN
-        self._binned += 1
+        self._binned += times
         return self._labels[sum(edge <= number for edge in self.edges) - 1]
 
     def notes(self) -> list[Note]:

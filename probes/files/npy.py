@@ -1,6 +1,7 @@
 """Read arrays of numpy's format, of which nothing is unpickled, piece by piece."""
 
 import math
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -154,9 +155,9 @@ class _OpenPart:
         self.file.close()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Stream(_Headed):
-    """An array that can only be read forwards; going back opens it again.
+    """An array that can only be read forwards; going back opens it again, and its end closes it.
 
     Parameters
     ----------
@@ -170,11 +171,9 @@ class Stream(_Headed):
     header: Header
     part: Part | None = None
     _file: Bytes | None = field(default=None, init=False)
+    _closing: Callable[[], object] | None = field(default=None, init=False)
     _position: int = field(default=0, init=False)
     _whole: NDArray[Any] | None = field(default=None, init=False)
-
-    def __del__(self) -> None:
-        self._close()
 
     def rows(self, start: int, stop: int, window: Window | None = None) -> NDArray[Any]:
         """Return entries of the first axis; of another axis only a window (axis, from, to) where one is given."""
@@ -192,6 +191,8 @@ class Stream(_Headed):
         if self._file is None or start < self._position:
             self._close()
             self._file, self._position = self.opener(), 0
+            # Of a stream that waits for the garbage to be collected, `__del__` may run after that of its open file.
+            self._closing = weakref.finalize(self, self._file.close)
             _skip(self._file, self.header.start)
         try:
             # Read and discarded: seeking in compressed data would unpack it as well.
@@ -206,6 +207,8 @@ class Stream(_Headed):
             self._close()
             raise
         self._position = stop
+        if stop == math.prod(self.shape):
+            self._close()
         return data.view(self.dtype)
 
     def straight(self, start: int, stop: int) -> NDArray[Any]:
@@ -219,9 +222,9 @@ class Stream(_Headed):
         return type(self), (self.opener, self.header, self.part)
 
     def _close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self._closing is not None:
+            self._closing()
+        self._file = self._closing = None
 
 
 def _skip(file: Bytes, size: int) -> None:

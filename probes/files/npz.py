@@ -39,15 +39,15 @@ def read_npz(path: Path, most: int) -> tuple[dict[str, Stream], dict[str, Refusa
         raise InputError(message, where=str(path), hint="Save fewer and larger arrays.")
     arrays: dict[str, Stream] = {}
     refused: dict[str, Refusal] = {}
-    # It stays open as long as its arrays are read.
-    archive = zipfile.ZipFile(path)
-    for info in infos:
-        if info.filename.endswith(".npy"):
-            name = info.filename.removesuffix(".npy")
-            try:
-                arrays[name] = _member(archive, path, info, most)
-            except Refusal as refusal:
-                refused[name] = refusal.without_traceback()
+    # Each array opens the file again when it is read.
+    with zipfile.ZipFile(path) as archive:
+        for info in infos:
+            if info.filename.endswith(".npy"):
+                name = info.filename.removesuffix(".npy")
+                try:
+                    arrays[name] = _member(archive, path, info, most)
+                except Refusal as refusal:
+                    refused[name] = refusal.without_traceback()
     return arrays, refused, "NPZ"
 
 
@@ -56,10 +56,18 @@ def _member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo, most: i
         header = read_header(file, info.file_size)
     if header.fortran and header.size > most:
         raise Refusal(f"unpacks to {header.size} bytes", "Save it in C order: numpy.ascontiguousarray(x).")
+    start = _content_start(path, info)
     if info.compress_type == zipfile.ZIP_STORED and info.compress_size == info.file_size:
-        part = Part(path, _content_start(path, info), info.file_size, info.CRC)
+        part = Part(path, start, info.file_size, info.CRC)
         return Stream(part.open, header, part)
-    return Stream(partial(archive.open, info), header)
+    return Stream(partial(_unpacked, path, info, start), header)
+
+
+def _unpacked(path: Path, info: zipfile.ZipInfo, start: int) -> zipfile.ZipExtFile:
+    """Open a compressed member whose content begins at a byte; its check sum is compared at its end."""
+    file = path.open("rb")
+    file.seek(start)
+    return zipfile.ZipExtFile(file, "r", info, None, True)
 
 
 def _content_start(path: Path, info: zipfile.ZipInfo) -> int:

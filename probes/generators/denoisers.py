@@ -21,6 +21,9 @@ from probes.generators.generative_networks import NETWORKS, check_plain, guess_n
 from probes.models.network_weights import LoadedNetwork, Schedule, hash_tensors, known_shape, load_into, read_tensors
 from probes.models.programs import call_factory
 
+FACTORY = "factory "
+"""How the family of a denoiser begins whose network is made by code of the user."""
+
 
 def load_denoiser(
     path: Path,
@@ -153,4 +156,4 @@ def _from_factory(path: Path, factory: str, shape: tuple[int, ...] | None) -> Lo
     net = net.to("cpu")
     content = sha256_json([hash_tensors(net, str(path)), *made_from])
     own = known_shape(shape, path)
-    return LoadedNetwork(net=net, family=f"factory {factory}", content=content, shape=own, notes=tuple(notes))
+    return LoadedNetwork(net=net, family=f"{FACTORY}{factory}", content=content, shape=own, notes=tuple(notes))

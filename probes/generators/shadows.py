@@ -4,13 +4,11 @@ Shadow models have the network of the audited one and fresh weights; each is tra
 a second on the other half, so that every point is in as many models as any other. All get the same noise.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import torch
@@ -19,18 +17,26 @@ from torch import nn
 
 from probes.core.cache import Cache
 from probes.core.errors import IncompleteError, InputError
-from probes.core.executor import Workers, check_complete, run_jobs
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress, Silent
 from probes.core.random_streams import stream
-from probes.generators.attacks.denoiser import Request, score_denoiser
+from probes.core.spreading import Machines, as_a_job, spread
+from probes.generators.attacks.denoiser import Request, chunks_of, score_denoiser
+from probes.generators.attacks.denoiser_jobs import (
+    Asked,
+    able,
+    borrowed,
+    lent,
+    read_scores,
+    scaled,
+    scores_there,
+    shaped,
+)
 from probes.generators.diffusion import Denoiser
 from probes.generators.generative_training import fit_denoiser
 from probes.generators.point_sets import PointSet
 
 KIND = "shadow-models"
-POINTS = "shadow-points"
-"""Kind of the entry from which workers read the points; it is removed when they are done."""
 VERSION = 1
 """Raised whenever training changes, so that no weights trained otherwise are taken for these."""
 
@@ -65,8 +71,29 @@ class _Job:
     kept: Bools
     model: int
     recipe: Recipe
-    ask: Mapping[str, Any]
+    asked: Asked
     cache: Cache
+
+    @property
+    def seed(self) -> int:
+        """The seed of its weights and training."""
+        return int(stream(self.asked.seed, f"shadow {self.model}").initial_seed() % 2**31)
+
+    @property
+    def key(self) -> list[object]:
+        """What its weights hang on."""
+        denoiser, recipe = self.denoiser, self.recipe
+        shapes = [[name, list(weight.shape)] for name, weight in denoiser.module.state_dict().items()]
+        schedule = [float(value) for value in denoiser.alphas_bar]
+        # The hash of the audited model stands for all that a network computes and its layers do not show.
+        key = [VERSION, denoiser.sha256, version("torch"), shapes, schedule, denoiser.prediction, self.content]
+        key += [self.kept.tolist(), self.seed]
+        return [*key, recipe.steps, recipe.batch, recipe.rate, self.asked.device.partition(":")[0]]
+
+    @property
+    def trained(self) -> Denoiser:
+        """The denoiser as it is known by its scores, still without its weights."""
+        return replace(self.denoiser, sha256=sha256_json(self.key), path=f"shadow model {self.model}")
 
 
 def complementary_halves(models: int, points: int, seed: int) -> Bools:
@@ -95,22 +122,24 @@ def train_and_score(
     *,
     count: int,
     recipe: Recipe,
-    workers: Workers,
+    machines: Machines | None = None,
     seed: int,
     draws: int,
     batch: int,
     device: str,
     cache: Cache,
     progress: Progress | None = None,
-) -> Shadows:
+) -> Shadows | None:
     """Train shadow models, or take them from the cache, and score all points by each of them.
+
+    Of a part of the work, whose other parts may be missing, nothing is returned.
 
     Parameters
     ----------
     count
         Models, an even number.
-    workers
-        Those of other machines need the folder of the cache under the same path. On a GPU, one model after the other.
+    machines
+        Who trains; those of other machines need the folder of the cache under the same path.
     seed
         Of the halves, of training, and of the noise that the points meet: the seed with which the audited model is
         asked, for scores are only comparable under the same noise.
@@ -122,39 +151,56 @@ def train_and_score(
     IncompleteError
         Where the workers of a model died.
     """
+    machines = machines or Machines()
     keep = complementary_halves(count, len(points), seed)
-    values = points.block(0, len(points))
-    values = 2 * values - 1 if points.pixels else values
+    values = scaled(points)
     # Its result is not used: a network that it refuses should be refused before any worker starts.
     fresh_weights(denoiser.module, seed)
-    ask: dict[str, Any] = {"requests": tuple(requests), "seed": seed, "draws": draws, "batch": batch, "device": device}
-    rows: dict[int, dict[Request, Floats]] = {}
+    asked = Asked(requests=tuple(requests), seed=seed, draws=draws, batch=batch, device=device)
     with (
-        _points_in_cache(values, cache) as key,
+        lent(cache, {"values": torch.from_numpy(np.ascontiguousarray(values))}) as key,
         (progress or Silent()).phase("Training shadow models", count, "models") as advance,
     ):
-        common: dict[str, Any] = {"denoiser": _shaped(denoiser), "points": key, "content": points.sha256, "ask": ask}
-        jobs = [_Job(**common, kept=keep[model], model=model, recipe=recipe, cache=cache) for model in range(count)]
+        common: dict[str, Any] = {
+            "denoiser": shaped(denoiser),
+            "points": key,
+            "content": points.sha256,
+            "asked": asked,
+            "recipe": recipe,
+            "cache": cache,
+        }
+        jobs = [_Job(**common, kept=keep[model], model=model) for model in range(count)]
 
-        def done(model: int, scores: dict[Request, Floats]) -> None:
-            rows[model] = scores
-            advance(1)
+        # Chunks are scored in order: a model that has the last one has them all.
+        last = list(chunks_of(len(values)))[-1]
+        numbers = np.arange(last.start, last.stop)
 
-        lost = run_jobs(_shadow, jobs, workers if device == "cpu" else replace(workers, count=1), done=done)
-    check_complete(lost, count, "shadow models")
-    return Shadows(keep=keep, scores={one: np.stack([rows[model][one] for model in range(count)]) for one in requests})
+        def made(model: int) -> bool:
+            return scores_there(jobs[model].trained, values, last, numbers, asked, cache)
+
+        spread(
+            _shadow,
+            jobs,
+            made=made,
+            machines=able(machines, denoiser),
+            things="shadow models",
+            done=lambda model: advance(1),
+        )
+        if machines.part is not None:
+            return None
+        rows = [read_scores(job.trained, values, asked, cache) or _again(job, values) for job in jobs]
+    return Shadows(keep=keep, scores={one: np.stack([row[one] for row in rows]) for one in requests})
 
 
-@contextmanager
-def _points_in_cache(values: NDArray[np.float32], cache: Cache) -> Iterator[str]:
-    """Write the points where every worker can read them, so that they are not sent with each job."""
-    # The key is of this run alone, since another run may end first and remove its points.
-    key = uuid4().hex
-    cache.write(POINTS, key, {"values": torch.from_numpy(np.ascontiguousarray(values))})
-    try:
-        yield key
-    finally:
-        cache.path(POINTS, key).unlink(missing_ok=True)
+def _again(job: _Job, values: NDArray[np.float32]) -> dict[Request, Floats]:
+    """Return the scores of a shadow model whose entries were damaged since: they are computed again."""
+    with as_a_job():
+        _shadow(job)
+    found = read_scores(job.trained, values, job.asked, job.cache)
+    if found is None:
+        hint = "Look at the disk, then run the same command again: it resumes."
+        raise IncompleteError("Scores were written and cannot be read.", where=str(job.cache.folder), hint=hint)
+    return found
 
 
 def fresh_weights(module: nn.Module, seed: int) -> nn.Module:
@@ -187,69 +233,26 @@ def fresh_weights(module: nn.Module, seed: int) -> nn.Module:
     return made.requires_grad_(True).train()
 
 
-def _shaped(denoiser: Denoiser) -> Denoiser:
-    """Return the denoiser on the CPU without gradients and weights, as it is sent to a worker."""
-    module = deepcopy(denoiser.module).cpu()
-    for weight in module.parameters():
-        # One number, expanded to the shape: shadow models draw their own weights.
-        weight.data = weight.new_zeros(()).expand(weight.shape)
-    return replace(denoiser, module=module)
-
-
-def _shadow(job: _Job) -> dict[Request, Floats]:
+def _shadow(job: _Job) -> None:
     """Train one shadow model unless it is cached, and score all points; on one core, for equal bits anywhere."""
-    denoiser, recipe, model, keep, cache, ask = job.denoiser, job.recipe, job.model, job.kept, job.cache, job.ask
-    values = _read(job)
-    seed, device = int(ask["seed"]), str(ask["device"])
-    own_seed = int(stream(seed, f"shadow {model}").initial_seed() % 2**31)
-    module = fresh_weights(denoiser.module, own_seed)
-    shapes = [[name, list(weight.shape)] for name, weight in module.state_dict().items()]
-    schedule = [float(value) for value in denoiser.alphas_bar]
-    # The hash of the audited model stands for all that a network computes and its layers do not show.
-    key = [VERSION, denoiser.sha256, version("torch"), shapes, schedule, denoiser.prediction, job.content]
-    key += [keep.tolist(), own_seed]
-    key += [recipe.steps, recipe.batch, recipe.rate, device.partition(":")[0]]
-    held = cache.read(KIND, key)
-    if held is not None and held.keys() == module.state_dict().keys():
-        module.load_state_dict(held)
+    denoiser, recipe, asked, cache = job.denoiser, job.recipe, job.asked, job.cache
+    values = borrowed(cache, job.points)["values"].numpy()
+    module = fresh_weights(denoiser.module, job.seed)
+    entry = cache.read(KIND, job.key)
+    if entry is not None and entry.keys() == module.state_dict().keys():
+        module.load_state_dict(entry)
     else:
         fit_denoiser(
-            module.to(device),
-            np.ascontiguousarray(values[keep]),
+            module.to(asked.device),
+            np.ascontiguousarray(values[job.kept]),
             alphas_bar=denoiser.alphas_bar,
             steps=recipe.steps,
-            batch=min(recipe.batch, int(keep.sum())),
+            batch=min(recipe.batch, int(job.kept.sum())),
             rate=recipe.rate,
-            seed=own_seed,
+            seed=job.seed,
             prediction=denoiser.prediction,
-            label=f"shadow model {model}",
+            label=f"shadow model {job.model}",
         )
-        cache.write(KIND, key, {name: weight.cpu() for name, weight in module.state_dict().items()})
-    shadow = replace(
-        denoiser, module=module.requires_grad_(False).eval(), sha256=sha256_json(key), path=f"shadow model {model}"
-    )
-    return score_denoiser(
-        shadow,
-        values,
-        ask["requests"],
-        seed=seed,
-        draws=int(ask["draws"]),
-        batch=int(ask["batch"]),
-        device=device,
-        dtype="float32",
-        cache=cache,
-        progress=Silent(),
-        label="",
-    )
-
-
-def _read(job: _Job) -> NDArray[np.float32]:
-    entry = job.cache.read(POINTS, job.points)
-    if entry is None:
-        raise IncompleteError(
-            "A worker cannot read the points.",
-            where=str(job.cache.path(POINTS, job.points)),
-            hint="Workers on other machines need the folder of MILES_CACHE under the same path.",
-        )
-    values: NDArray[np.float32] = entry["values"].numpy()
-    return values
+        cache.write(KIND, job.key, {name: weight.cpu() for name, weight in module.state_dict().items()})
+    shadow = replace(job.trained, module=module.requires_grad_(False).eval())
+    score_denoiser(shadow, values, **asked.call, cache=cache, progress=Silent(), label="")

@@ -1,6 +1,5 @@
 """Forced alignment of a whole corpus by a CTC checkpoint: one forward pass a clip, cached by content."""
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,9 @@ from torch import Tensor
 
 from probes.core.cache import Cache
 from probes.core.errors import InputError
+from probes.core.holding import held
 from probes.core.progress import Progress
+from probes.core.spreading import Machines, entry_of, spread
 from probes.models.checkpoints import ModelFolder
 from probes.speech.activations import SpeechEncoder, batching_of
 from probes.speech.ctc_alignment import SPACE, CtcPath, Targets, align_ctc, phone_intervals
@@ -50,6 +51,7 @@ def align_corpus(
     cache: Cache,
     progress: Progress,
     largest: int = 8,
+    machines: Machines | None = None,
 ) -> list[ClipAlignment | None]:
     """Align every clip to its transcript; None where no path through the head's frames spells it.
 
@@ -59,33 +61,79 @@ def align_corpus(
         Transcript of each item.
     key
         What the head's answers depend on besides the clips.
+    machines
+        Who runs the checkpoint; None: this process.
+
+    Raises
+    ------
+    PartEnded
+        Where another part has not aligned all of its clips.
     """
-    found: list[ClipAlignment | None] = [None] * len(items)
-    opened = functools.cache(open_encoder)
+    machines = machines or Machines()
+    jobs = [
+        _Job(
+            numbers=batch.items,
+            items=tuple(items[index] for index in batch.items),
+            targets=tuple(targets[index] for index in batch.items),
+            open_encoder=open_encoder,
+            encoder=key,
+            blank=blank,
+            where=str(folder.path),
+            cache=cache,
+        )
+        for batch in plan_batches(items, batching_of(folder), largest=largest)
+    ]
     with progress.phase("Aligning the phones", len(items), "clips") as advance:
-        for batch in plan_batches(items, batching_of(folder), largest=largest):
-            clips = [items[index] for index in batch.items]
-            entry_key = [_VERSION, key, [[items[index].sha256, list(targets[index].numbers)] for index in batch.items]]
-            transcripts = [targets[index] for index in batch.items]
-            entry = cache.memo(
-                ALIGNED, entry_key, partial(_aligned, opened, clips, transcripts, blank, str(folder.path))
-            )
-            for index, path, errors_of in zip(batch.items, _unpacked(entry), entry["errors"].tolist(), strict=True):
-                if path is not None:
-                    centres = head_centres(folder, items[index].samples)
-                    phones = phone_intervals(path, centres, targets[index].symbols, pauses=frozenset({SPACE}))
-                    length = len(targets[index].numbers)
-                    found[index] = ClipAlignment(phones=phones, score=path.score, errors=errors_of, length=length)
-            advance(len(clips))
+        spread(
+            _align,
+            jobs,
+            made=lambda index: cache.has(ALIGNED, jobs[index].key),
+            machines=machines,
+            things="batches of aligned clips",
+            done=lambda index: advance(len(jobs[index].items)),
+        )
+    machines.join()
+    found: list[ClipAlignment | None] = [None] * len(items)
+    for job in jobs:
+        entry = entry_of(cache, ALIGNED, job.key, partial(_aligned, job))
+        for index, path, errors_of in zip(job.numbers, _unpacked(entry), entry["errors"].tolist(), strict=True):
+            if path is not None:
+                centres = head_centres(folder, items[index].samples)
+                phones = phone_intervals(path, centres, targets[index].symbols, pauses=frozenset({SPACE}))
+                length = len(targets[index].numbers)
+                found[index] = ClipAlignment(phones=phones, score=path.score, errors=errors_of, length=length)
     return found
 
 
-def _aligned(
-    opened: Callable[[], SpeechEncoder], items: Sequence[Item], targets: Sequence[Targets], blank: int, where: str
-) -> dict[str, Tensor]:
-    logs = opened().log_probs([item.read() for item in items])
-    paths = [_path(log, one, blank, where) for log, one in zip(logs, targets, strict=True)]
-    errors = [_errors(log, one, blank) for log, one in zip(logs, targets, strict=True)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """A batch of clips with their transcripts, and what it takes to align them: small enough to be sent to a worker."""
+
+    numbers: tuple[int, ...]
+    items: tuple[Item, ...]
+    targets: tuple[Targets, ...]
+    open_encoder: Callable[[], SpeechEncoder]
+    encoder: dict[str, object]
+    blank: int
+    where: str
+    cache: Cache
+
+    @property
+    def key(self) -> list[object]:
+        """What the alignment hangs on."""
+        content = [[item.sha256, list(one.numbers)] for item, one in zip(self.items, self.targets, strict=True)]
+        return [_VERSION, self.encoder, content]
+
+
+def _align(job: _Job) -> None:
+    job.cache.write(ALIGNED, job.key, _aligned(job))
+
+
+def _aligned(job: _Job) -> dict[str, Tensor]:
+    encoder = held(["aligner", job.encoder], job.open_encoder)
+    logs = encoder.log_probs([item.read() for item in job.items])
+    paths = [_path(log, one, job.blank, job.where) for log, one in zip(logs, job.targets, strict=True)]
+    errors = [_errors(log, one, job.blank) for log, one in zip(logs, job.targets, strict=True)]
     return _packed(paths) | {"errors": torch.tensor(errors)}
 
 

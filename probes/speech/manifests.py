@@ -13,8 +13,12 @@ from probes.core.hashing import sha256_file, sha256_folder
 from probes.files.levels import Levels, clean, is_unknown, level_words, read_value_map
 from probes.files.levels import Note as Note
 from probes.files.safe_paths import RootedPaths
+from probes.files.table_rows import cells_of
 from probes.files.tables import Row, Table, check_flat
+from probes.speech.clip_columns import clips_of
 from probes.speech.clip_paths import locate
+from probes.speech.clips import Clip as Clip
+from probes.speech.clips import Clips as Clips
 from probes.speech.known_layouts import advice_on_table, with_advice
 from probes.speech.manifest_folders import open_manifest, root_of
 from probes.speech.segments import SegmentColumns, find_segment_columns
@@ -41,49 +45,6 @@ class ColumnMap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clip:
-    """One recording, or the part of one between `start` and `end` (seconds).
-
-    Parameters
-    ----------
-    path
-        Absolute, symbolic links resolved; the manifest itself where that names no recordings.
-    name
-        The path as it is written in the manifest.
-    line, source
-        Where the clip is listed: the line (from 1) of the file.
-    attributes
-        Level of each attribute asked for; `unknown` where nothing is known.
-    extras
-        Every other column as written, and the number behind each bin.
-    fault
-        Why nothing may be opened here: no path is given, or one that leads out of its folder.
-    """
-
-    path: Path
-    name: str
-    line: int
-    source: Path
-    text: str | None = None
-    speaker: str | None = None
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    extras: Mapping[str, str] = field(default_factory=dict)
-    start: float | None = None
-    end: float | None = None
-    fault: InputError | None = field(default=None, compare=False)
-
-    @property
-    def where(self) -> str:
-        """Where a message about this clip points to."""
-        return f"{self.source}:{self.line}{self.label}"
-
-    @property
-    def label(self) -> str:
-        """The name between brackets, to stand behind the line; empty where it says no more than the line."""
-        return "" if self.name in ("", f"line {self.line}") else f" ({self.name})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """All clips, and notes on how their values were read.
 
@@ -101,7 +62,7 @@ class Manifest:
 
     path: Path
     sha256: str
-    clips: tuple[Clip, ...]
+    clips: Sequence[Clip]
     by: tuple[str, ...]
     columns: tuple[str, ...]
     notes: tuple[Note, ...]
@@ -214,8 +175,38 @@ def _assemble(
         table = table.with_points(segment.names)
     levels = level_rules(table, by, values, bins)
     for name, rule in levels.items():
-        rule.look(row.values.get(name) for row in table.rows)
+        rule.look(cells_of(table.rows, name))
     used = {name for name in chosen.values() if name} | {name for name in by if name not in bins}
+    if places is None and segment is None:
+        clips: Sequence[Clip] = clips_of(table, chosen, levels, used, needs)
+    else:
+        clips = _clips(table, chosen, segment, levels, places, used, needs)
+    dialect = [Note("manifest.dialect", text, len(table.rows)) for text in table.notes]
+    found = [*notes, *dialect, *(note for column in levels.values() for note in column.notes())]
+    found += _speaker_notes(clips, chosen["speaker"], table, "speaker" in needs)
+    sources = table.sources
+    return Manifest(
+        path=table.path,
+        sha256=sha256_file(sources[0]) if len(sources) == 1 else sha256_folder(sources),
+        clips=clips,
+        by=by,
+        columns=table.columns,
+        notes=tuple(found),
+        read_as=_read_as(clips, chosen, segment, levels),
+        form=table.notes,
+        nested=table.nested,
+    )
+
+
+def _clips(
+    table: Table,
+    chosen: Mapping[str, str | None],
+    segment: SegmentColumns | None,
+    levels: Mapping[str, Levels],
+    places: RootedPaths | None,
+    used: set[str],
+    needs: frozenset[str],
+) -> tuple[Clip, ...]:
     clips: list[Clip] = []
     seen: dict[tuple[Path, float | None, float | None], Clip] = {}
     for row in table.rows:
@@ -228,21 +219,7 @@ def _assemble(
                 hint="Keep one of the two rows; parts of one recording need a start and an end.",
             )
         clips.append(clip)
-    dialect = [Note("manifest.dialect", text, len(table.rows)) for text in table.notes]
-    found = [*notes, *dialect, *(note for column in levels.values() for note in column.notes())]
-    found += _speaker_notes(clips, chosen["speaker"], table, "speaker" in needs)
-    sources = table.sources
-    return Manifest(
-        path=table.path,
-        sha256=sha256_file(sources[0]) if len(sources) == 1 else sha256_folder(sources),
-        clips=tuple(clips),
-        by=by,
-        columns=table.columns,
-        notes=tuple(found),
-        read_as=_read_as(clips, chosen, segment, levels),
-        form=table.notes,
-        nested=table.nested,
-    )
+    return tuple(clips)
 
 
 def _read_as(
@@ -252,13 +229,22 @@ def _read_as(
     levels: Mapping[str, Levels],
 ) -> dict[str, str]:
     """Describe in words what each column in use was read as."""
-    speakers = {clip.speaker for clip in clips} - {None}
-    words = {"path": "the recording", "text": "the transcript", "speaker": f"the speaker, {len(speakers):,} of them"}
+    people, present = _present(clips, levels)
+    words = {"path": "the recording", "text": "the transcript", "speaker": f"the speaker, {people:,} of them"}
     found = {column: words[role] for role, column in chosen.items() if column is not None}
     if segment:
         end = "length" if segment.is_length else "end"
         found |= {segment.start: "the start in seconds", segment.end: f"the {end} in seconds"}
-    return found | {name: level_words(rule, {clip.attributes[name] for clip in clips}) for name, rule in levels.items()}
+    return found | {name: level_words(rule, present[name]) for name, rule in levels.items()}
+
+
+def _present(clips: Sequence[Clip], names: Iterable[str]) -> tuple[int, dict[str, set[str]]]:
+    """Return the number of speakers, and the levels of each attribute that some clip has."""
+    if isinstance(clips, Clips):
+        levels = {name: {str(level) for level in clips.each_level(name).present()} for name in names}
+        return len(clips.each_speaker().present() - {None}), levels
+    levels = {name: {clip.attributes[name] for clip in clips} for name in names}
+    return len({clip.speaker for clip in clips} - {None}), levels
 
 
 def find_column(table: Table, role: str, name: str | None, *, usual: Sequence[str], needed: bool) -> str | None:
@@ -361,7 +347,9 @@ def _clip(
 
 
 def _speaker_notes(clips: Sequence[Clip], column: str | None, table: Table, needed: bool) -> list[Note]:
-    missing = sum(clip.speaker is None for clip in clips)
+    missing = (
+        clips.each_speaker().count(None) if isinstance(clips, Clips) else sum(clip.speaker is None for clip in clips)
+    )
     if column is None or not missing:
         return []
     if needed and missing == len(clips):

@@ -1,22 +1,26 @@
 """How texts are compared: by a normaliser of a name, or by rules of a user."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from probes.core.errors import InputError
+from probes.files.cells import BLOCK, Cells
 from probes.files.names import suggest
 from probes.speech.text_rules import Rules, read_rules
-from probes.speech.word_errors import normalise
+from probes.speech.word_errors import normalise_all
 
 NORMALISERS = ("none", "basic", "whisper-english", "open-asr")
+MOST_KEPT = 2**15
+"""Texts that are kept with what became of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Normaliser:
     """A way to normalise texts; rules are applied first, and what they leave is normalised as `how` says.
 
-    Each distinct text is normalised once.
+    What was normalised lately is kept, so that a text that stands often is normalised once.
     """
 
     how: str
@@ -36,8 +40,22 @@ class Normaliser:
         """
         new = [text for text in dict.fromkeys(texts) if text not in self._done]
         ruled = self.rules.apply(new) if self.rules else new
-        self._done.update((text, normalise(after, self.how)) for text, after in zip(new, ruled, strict=True))
-        return [self._done[text] for text in texts]
+        self._done.update(zip(new, normalise_all(ruled, self.how), strict=True))
+        found = [self._done[text] for text in texts]
+        if len(self._done) > MOST_KEPT:
+            self._done.clear()
+        return found
+
+    def column(self, texts: Iterable[str | None]) -> Cells:
+        """Return the normalised texts of a column, which are held in little memory; None counts as an empty text.
+
+        >>> list(Normaliser("basic").column(["One!", None]))
+        ['one', '']
+        """
+        source, found = iter(texts), Cells()
+        while block := [text or "" for text in islice(source, BLOCK)]:
+            found.add(self.all(block))
+        return found
 
     def one(self, text: str) -> str:
         """Return a normalised text; many at once are quicker."""

@@ -5,6 +5,8 @@ layer, so that a corpus takes a hundredth of what its frames would.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,7 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from probes.core.cache import Cache
+from probes.core.holding import held
 from probes.core.progress import Progress
+from probes.core.spreading import Machines, entry_of, spread
 from probes.speech.activations import Encoder
 from probes.speech.embeddings import Batch, Item, plan_batches
 from probes.speech.phones import PhoneInterval, pool_phones
@@ -51,7 +55,6 @@ class PhoneEmbeddings:
     ) -> None:
         self._items, self._phones, self._centres = items, phones, centres
         self._open, self.key, self._cache = open_encoder, key, cache
-        self._reopened: Encoder | None = None
         self._batches = plan_batches(items, batching, largest=largest)
         self.tokens = [
             (index, number) for batch in self._batches for index in batch.items for number in range(len(phones[index]))
@@ -68,17 +71,18 @@ class PhoneEmbeddings:
         first = next(batch for batch in self._batches if self._count(batch))
         return int(self._vectors(first, layer).shape[1])
 
-    def compute(self, progress: Progress, label: str) -> None:
-        """Run the encoder over the clips that are not in the cache."""
-        todo = [batch for batch in self._batches if self._count(batch) and not self._present(batch)]
-        with progress.phase(label, len(self._items), "clips") as advance:
-            advance(len(self._items) - sum(len(batch.items) for batch in todo))
-            if not todo:
-                return
-            encoder = self._open()
-            for batch in todo:
-                self._cache.write(PHONES, self._key_of(batch), self._encoded(batch, encoder))
-                advance(len(batch.items))
+    def compute(self, progress: Progress, label: str, machines: Machines | None = None) -> None:
+        """Run the encoder over the clips that are not in the cache, or over those of this run's part."""
+        jobs = [self._job(batch) for batch in self._batches if self._count(batch)]
+        with progress.phase(label, sum(len(job.items) for job in jobs), "clips") as advance:
+            spread(
+                _encode,
+                jobs,
+                made=lambda index: self._cache.has(PHONES, jobs[index].key),
+                machines=machines or Machines(),
+                things="batches of clips",
+                done=lambda index: advance(len(jobs[index].items)),
+            )
 
     def chunks(self, layer: int, size: int) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of one layer in the order of `tokens`, at most `size` at once, shape (tokens, width)."""
@@ -100,31 +104,52 @@ class PhoneEmbeddings:
     def _count(self, batch: Batch) -> int:
         return sum(len(self._phones[index]) for index in batch.items)
 
-    def _key_of(self, batch: Batch) -> list[object]:
-        content = [
-            [self._items[index].sha256, [[one.start, one.end] for one in self._phones[index]]] for index in batch.items
-        ]
-        return [self.key, content]
-
-    def _present(self, batch: Batch) -> bool:
-        return self._cache.has(PHONES, self._key_of(batch))
-
-    def _encoded(self, batch: Batch, encoder: Encoder) -> dict[str, Tensor]:
-        states = encoder.encode([self._items[index].read() for index in batch.items])
-        pooled = [
-            pool_phones(state.layers, torch.from_numpy(self._centres[index]).float(), self._phones[index])
-            for index, state in zip(batch.items, states, strict=True)
-        ]
-        return {str(layer): vectors for layer, vectors in enumerate(torch.cat(pooled, dim=1))}
+    def _job(self, batch: Batch) -> "_Job":
+        return _Job(
+            items=tuple(self._items[index] for index in batch.items),
+            phones=tuple(tuple(self._phones[index]) for index in batch.items),
+            centres=tuple(self._centres[index] for index in batch.items),
+            open_encoder=self._open,
+            encoder=self.key,
+            cache=self._cache,
+        )
 
     def _entry(self, batch: Batch) -> dict[str, Tensor]:
-        def compute() -> dict[str, Tensor]:
-            # The entry was cleared or damaged since: computed again, with the same bits.
-            encoder = self._reopened = self._reopened or self._open()
-            return self._encoded(batch, encoder)
-
-        return self._cache.memo(PHONES, self._key_of(batch), compute)
+        # An entry that was cleared or damaged since is computed again, with the same bits.
+        job = self._job(batch)
+        return entry_of(self._cache, PHONES, job.key, partial(_encoded, job))
 
     def _vectors(self, batch: Batch, layer: int) -> Tensor:
-        found = self._cache.read_one(PHONES, self._key_of(batch), str(layer))
+        found = self._cache.read_one(PHONES, self._job(batch).key, str(layer))
         return self._entry(batch)[str(layer)] if found is None else found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Job:
+    """A batch of clips with their phones, and what it takes to encode them: small enough to be sent to a worker."""
+
+    items: tuple[Item, ...]
+    phones: tuple[tuple[PhoneInterval, ...], ...]
+    centres: tuple[NDArray[np.float64], ...]
+    open_encoder: Callable[[], Encoder]
+    encoder: dict[str, object]
+    cache: Cache
+
+    @property
+    def key(self) -> list[object]:
+        """What the vectors hang on."""
+        pairs = zip(self.items, self.phones, strict=True)
+        return [self.encoder, [[item.sha256, [[one.start, one.end] for one in phones]] for item, phones in pairs]]
+
+
+def _encode(job: _Job) -> None:
+    job.cache.write(PHONES, job.key, _encoded(job))
+
+
+def _encoded(job: _Job) -> dict[str, Tensor]:
+    states = held(job.encoder, job.open_encoder).encode([item.read() for item in job.items])
+    pooled = [
+        pool_phones(state.layers, torch.from_numpy(centres).float(), phones)
+        for state, centres, phones in zip(states, job.centres, job.phones, strict=True)
+    ]
+    return {str(layer): vectors for layer, vectors in enumerate(torch.cat(pooled, dim=1))}

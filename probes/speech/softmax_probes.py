@@ -5,13 +5,15 @@ a step length and a stopping rule of its own for each layer, so that the result 
 depend on which others are fitted beside it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 MEMORY = 10
+LARGEST = 2**27
+"""Scores, of layers times items times classes, that are held at once: 0.5 GB, and a few times that beside it."""
 
 Objective = Callable[[Tensor], tuple[Tensor, Tensor]]
 
@@ -57,12 +59,12 @@ def softmax_probe(
     reduced = features if basis is None else features @ basis
     ones = torch.ones((*reduced.shape[:2], 1), dtype=reduced.dtype, device=reduced.device)
     design = torch.cat([reduced, ones], dim=2)
-    targets = one_hot(labels, classes).to(design.dtype)
+    items = _Items(design, labels, classes)
     weighed = torch.ones(design.shape[:2], dtype=design.dtype, device=design.device) if shares is None else shares
     ridge = torch.full((design.shape[2], 1), penalty, dtype=design.dtype, device=design.device)
     ridge[-1] = 0.0
     start = torch.zeros((len(design), design.shape[2], classes), dtype=design.dtype, device=design.device)
-    found = _minimise(start, lambda point: _objective(point, design, targets, weighed, ridge), tolerance, steps)
+    found = _minimise(start, lambda point: _objective(point, items, weighed, ridge), tolerance, steps)
     weights = found[:, :-1] if basis is None else basis @ found[:, :-1]
     return weights, found[:, -1]
 
@@ -78,12 +80,41 @@ def _row_space(features: Tensor) -> Tensor | None:
     return basis
 
 
-def _objective(point: Tensor, design: Tensor, targets: Tensor, shares: Tensor, ridge: Tensor) -> tuple[Tensor, Tensor]:
+class _Items:
+    """The items of a fit in parts, of which each has few enough scores to be held."""
+
+    def __init__(self, design: Tensor, labels: Tensor, classes: int) -> None:
+        self._design, self._labels, self._classes = design, labels, classes
+        self._size = max(1, LARGEST // (len(design) * classes))
+        self._whole = self._targets(slice(None)) if design.shape[1] <= self._size else None
+
+    def _targets(self, part: slice) -> Tensor:
+        return one_hot(self._labels[..., part], self._classes).to(self._design.dtype)
+
+    def parts(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Yield which items, their design of shape (layers, part, width), and where each has its class, as 0 and 1."""
+        if self._whole is not None:
+            yield slice(None), self._design, self._whole
+            return
+        for start in range(0, self._design.shape[1], self._size):
+            part = slice(start, start + self._size)
+            yield part, self._design[:, part], self._targets(part)
+
+
+def _objective(point: Tensor, items: _Items, shares: Tensor, ridge: Tensor) -> tuple[Tensor, Tensor]:
+    sums = [_part(point, design, targets, shares[:, part]) for part, design, targets in items.parts()]
+    (loss, gradient), *more = sums
+    for further, bend in more:
+        loss, gradient = loss + further, gradient + bend
+    return loss + 0.5 * (ridge * point**2).sum((1, 2)), gradient + ridge * point
+
+
+def _part(point: Tensor, design: Tensor, targets: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
     logits = design @ point
     normaliser = torch.logsumexp(logits, dim=2)
-    loss = (shares * (normaliser - (logits * targets).sum(2))).sum(1) + 0.5 * (ridge * point**2).sum((1, 2))
+    loss = (shares * (normaliser - (logits * targets).sum(2))).sum(1)
     residual = shares[:, :, None] * (torch.exp(logits - normaliser[:, :, None]) - targets)
-    return loss, design.transpose(1, 2) @ residual + ridge * point
+    return loss, design.transpose(1, 2) @ residual
 
 
 def _minimise(point: Tensor, objective: Objective, tolerance: float, steps: int) -> Tensor:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
 from probes.speech.compound_words import align_compounds
+from probes.speech.word_errors import EditTotals, merged_row, totals_of
 
 Numbers = NDArray[np.int64]
 BLOCK = 100_000
@@ -37,6 +38,79 @@ class WordEdits:
     written: Numbers
 
 
+class WordAligner:
+    """Aligns the words of pairs of texts, block after block, and keeps which words were written for which.
+
+    Parameters
+    ----------
+    compounds
+        Words that one side joins and the other parts are no error; see `compound_words`.
+
+    Examples
+    --------
+    >>> aligner = WordAligner()
+    >>> aligner.add(["one two three"], ["one too"]).errors.tolist(), aligner.add(["four"], ["four"]).errors.tolist()
+    ([2], [0])
+    >>> len(aligner.edits().pair)
+    2
+    """
+
+    def __init__(self, *, compounds: bool = False) -> None:
+        self._compounds, self._pairs = compounds, 0
+        self._numbers: defaultdict[str, int] = defaultdict(lambda: len(self._numbers))
+        self._rows: list[tuple[int, int, int]] = []
+        self._blocks: list[Numbers] = []
+
+    def add(self, references: Sequence[str], hypotheses: Sequence[str]) -> EditTotals:
+        """Align further pairs and return the counts of their edits, those of `word_errors.count_edits` in words."""
+        counts = [
+            self._aligned(at, *pair)
+            for at, pair in enumerate(zip(references, hypotheses, strict=True), start=self._pairs)
+        ]
+        self._pairs += len(counts)
+        if len(self._rows) >= BLOCK:
+            self._pack()
+        return totals_of(counts)
+
+    def edits(self) -> WordEdits:
+        """Return the edits of all pairs so far, one by one."""
+        self._pack()
+        table = np.concatenate([np.empty((0, 3), dtype=np.int64), *self._blocks])
+        return WordEdits(words=tuple(self._numbers), pair=table[:, 0], said=table[:, 1], written=table[:, 2])
+
+    def _pack(self) -> None:
+        self._blocks.append(np.array(self._rows, dtype=np.int64).reshape(-1, 3))
+        self._rows = []
+
+    def _aligned(self, at: int, reference: str, hypothesis: str) -> tuple[int, int, int, int]:
+        """Return the lengths of both texts, the number of edits, and that of substitutions."""
+        words = reference.split()
+        if reference == hypothesis:
+            return len(words), len(words), 0, 0
+        others = hypothesis.split()
+        merged = align_compounds(words, others) if self._compounds else None
+        if merged and merged.merged:
+            self._rows += [
+                (at, _number(self._numbers, words, before), _number(self._numbers, others, after))
+                for before, after in merged.edits
+            ]
+            return merged_row(len(words), merged.edits)
+        # Words are compared as numbers: exact, where rapidfuzz would compare the hashes of strings.
+        numbers = self._numbers
+        said, written = [numbers[word] for word in words], [numbers[word] for word in others]
+        edits: list[tuple[str, int, int]] = Levenshtein.editops(said, written).as_list()  # type: ignore[assignment]
+        replaced = 0
+        for kind, before, after in edits:
+            if kind == "replace":
+                replaced += 1
+                self._rows.append((at, said[before], written[after]))
+            elif kind == "delete":
+                self._rows.append((at, said[before], NOTHING))
+            else:
+                self._rows.append((at, NOTHING, written[after]))
+        return len(said), len(written), len(edits), replaced
+
+
 def word_edits(references: Sequence[str], hypotheses: Sequence[str], *, compounds: bool = False) -> WordEdits:
     """Return the edits that `word_errors.count_edits` counts in words, from the same alignment.
 
@@ -47,30 +121,9 @@ def word_edits(references: Sequence[str], hypotheses: Sequence[str], *, compound
     ...  zip(found.said, found.written)]
     [('two', 'too'), ('three', '')]
     """
-    numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))
-    rows: list[tuple[int, int, int]] = []
-    blocks: list[Numbers] = []
-    for at, (reference, hypothesis) in enumerate(zip(references, hypotheses, strict=True)):
-        if reference == hypothesis:
-            continue
-        merged = align_compounds(reference.split(), hypothesis.split()) if compounds else None
-        if merged and merged.merged:
-            sides = reference.split(), hypothesis.split()
-            rows += [
-                (at, _number(numbers, sides[0], before), _number(numbers, sides[1], after))
-                for before, after in merged.edits
-            ]
-            continue
-        # Words are compared as numbers: exact, where rapidfuzz would compare the hashes of strings.
-        said, written = ([numbers[word] for word in text.split()] for text in (reference, hypothesis))
-        for edit in Levenshtein.editops(said, written):
-            before = NOTHING if edit.tag == "insert" else said[edit.src_pos]
-            rows.append((at, before, NOTHING if edit.tag == "delete" else written[edit.dest_pos]))
-        if len(rows) >= BLOCK:
-            blocks.append(np.array(rows, dtype=np.int64))
-            rows = []
-    table = np.concatenate([*blocks, np.array(rows, dtype=np.int64).reshape(-1, 3)])
-    return WordEdits(words=tuple(numbers), pair=table[:, 0], said=table[:, 1], written=table[:, 2])
+    aligner = WordAligner(compounds=compounds)
+    aligner.add(references, hypotheses)
+    return aligner.edits()
 
 
 def _number(numbers: defaultdict[str, int], words: Sequence[str], place: int) -> int:

@@ -5,10 +5,10 @@ Entailment is the greatest over the pieces, averaged over the sentences (the zer
 2022); contradiction likewise. A label is known by its name in `id2label`, never by its index.
 """
 
-import functools
 import inspect
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,9 @@ from torch import Tensor
 from probes.core.cache import Cache
 from probes.core.guarded_imports import transformers
 from probes.core.hashing import sha256_json
+from probes.core.holding import held
 from probes.core.progress import Progress
+from probes.core.spreading import Machines, entry_of, spread
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder
 from probes.texts.causal_folders import load_tokeniser, not_finite, one_batch, run_key, unfit
@@ -46,6 +48,8 @@ class Entailment:
     ----------
     batch
         Pairs of premise and sentence at a time.
+    machines
+        Who asks the model; None: this process.
 
     Raises
     ------
@@ -56,8 +60,17 @@ class Entailment:
     name = "nli"
 
     def __init__(
-        self, folder: ModelFolder, *, batch: int, device: str, dtype: str, cache: Cache, progress: Progress
+        self,
+        folder: ModelFolder,
+        *,
+        batch: int,
+        device: str,
+        dtype: str,
+        cache: Cache,
+        progress: Progress,
+        machines: Machines | None = None,
     ) -> None:
+        self._machines = machines or Machines()
         self._folder, self._config = folder, check_classifier(folder)
         self._entailment = _label(folder, self._config, ENTAILMENT)
         self._contradiction = _label(folder, self._config, CONTRADICTION, required=False)
@@ -70,7 +83,7 @@ class Entailment:
         # Some classifiers read a text at its last token, and need to be told where it is.
         self._batch = batch if self._tokeniser.pad_token_id is not None else 1
         self._cache, self._progress = cache, progress
-        self._model = functools.cache(partial(_load, folder, self._config, device, dtype))
+        self._device, self._dtype = device, dtype
         self._common = [_VERSION, *run_key(folder, device, dtype)]
 
     def score(self, pairs: Sequence[Grounded]) -> dict[str, NDArray[np.float64]]:
@@ -86,7 +99,7 @@ class Entailment:
             Where the model gives no finite numbers.
         """
         pieces = [self._pieces(pair) for pair in pairs]
-        known = self._classes({row for sentences in pieces for rows in sentences for row in rows})
+        known = self._classes(_rows(pieces))
         wanted = {"entailment": self._entailment, "no_contradiction": self._contradiction}
         found = {name: np.full(len(pairs), np.nan) for name, label in wanted.items() if label is not None}
         for at, sentences in enumerate(pieces):
@@ -112,28 +125,76 @@ class Entailment:
 
     def _classes(self, rows: set[_Row]) -> dict[_Row, NDArray[np.float64]]:
         found: dict[_Row, NDArray[np.float64]] = {}
-        ordered = sorted(rows, key=lambda row: (len(row[0]), row))
-        with self._progress.phase("Asking for entailment", len(ordered), "pairs") as advance:
-            for first in range(0, len(ordered), self._batch):
-                part = ordered[first : first + self._batch]
-                key = [self._common, sha256_json(part)]
-                entry = self._cache.memo(CLASSES, key, partial(self._compute, part))
-                found |= zip(part, entry["probabilities"].numpy(), strict=True)
-                advance(len(part))
+        for job in self._ask(rows):
+            entry = entry_of(self._cache, CLASSES, job.key, partial(_compute, job))
+            found |= zip(job.rows, entry["probabilities"].numpy(), strict=True)
         return found
 
-    def _compute(self, rows: Sequence[_Row]) -> dict[str, Tensor]:
-        model = self._model()
-        columns = {"input_ids": [list(ids) for ids, _ in rows], "token_type_ids": [list(kinds) for _, kinds in rows]}
-        # A pad token may be missing, but then there is one row alone.
-        padding = {"padding": len(rows) > 1, "return_tensors": "pt"}
-        call = self._tokeniser.pad(columns, **padding)
-        taken = {*self._tokeniser.model_input_names} & {*inspect.signature(model.forward).parameters}
-        with one_batch(len(rows), "pairs"):
-            logits = model(**{name: value.to(model.device) for name, value in call.items() if name in taken}).logits
-        if not bool(logits.isfinite().all()):
-            raise not_finite(self._folder)
-        return {"probabilities": logits.double().softmax(-1).cpu()}
+    def compute(self, pairs: Sequence[Grounded]) -> None:
+        """Compute what `score` needs, or this run's part of it."""
+        self._ask(_rows([self._pieces(pair) for pair in pairs]))
+
+    def _ask(self, rows: set[_Row]) -> "list[_Job]":
+        """Ask for the pairs that are missing in the cache, or those of this run's part, and return all jobs."""
+        ordered = sorted(rows, key=lambda row: (len(row[0]), row))
+        jobs = [
+            _Job(
+                rows=part,
+                key=[self._common, sha256_json(part)],
+                folder=self._folder,
+                device=self._device,
+                dtype=self._dtype,
+                cache=self._cache,
+            )
+            for first in range(0, len(ordered), self._batch)
+            for part in [ordered[first : first + self._batch]]
+        ]
+        with self._progress.phase("Asking for entailment", len(ordered), "pairs") as advance:
+            spread(
+                _keep,
+                jobs,
+                made=lambda index: self._cache.has(CLASSES, jobs[index].key),
+                machines=self._machines,
+                things="batches of pairs",
+                done=lambda index: advance(len(jobs[index].rows)),
+            )
+        return jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """Pairs that are put to the model together."""
+
+    rows: list[_Row]
+    key: list[object]
+    folder: ModelFolder
+    device: str
+    dtype: str
+    cache: Cache
+
+
+def _rows(pieces: Sequence[Sequence[Sequence[_Row]]]) -> set[_Row]:
+    return {row for sentences in pieces for rows in sentences for row in rows}
+
+
+def _keep(job: _Job) -> None:
+    job.cache.write(CLASSES, job.key, _compute(job))
+
+
+def _compute(job: _Job) -> dict[str, Tensor]:
+    folder, rows = job.folder, job.rows
+    key = ["entailment", str(folder.path), folder.sha256, job.device, job.dtype]
+    model, tokeniser = held(key, partial(_load, folder, job.device, job.dtype))
+    columns = {"input_ids": [list(ids) for ids, _ in rows], "token_type_ids": [list(kinds) for _, kinds in rows]}
+    # A pad token may be missing, but then there is one row alone.
+    padding = {"padding": len(rows) > 1, "return_tensors": "pt"}
+    call = tokeniser.pad(columns, **padding)
+    taken = {*tokeniser.model_input_names} & {*inspect.signature(model.forward).parameters}
+    with one_batch(len(rows), "pairs"):
+        logits = model(**{name: value.to(model.device) for name, value in call.items() if name in taken}).logits
+    if not bool(logits.isfinite().all()):
+        raise not_finite(folder)
+    return {"probabilities": logits.double().softmax(-1).cpu()}
 
 
 def check_classifier(folder: ModelFolder) -> Any:
@@ -168,8 +229,11 @@ def _label(folder: ModelFolder, config: Any, names: Sequence[str], *, required: 
     raise unfit(folder, f"Which label means {names[0]} is not clear; its labels are {listed}.", hint)
 
 
-def _load(folder: ModelFolder, config: Any, device: str, dtype: str) -> Any:
+def _load(folder: ModelFolder, device: str, dtype: str) -> tuple[Any, Any]:
+    """Return model and tokenizer."""
+    config = check_classifier(folder)
     with hub_models.loading_errors("model", folder):
         meta = hub_models.empty_model(transformers().AutoModelForSequenceClassification, config, folder)
     limits = hub_models.integer_keys(folder)
-    return hub_models.load_whole(meta, config, folder, limits=limits, dtype=dtype).to(device=device).eval()
+    model = hub_models.load_whole(meta, config, folder, limits=limits, dtype=dtype).to(device=device).eval()
+    return model, load_tokeniser(folder)

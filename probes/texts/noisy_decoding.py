@@ -5,10 +5,9 @@ that its texts lose sight of their contexts together; here every text has coins 
 depends on seed, row and alpha alone.
 """
 
-import functools
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,9 @@ from torch import Tensor
 
 from probes.core.cache import Cache
 from probes.core.hashing import sha256_json
+from probes.core.holding import held
 from probes.core.progress import Progress
+from probes.core.spreading import Machines, entry_of, spread
 from probes.models.checkpoints import ModelFolder
 from probes.texts.causal_folders import run_key, unfit
 from probes.texts.evidence import Grounded
@@ -71,6 +72,22 @@ def decode(
     folder: ModelFolder,
     pairs: Sequence[Grounded],
     alpha: float,
+    **call: Any,
+) -> list[str]:
+    """Write a text for each pair as `write` does, and return all.
+
+    Raises
+    ------
+    IncompleteError, InputError
+        As of `write`.
+    """
+    return write(folder, pairs, alpha, **call).read()
+
+
+def write(
+    folder: ModelFolder,
+    pairs: Sequence[Grounded],
+    alpha: float,
     *,
     template: Template,
     seed: int,
@@ -81,13 +98,16 @@ def decode(
     progress: Progress,
     context_free: ModelFolder | None = None,
     sampling: Sampling = SAMPLING,
-) -> list[str]:
+    machines: Machines | None = None,
+) -> "Written":
     """Write a text for the context and question of each pair, with probability alpha of not looking at each token.
 
     Parameters
     ----------
     context_free
         A second model, of the same vocabulary, that is asked without context; None asks the first.
+    machines
+        Who writes the texts, all or those of this run's part; None: this process.
 
     Raises
     ------
@@ -96,6 +116,7 @@ def decode(
     InputError
         Where a folder is no causal language model, the two have other vocabularies, or a prompt does not fit.
     """
+    machines = machines or Machines()
     prompts = Prompts(folder, template)
     other = Prompts(context_free or folder, template)
     if context_free and other.speller.vocabulary_hash() != prompts.speller.vocabulary_hash():
@@ -110,34 +131,80 @@ def decode(
     common = ["noisy", _VERSION, *run_key(folder, device, dtype), second, asdict(sampling), alpha, seed]
     # Other coins and draws for each alpha, so that texts of two are independent.
     own_seed = int(sha256_json(["noisy", seed, alpha])[:15], 16)
-    model, other_model = (
-        functools.cache(partial(CausalLM, one, device=device, dtype=dtype)) for one in (folder, context_free or folder)
-    )
-    models = (model, other_model if context_free else model)
-    texts: list[str] = []
+    jobs = [
+        _Job(
+            rows=part,
+            seeds=[row_seed(own_seed, first + row, sampling) for row in range(len(part))],
+            alpha=alpha,
+            sampling=sampling,
+            key=[common, sha256_json(part), first],
+            folders=(folder, context_free),
+            device=device,
+            dtype=dtype,
+            cache=cache,
+        )
+        for first in range(0, len(rows), batch)
+        for part in [rows[first : first + batch]]
+    ]
     with progress.phase(f"Writing texts, noise {alpha:g}", len(rows), "texts") as advance:
-        for first in range(0, len(rows), batch):
-            part = rows[first : first + batch]
-            seeds = [row_seed(own_seed, first + row, sampling) for row in range(len(part))]
-            key = [common, sha256_json(part), first]
-            entry = cache.memo(TEXTS, key, partial(_decoded, models, part, alpha, seeds, sampling))
-            new_ids = tokens_of_entry(entry)
-            texts += [
-                prompts.speller.read("", ids, row, 0).continuation.strip()
-                for (ids, _), row in zip(part, new_ids, strict=True)
-            ]
-            advance(len(part))
-    return texts
+        spread(
+            _keep,
+            jobs,
+            made=lambda index: cache.has(TEXTS, jobs[index].key),
+            machines=machines,
+            things="batches of texts",
+            done=lambda index: advance(len(jobs[index].rows)),
+        )
+    return Written(prompts, jobs)
 
 
-def _decoded(
-    models: Sequence[Callable[[], CausalLM]],
-    rows: Sequence[tuple[_Ids, _Ids]],
-    alpha: float,
-    seeds: Sequence[int],
-    sampling: Sampling,
-) -> dict[str, Tensor]:
-    seeing, blind = (model() for model in models)
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Texts that are in the cache, or will be when all parts of a run are done."""
+
+    prompts: Prompts
+    jobs: "Sequence[_Job]"
+
+    def read(self) -> list[str]:
+        """Return the texts in order; a batch that was damaged since is written again."""
+        return [
+            self.prompts.speller.read("", ids, row, 0).continuation.strip()
+            for job in self.jobs
+            for (ids, _), row in zip(
+                job.rows, tokens_of_entry(entry_of(job.cache, TEXTS, job.key, partial(_decoded, job))), strict=True
+            )
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """Texts that are written together: token ids with and without the context; the second model may be missing."""
+
+    rows: list[tuple[_Ids, _Ids]]
+    seeds: list[int]
+    alpha: float
+    sampling: Sampling
+    key: list[object]
+    folders: tuple[ModelFolder, ModelFolder | None]
+    device: str
+    dtype: str
+    cache: Cache
+
+
+def _keep(job: _Job) -> None:
+    job.cache.write(TEXTS, job.key, _decoded(job))
+
+
+def _models(job: _Job) -> tuple[CausalLM, CausalLM]:
+    first, second = job.folders
+    seeing = CausalLM(first, device=job.device, dtype=job.dtype)
+    return seeing, seeing if second is None else CausalLM(second, device=job.device, dtype=job.dtype)
+
+
+def _decoded(job: _Job) -> dict[str, Tensor]:
+    rows, alpha, seeds, sampling = job.rows, job.alpha, job.seeds, job.sampling
+    named = [folder and [str(folder.path), folder.sha256] for folder in job.folders]
+    seeing, blind = held(["noisy decoding", named, job.device, job.dtype], partial(_models, job))
     # Another stream than that of the tokens, which starts from the same number.
     streams = [torch.Generator().manual_seed(seed + 1) for seed in seeds]
     coins = torch.stack([torch.rand(sampling.max_new_tokens, generator=stream) < alpha for stream in streams])

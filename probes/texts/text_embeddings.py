@@ -4,9 +4,8 @@ One forward pass over a batch, padded on the right behind an exact mask, gives e
 corpus are taken in chunks, and a chunk is the unit of the cache: a killed run goes on with the first missing one.
 """
 
-import functools
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -17,7 +16,9 @@ from numpy.typing import NDArray
 
 from probes.core.cache import Cache
 from probes.core.hashing import sha256_json
+from probes.core.holding import held
 from probes.core.progress import Progress
+from probes.core.spreading import Machines, alone, as_a_job, spread
 from probes.models.checkpoints import ModelFolder
 from probes.texts.text_encoders import TextEncoderSpec
 from probes.texts.tfidf import TfIdf
@@ -118,26 +119,105 @@ def encode_all(
     InputError, IncompleteError
         As of `TextEncoder`.
     """
-    distinct = list(dict.fromkeys(texts))
-    chunks = list(_chunks(distinct))
-    key = _key(spec, reference, device, dtype)
-    encoder = functools.cache(partial(TextEncoder, spec, reference=reference, device=device, dtype=dtype, batch=batch))
-    vectors, cut = list[NDArray[np.float32]](), list[NDArray[np.bool_]]()
-    with progress.phase(label, len(distinct), "texts") as advance:
-        for chunk in chunks:
-            entry = cache.memo_arrays(KIND, [key, sha256_json(chunk)], partial(_encoded, encoder, chunk))
-            vectors.append(entry["vectors"])
-            cut.append(entry["shortened"])
-            advance(len(chunk))
-    if not texts:
-        return Encoded(vectors=np.zeros((0, 0), dtype=np.float32), cut=np.zeros(0, dtype=np.bool_))
-    indices = {text: index for index, text in enumerate(text for chunk in chunks for text in chunk)}
-    rows = [indices[text] for text in texts]
-    return Encoded(vectors=np.concatenate(vectors)[rows], cut=np.concatenate(cut)[rows])
+    found = Embeddings(spec, texts, reference=reference, device=device, dtype=dtype, batch=batch, cache=cache)
+    found.write(progress, label, Machines())
+    return found.read()
 
 
-def _encoded(encoder: Callable[[], TextEncoder], chunk: Sequence[str]) -> dict[str, NDArray[Any]]:
-    vectors, shortened = encoder().encode_each(chunk)
+class Embeddings:
+    """The embeddings of texts, written in chunks, each an entry of the cache; of equal texts there is one.
+
+    Parameters
+    ----------
+    reference
+        See `TextEncoder`.
+    """
+
+    def __init__(
+        self,
+        spec: TextEncoderSpec,
+        texts: Sequence[str],
+        *,
+        reference: Sequence[str],
+        device: str,
+        dtype: str,
+        batch: int,
+        cache: Cache,
+    ) -> None:
+        self._texts, self._cache = texts, cache
+        key = _key(spec, reference, device, dtype)
+        self._jobs = [
+            _Job(
+                spec=spec,
+                texts=tuple(chunk),
+                reference=reference if spec.folder is None else (),
+                key=[key, sha256_json(chunk)],
+                device=device,
+                dtype=dtype,
+                batch=batch,
+                cache=cache,
+            )
+            for chunk in _chunks(list(dict.fromkeys(texts)))
+        ]
+        self._weak = spec.weak
+
+    def write(self, progress: Progress, label: str, machines: Machines) -> None:
+        """Write the chunks that are missing, or those of this run's part; those of `tfidf` in this process.
+
+        Raises
+        ------
+        InputError, IncompleteError
+            As of `TextEncoder`; and where a worker is lost or the cache cannot be written.
+        """
+        jobs = self._jobs
+        with progress.phase(label, sum(len(job.texts) for job in jobs), "texts") as advance:
+            spread(
+                _write,
+                jobs,
+                made=lambda index: self._cache.has(KIND, jobs[index].key),
+                # What it knows of the reference is more to send than it is to compute.
+                machines=alone(machines) if self._weak else machines,
+                things="batches of texts",
+                done=lambda index: advance(len(jobs[index].texts)),
+            )
+
+    def read(self) -> Encoded:
+        """Return the vectors, shape (n, width), in the order of the texts; a chunk that was damaged is made again."""
+        if not self._texts:
+            return Encoded(vectors=np.zeros((0, 0), dtype=np.float32), cut=np.zeros(0, dtype=np.bool_))
+        with as_a_job():
+            entries = [self._cache.memo_arrays(KIND, job.key, partial(_encoded, job)) for job in self._jobs]
+        indices = {text: index for index, text in enumerate(text for job in self._jobs for text in job.texts)}
+        rows = [indices[text] for text in self._texts]
+        vectors, cut = (np.concatenate([entry[name] for entry in entries]) for name in ("vectors", "shortened"))
+        return Encoded(vectors=vectors[rows], cut=cut[rows])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """A chunk of texts."""
+
+    spec: TextEncoderSpec
+    texts: tuple[str, ...]
+    reference: Sequence[str]
+    key: list[Any]
+    device: str
+    dtype: str
+    batch: int
+    cache: Cache
+
+
+def _write(job: _Job) -> None:
+    job.cache.write(KIND, job.key, _encoded(job))
+
+
+def _encoded(job: _Job) -> dict[str, NDArray[Any]]:
+    folder = "" if job.spec.folder is None else str(job.spec.folder.path)
+    encoder = held(
+        ["text encoder", folder, job.key[0], job.device, job.dtype, job.batch],
+        lambda: TextEncoder(job.spec, reference=job.reference, device=job.device, dtype=job.dtype, batch=job.batch),
+    )
+    vectors, shortened = encoder.encode_each(job.texts)
     return {"vectors": vectors, "shortened": shortened}
 
 

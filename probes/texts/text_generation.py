@@ -5,19 +5,17 @@ which differs between batch shapes, can turn a near-tie the other way. Batches a
 on where it was.
 """
 
-import functools
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from probes.core.cache import Cache
 from probes.core.guarded_imports import transformers
 from probes.core.hashing import sha256_json
-from probes.core.progress import Progress
+from probes.core.holding import held
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder
 from probes.texts.causal_folders import (
@@ -26,14 +24,12 @@ from probes.texts.causal_folders import (
     load_network,
     load_tokeniser,
     one_batch,
-    run_key,
     special_tokens,
     unfit,
 )
-from probes.texts.token_draws import Draw, Sampling, row_seed
+from probes.texts.token_draws import Draw, Sampling
 
 TEXTS = "generated-texts"
-_VERSION = 1
 _ABSENT = -1
 
 
@@ -282,58 +278,10 @@ class CausalLM:
         return tokens, (torch.arange(longest, device=self._device) >= longest - lengths[:, None]).long()
 
 
-def generate_all(
-    folder: ModelFolder,
-    prompts: Sequence[str],
-    sampling: Sampling,
-    *,
-    seed: int,
-    batch: int,
-    device: str,
-    dtype: str,
-    cache: Cache,
-    progress: Progress,
-    label: str,
-) -> list[Generated]:
-    """Continue every prompt, in order; a text depends on the index of its prompt, not on the size of the batches.
-
-    Parameters
-    ----------
-    batch
-        Prompts at a time, which is also what one entry of the cache holds; the model is loaded only where one is
-        missing.
-
-    Raises
-    ------
-    IncompleteError
-        Where the device runs out of memory or the cache cannot be written.
-    InputError
-        Where the folder is no causal language model, or a prompt cannot be continued by it.
-    """
-    speller = Speller(folder)
-    # All of them now: a prompt that cannot be continued is refused before hours are spent on others.
-    rows = [(prompt, *speller.spell(prompt, sampling.max_new_tokens)) for prompt in prompts]
-    weights, *machine = run_key(folder, device, dtype)
-    common = [_VERSION, weights, asdict(sampling), seed, *machine]
-    model = functools.cache(partial(CausalLM, folder, device=device, dtype=dtype))
-    texts: list[Generated] = []
-    with progress.phase(label, len(prompts), "texts") as advance:
-        for first in range(0, len(prompts), batch):
-            part = rows[first : first + batch]
-            key = [common, sha256_json([prompt for prompt, _, _ in part]), first]
-            prefixes = [ids for _, ids, _ in part]
-            entry = cache.memo(TEXTS, key, partial(_continued, model, prefixes, sampling, seed, first))
-            for (prompt, ids, cut), new in zip(part, tokens_of_entry(entry), strict=True):
-                texts.append(speller.read(prompt, ids, new, cut))
-            advance(len(part))
-    return texts
-
-
-def _continued(
-    model: Callable[[], CausalLM], prefixes: Sequence[Sequence[int]], sampling: Sampling, seed: int, first: int
-) -> dict[str, Tensor]:
-    seeds = [row_seed(seed, first + row, sampling) for row in range(len(prefixes))]
-    return token_entry(model().continue_ids(prefixes, sampling, seeds))
+def held_model(folder: ModelFolder, device: str, dtype: str) -> CausalLM:
+    """Return the model of a folder, loaded once for all jobs of this process."""
+    key = ["causal language model", str(folder.path), folder.sha256, device, dtype]
+    return held(key, partial(CausalLM, folder, device=device, dtype=dtype))
 
 
 def token_entry(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:

@@ -5,9 +5,9 @@ tokenizers know and do not write. The first token has no likelihood, since nothi
 longer than the model can see, the beginning is read. Batches are kept by content: a killed run goes on where it was.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,10 +15,11 @@ from torch import Tensor
 from probes.core.cache import Cache
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
+from probes.core.spreading import Machines, entry_of, spread
 from probes.models.checkpoints import ModelFolder
 from probes.texts.causal_folders import not_finite, one_batch, run_key
 from probes.texts.option_scores import logits_behind
-from probes.texts.text_generation import CausalLM, Speller
+from probes.texts.text_generation import CausalLM, Speller, held_model
 
 ENTRIES = "text-likelihoods"
 LEAST_SHARE = 20
@@ -125,6 +126,7 @@ def likelihoods_of(
     cache: Cache,
     progress: Progress,
     label: str = "Reading texts",
+    machines: Machines | None = None,
 ) -> list[Likelihood]:
     """Return the likelihoods of texts under the model of a folder.
 
@@ -132,31 +134,95 @@ def likelihoods_of(
     ----------
     batch
         Texts at a time, fewer where a large vocabulary would fill the memory.
+    machines
+        Who reads the texts; None: this process.
 
     Raises
     ------
     IncompleteError
-        Where the device runs out of memory or the cache cannot be written.
+        Where the device runs out of memory, a worker is lost, or the cache cannot be written.
     InputError
         Where the folder is no causal language model, or gives no finite numbers.
+    PartEnded
+        Where another part has not read all of its texts.
     """
-    rows = sorted({one.ids for one in passages}, key=lambda ids: (len(ids), ids))
-    model = _once(partial(CausalLM, folder, device=device, dtype=dtype))
-    common = [_VERSION, LEAST_SHARE, *run_key(folder, device, dtype)]
-    vocabulary = Speller(folder).vocabulary
+    machines = machines or Machines()
+    jobs = read_texts(
+        folder,
+        passages,
+        batch=batch,
+        device=device,
+        dtype=dtype,
+        cache=cache,
+        progress=progress,
+        label=label,
+        machines=machines,
+    )
+    machines.join()
     found: dict[tuple[int, ...], Likelihood] = {}
-    with progress.phase(label, len(rows), "texts") as advance:
-        for part in _batches(rows, batch, vocabulary):
-            entry = cache.memo(ENTRIES, [common, sha256_json(part)], partial(_compute, model, part))
-            for ids, numbers in zip(part, entry["numbers"].tolist(), strict=True):
-                found[ids] = Likelihood(len(ids) - 1, *numbers)
-            advance(len(part))
+    for job in jobs:
+        entry = entry_of(cache, ENTRIES, job.key, partial(_compute, job))
+        for ids, numbers in zip(job.rows, entry["numbers"].tolist(), strict=True):
+            found[ids] = Likelihood(len(ids) - 1, *numbers)
     return [found[one.ids] for one in passages]
 
 
-def _once(make: Callable[[], CausalLM]) -> Callable[[], CausalLM]:
-    # Loaded for the first batch that is not known; none is where all are.
-    return cache(make)
+def read_texts(
+    folder: ModelFolder,
+    passages: Sequence[Passage],
+    *,
+    batch: int,
+    device: str,
+    dtype: str,
+    cache: Cache,
+    progress: Progress,
+    label: str,
+    machines: Machines,
+) -> "list[_Job]":
+    """Read the texts whose likelihoods are missing in the cache, or those of this run's part, and return the jobs.
+
+    Parameters
+    ----------
+    batch, machines
+        As of `likelihoods_of`.
+
+    Raises
+    ------
+    IncompleteError, InputError
+        As of `likelihoods_of`.
+    """
+    rows = sorted({one.ids for one in passages}, key=lambda ids: (len(ids), ids))
+    common = [_VERSION, LEAST_SHARE, *run_key(folder, device, dtype)]
+    jobs = [
+        _Job(rows=part, key=[common, sha256_json(part)], folder=folder, device=device, dtype=dtype, cache=cache)
+        for part in _batches(rows, batch, Speller(folder).vocabulary)
+    ]
+    with progress.phase(label, len(rows), "texts") as advance:
+        spread(
+            _keep,
+            jobs,
+            made=lambda index: cache.has(ENTRIES, jobs[index].key),
+            machines=machines,
+            things="batches of texts",
+            done=lambda index: advance(len(jobs[index].rows)),
+        )
+    return jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """Texts that are read together, as token ids."""
+
+    rows: list[tuple[int, ...]]
+    key: list[object]
+    folder: ModelFolder
+    device: str
+    dtype: str
+    cache: Cache
+
+
+def _keep(job: _Job) -> None:
+    job.cache.write(ENTRIES, job.key, _compute(job))
 
 
 def _batches(rows: Sequence[tuple[int, ...]], most: int, vocabulary: int) -> list[list[tuple[int, ...]]]:
@@ -170,8 +236,9 @@ def _batches(rows: Sequence[tuple[int, ...]], most: int, vocabulary: int) -> lis
     return found
 
 
-def _compute(model: Callable[[], CausalLM], rows: Sequence[tuple[int, ...]]) -> dict[str, Tensor]:
-    return {"numbers": torch.tensor(_read(model(), rows), dtype=torch.float64)}
+def _compute(job: _Job) -> dict[str, Tensor]:
+    model = held_model(job.folder, job.device, job.dtype)
+    return {"numbers": torch.tensor(_read(model, job.rows), dtype=torch.float64)}
 
 
 def _read(model: CausalLM, rows: Sequence[tuple[int, ...]]) -> list[tuple[float, float, float]]:

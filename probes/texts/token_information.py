@@ -6,8 +6,7 @@ stands for no context is an empty one in the same template, that of another row,
 kept by content: a killed run goes on where it was, and resampling needs no model.
 """
 
-import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,12 +19,13 @@ from probes.core.cache import Cache
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
+from probes.core.spreading import Machines, entry_of, spread
 from probes.models.checkpoints import ModelFolder
 from probes.texts.causal_folders import not_finite, one_batch, run_key
 from probes.texts.evidence import Grounded
 from probes.texts.grounded_prompts import Prompts, Spelt, Template
 from probes.texts.option_scores import logits_behind
-from probes.texts.text_generation import CausalLM
+from probes.texts.text_generation import CausalLM, held_model
 
 LIKELIHOODS = "token-likelihoods"
 BLANK, SHUFFLED = "blank", "shuffled"
@@ -64,6 +64,8 @@ class Information:
         Texts at a time, fewer where a large vocabulary would fill the memory.
     contexts
         Of the run: among them and those of the pairs contexts are shuffled, the same for few pairs and for all.
+    machines
+        Who reads the texts; None: this process.
 
     Raises
     ------
@@ -86,14 +88,16 @@ class Information:
         cache: Cache,
         progress: Progress,
         contexts: Iterable[str] = (),
+        machines: Machines | None = None,
     ) -> None:
+        self._machines = machines or Machines()
         self._contexts = frozenset(contexts)
         self._without, self._seed, self._batch = without, seed, batch
         self._cache, self._progress = cache, progress
         self._prompts = Prompts(folder, template)
         # Scores, spans and cuts are asked for one after the other.
         self._last: tuple[tuple[Grounded, ...], list[list[Spelt] | None]] = ((), [])
-        self._model = functools.cache(partial(CausalLM, folder, device=device, dtype=dtype))
+        self._folder, self._device, self._dtype = folder, device, dtype
         self._common = [_VERSION, *run_key(folder, device, dtype)]
 
     def score(self, pairs: Sequence[Grounded]) -> dict[str, NDArray[np.float64]]:
@@ -129,8 +133,12 @@ class Information:
     def by_token(self, pairs: Sequence[Grounded]) -> list[TokenInformation | None]:
         """Return the likelihoods of all tokens of each output; None where `score` is NaN."""
         spelt = self._spell(pairs)
-        known = self._likelihoods({(one.prefix, one.own) for both in spelt if both for one in both})
+        known = self._likelihoods(_rows(spelt))
         return [None if both is None else _paired(both, known) for both in spelt]
+
+    def compute(self, pairs: Sequence[Grounded]) -> None:
+        """Compute what `score` needs, or this run's part of it."""
+        self._read(_rows(self._spell(pairs)))
 
     def _spell(self, pairs: Sequence[Grounded]) -> list[list[Spelt] | None]:
         if self._last[0] != tuple(pairs):
@@ -159,14 +167,35 @@ class Information:
 
     def _likelihoods(self, rows: set[_Row]) -> dict[_Row, NDArray[np.float64]]:
         found: dict[_Row, NDArray[np.float64]] = {}
-        with self._progress.phase("Reading texts with and without context", len(rows), "texts") as advance:
-            for part in self._batches(sorted(rows, key=lambda row: (len(row[0]) + len(row[1]), row))):
-                key = [self._common, sha256_json(part)]
-                entry = self._cache.memo(LIKELIHOODS, key, partial(_compute, self._model, part))
-                lengths = np.cumsum([len(own) for _, own in part])[:-1]
-                found |= zip(part, np.split(entry["log_likelihoods"].numpy(), lengths), strict=True)
-                advance(len(part))
+        for job in self._read(rows):
+            entry = entry_of(self._cache, LIKELIHOODS, job.key, partial(_compute, job))
+            lengths = np.cumsum([len(own) for _, own in job.rows])[:-1]
+            found |= zip(job.rows, np.split(entry["log_likelihoods"].numpy(), lengths), strict=True)
         return found
+
+    def _read(self, rows: set[_Row]) -> "list[_Job]":
+        """Read the texts that are missing in the cache, or those of this run's part, and return all jobs."""
+        jobs = [
+            _Job(
+                rows=part,
+                key=[self._common, sha256_json(part)],
+                folder=self._folder,
+                device=self._device,
+                dtype=self._dtype,
+                cache=self._cache,
+            )
+            for part in self._batches(sorted(rows, key=lambda row: (len(row[0]) + len(row[1]), row)))
+        ]
+        with self._progress.phase("Reading texts with and without context", len(rows), "texts") as advance:
+            spread(
+                _keep,
+                jobs,
+                made=lambda index: self._cache.has(LIKELIHOODS, jobs[index].key),
+                machines=self._machines,
+                things="batches of texts",
+                done=lambda index: advance(len(jobs[index].rows)),
+            )
+        return jobs
 
     def _batches(self, rows: Sequence[_Row]) -> list[list[_Row]]:
         found: list[list[_Row]] = []
@@ -186,8 +215,29 @@ def _paired(both: Sequence[Spelt], known: dict[_Row, NDArray[np.float64]]) -> To
     return TokenInformation(given, alone, both[0].spans, any(one.cut for one in both))
 
 
-def _compute(model: Callable[[], CausalLM], rows: Sequence[_Row]) -> dict[str, Tensor]:
-    return {"log_likelihoods": torch.cat(log_likelihoods(model(), rows))}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """Texts that are read together, as token ids."""
+
+    rows: list[_Row]
+    key: list[object]
+    folder: ModelFolder
+    device: str
+    dtype: str
+    cache: Cache
+
+
+def _rows(spelt: Sequence[Sequence[Spelt] | None]) -> set[_Row]:
+    return {(one.prefix, one.own) for both in spelt if both for one in both}
+
+
+def _keep(job: _Job) -> None:
+    job.cache.write(LIKELIHOODS, job.key, _compute(job))
+
+
+def _compute(job: _Job) -> dict[str, Tensor]:
+    model = held_model(job.folder, job.device, job.dtype)
+    return {"log_likelihoods": torch.cat(log_likelihoods(model, job.rows))}
 
 
 def log_likelihoods(model: CausalLM, rows: Sequence[_Row]) -> list[Tensor]:

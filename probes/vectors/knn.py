@@ -4,7 +4,7 @@ Squared distances come from products of blocks in float32, |x|^2 + |y|^2 - 2xy w
 rounding error is bounded, and what can be near within that bound is computed again in float64 from the points as given.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from probes.core.errors import InputError
 from probes.core.installed import is_installed
 from probes.core.progress import Progress, Silent
-from probes.vectors.distance_blocks import blocks_of
+from probes.vectors.distance_blocks import blocks_of, check_pairs
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
@@ -24,13 +24,20 @@ Integers = NDArray[np.int32]
 ROWS, COLUMNS = 1024, 8192
 """Largest block of distances: 32 MiB in float32, whatever the number of points."""
 BLOCK = ROWS, COLUMNS
+NARROW = 256, 2048
+"""Block of many points on a CPU, 2 MiB: in its caches what is done to it takes less than half of the time."""
 SPARE = 8
 """Neighbours kept beyond those asked for, so that rounding can hardly push one out of the list."""
 MOST_PAIRS = 60_000_000
 """Near pairs that are held, about a gigabyte. Two samples of like spread have some hundred a point."""
+PORTION = 2**20
+"""Near pairs that are handed over at once, 16 MiB, where they are not held."""
+PAIRS_A_POINT = 1_000
+"""Near pairs for each point of either side from which it is said that they lie in a heap, of so many points."""
 _ROUNDING = 2.0**-24
 _RANGE = 1e-30, 1e30
 _PIECE = 2**17
+_CENTRED = 2**23
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +82,11 @@ class Neighbours:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
-    """Near pairs of points x and y (within the reach of either), and the nearest point of each.
+class Nearest:
+    """The nearest point of the other side, for the points x and y of both.
 
     Parameters
     ----------
-    x, y
-        Indices of the two points, shape (pairs,).
-    squared
-        Squared distances, shape (pairs,).
     nearest_y, nearest_x
         For every x its nearest y, for every y its nearest x; of several that are equally near to within float32's
         rounding, any.
@@ -91,13 +94,27 @@ class Pairs:
         The squared distances to those.
     """
 
-    x: Integers
-    y: Integers
-    squared: Floats
     nearest_y: Integers
     to_y: Floats
     nearest_x: Integers
     to_x: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs(Nearest):
+    """Near pairs of points x and y (within the reach of either), beside the nearest point of each.
+
+    Parameters
+    ----------
+    x, y
+        Indices of the two points, shape (pairs,).
+    squared
+        Squared distances, shape (pairs,).
+    """
+
+    x: Integers
+    y: Integers
+    squared: Floats
 
 
 @cache
@@ -122,8 +139,12 @@ def points(vectors: NDArray[np.floating], centre: NDArray[np.floating] | None = 
     """
     given = np.ascontiguousarray(vectors)
     middle: Floats = np.asarray(given.mean(0, dtype=np.float64) if centre is None else centre, dtype=np.float64)
+    single = np.empty(given.shape, dtype=np.float32)
+    step = max(1, _CENTRED // max(1, given.shape[1]))
     with np.errstate(over="ignore"):
-        centred, squares = _backend().ready((given - middle).astype(np.float32), device)
+        for start in range(0, len(given), step):
+            single[start : start + step] = given[start : start + step] - middle
+        centred, squares = _backend().ready(single, device)
     largest = float(squares.max())
     # Points that only rounding tells apart are one point; others may be too close for their squares.
     tiny = largest < _RANGE[0] and bool(centred.any()) and float(np.abs(given).max()) ** 2 < _RANGE[0]
@@ -158,18 +179,20 @@ def neighbours(
     own: Points,
     count: int,
     *,
+    rows: slice | None = None,
     progress: Progress | None = None,
     label: str = "Neighbours",
-    block: tuple[int, int] = BLOCK,
+    block: tuple[int, int] | None = None,
 ) -> Neighbours:
     """Find the `count` nearest other points of each point.
 
-    Every distance is computed once and serves both of its points.
-
     Parameters
     ----------
+    rows
+        Points whose neighbours among all are found, such as the share of one of many workers; None takes all, and
+        every distance is then computed once and serves both of its points.
     block
-        Rows and columns of the largest block of distances.
+        Rows and columns of the largest block of distances; None: what is quick.
 
     Raises
     ------
@@ -181,11 +204,12 @@ def neighbours(
     size = len(own)
     if not 0 < count < size:
         raise ValueError(f"{count} neighbours of each of {size} points")
-    kept = min(size - 1, count + SPARE)
-    blocks = list(blocks_of(size, size, block, symmetric=True))
+    kept, chosen = min(size - 1, count + SPARE), rows or slice(0, size)
+    block = block or _block(own)
+    blocks = _strip(chosen, size, block) if rows else list(blocks_of(size, size, block, symmetric=True))
     with (progress or Silent()).phase(label, len(blocks), "blocks") as advance:
-        best, index = _backend().nearest(own, kept, blocks, advance)
-    return _exact_neighbours(own, count, best, index)
+        best, index = _backend().nearest(own, chosen, kept, blocks, advance, mirrored=rows is None)
+    return _exact_neighbours(own, chosen.start, count, best, index)
 
 
 def pairs(
@@ -196,7 +220,7 @@ def pairs(
     *,
     progress: Progress | None = None,
     label: str = "Pairs",
-    block: tuple[int, int] = BLOCK,
+    block: tuple[int, int] | None = None,
     most: int = MOST_PAIRS,
 ) -> Pairs:
     """Find all pairs with a squared distance at most the reach of x or the reach of y.
@@ -206,7 +230,7 @@ def pairs(
     reach_x, reach_y
         Squared distances, shapes (points x,) and (points y,).
     block
-        Rows and columns of the largest block of distances.
+        Rows and columns of the largest block of distances; None: what is quick.
     most
         Near pairs that are held.
 
@@ -215,28 +239,149 @@ def pairs(
     IncompleteError
         Where the device runs out of memory, or more pairs are near than can be held.
     """
-    blocks = list(blocks_of(len(x), len(y), block, symmetric=False))
+    found: list[tuple[Integers, Integers, Floats]] = []
+    take = Portions(x, y, lambda *pairs: found.append(pairs), most=most)
+    who = near_pairs(x, y, reach_x, reach_y, take, progress=progress, label=label, block=block)
+    at_x, at_y = (np.concatenate([part[side] for part in found]) for side in range(2))
+    squared = np.concatenate([part[2] for part in found])
+    return Pairs(who.nearest_y, who.to_y, who.nearest_x, who.to_x, at_x, at_y, squared)
+
+
+class Portions:
+    """Near pairs of blocks, gathered until they are worth handing over, with their exact squared distances.
+
+    Parameters
+    ----------
+    take
+        What is given x, y and the squared distance of pairs, shape (pairs,) each; at least once.
+    most
+        Near pairs of all blocks together.
+    portion
+        Pairs at which they are handed over.
+    """
+
+    def __init__(
+        self,
+        x: Points,
+        y: Points,
+        take: Callable[[Integers, Integers, Floats], None],
+        *,
+        most: int,
+        portion: int = PORTION,
+    ) -> None:
+        self._x, self._y, self._take, self._most, self._portion = x, y, take, most, portion
+        self._held: list[tuple[Integers, Integers]] = []
+        self._count = self._waiting = 0
+
+    def add(self, rows: Integers, columns: Integers) -> None:
+        """Take the pairs of a block.
+
+        Raises
+        ------
+        IncompleteError
+            Where there are more than may be.
+        """
+        self._count += len(rows)
+        check_pairs(self._count, self._most)
+        self._held.append((rows, columns))
+        self._waiting += len(rows)
+        if self._waiting >= self._portion:
+            self.finish()
+
+    def finish(self) -> None:
+        """Hand over what waits."""
+        held, self._held, self._waiting = self._held, [], 0
+        if held:
+            rows, columns = (np.concatenate([part[side] for part in held]) for side in range(2))
+            held.clear()
+            self._take(rows, columns, exact(self._x, self._y, rows, columns))
+
+
+def near_pairs(
+    x: Points,
+    y: Points,
+    reach_x: Floats,
+    reach_y: Floats,
+    take: Portions,
+    *,
+    rows: slice | None = None,
+    progress: Progress | None = None,
+    label: str = "Pairs",
+    block: tuple[int, int] | None = None,
+) -> Nearest:
+    """Hand all pairs over that `pairs` finds, in portions, and hold none of them; return who is nearest to whom.
+
+    Parameters
+    ----------
+    rows
+        Points x that are looked at, such as the share of one of many workers; None: all. What is returned is of them
+        alone: the nearest y of each of them, and for every y the nearest of them.
+
+    Raises
+    ------
+    IncompleteError
+        As of `pairs`.
+    """
+    chosen = rows or slice(0, len(x))
+    blocks = _strip(chosen, len(y), block or _block(y))
     with (progress or Silent()).phase(label, len(blocks), "blocks") as advance:
-        at_x, at_y, of_x, of_y = _backend().near(x, y, reach_x, reach_y, blocks, most, advance)
-    to_y, to_x = exact(x, y, np.arange(len(x)), of_x), exact(x, y, of_y, np.arange(len(y)))
-    return Pairs(at_x, at_y, exact(x, y, at_x, at_y), of_x, to_y, of_y, to_x)
+        of_x, of_y = _backend().near(x, y, reach_x, reach_y, blocks, take.add, advance)
+    take.finish()
+    here = np.arange(chosen.start, chosen.stop)
+    to_y, to_x = exact(x, y, here, of_x[chosen]), exact(x, y, of_y, np.arange(len(y)))
+    return Nearest(of_x[chosen], to_y, of_y, to_x)
 
 
-def _exact_neighbours(own: Points, count: int, best: NDArray[np.float32], index: Integers) -> Neighbours:
+def _block(columns: Points) -> tuple[int, int]:
+    """Return the block of distances to some points that is quick."""
+    on_cpu = str(columns.centred.device) == "cpu" if hasattr(columns.centred, "device") else True
+    return NARROW if on_cpu and len(columns) > COLUMNS else BLOCK
+
+
+def _strip(rows: slice, columns: int, block: tuple[int, int]) -> list[tuple[slice, slice]]:
+    """Return the blocks of some rows of a table."""
+    found = blocks_of(rows.stop - rows.start, columns, block, symmetric=False)
+    return [(slice(down.start + rows.start, down.stop + rows.start), across) for down, across in found]
+
+
+def _exact_neighbours(own: Points, first: int, count: int, best: NDArray[np.float32], index: Integers) -> Neighbours:
     """Sort the lists by exact distances, and recompute those that may lack a neighbour because of rounding."""
-    size, kept = index.shape
-    rows = np.repeat(np.arange(size), kept)
-    squared = exact(own, own, rows, index.ravel()).reshape(size, kept)
-    order = np.argsort(squared, axis=1, kind="stable")
-    squared, index = np.take_along_axis(squared, order, 1), np.take_along_axis(index, order, 1)
-    doubtful: Sequence[int] = ()
-    if kept < size - 1:
-        # Points that are not listed are no nearer than the end of the list.
-        doubtful = np.flatnonzero(best.max(1) < squared[:, count - 1]).tolist()
-        for row in doubtful:
-            everyone = exact(own, own, np.full(size, row), np.arange(size))
-            everyone[row] = np.inf
-            near = np.argpartition(everyone, count - 1)[:count]
-            near = near[np.argsort(everyone[near], kind="stable")]
-            squared[row, :count], index[row, :count] = everyone[near], near
-    return Neighbours(squared[:, :count], index[:, :count].astype(np.int32), len(doubtful))
+    (size, kept), everyone = index.shape, len(own)
+    squared, found, doubtful = np.empty((size, count)), np.empty((size, count), dtype=np.int32), 0
+    step = max(1, _PIECE * 8 // kept)
+    for start in range(0, size, step):
+        rows = np.arange(start, min(start + step, size))
+        gaps = exact(own, own, np.repeat(first + rows, kept), index[rows].ravel()).reshape(len(rows), kept)
+        # Which of equals comes first depends neither on how blocks were cut nor on what computed them.
+        order = np.lexsort((_deal(first + rows[:, None], index[rows]), gaps), axis=1)[:, :count]
+        squared[rows], found[rows] = np.take_along_axis(gaps, order, 1), np.take_along_axis(index[rows], order, 1)
+        if kept < everyone - 1:
+            # Points that are not listed are no nearer than the end of the list.
+            short = rows[best[rows].max(1) < squared[rows, count - 1]].tolist()
+            doubtful += len(short)
+            for row in short:
+                squared[row], found[row] = _exact_row(own, first + row, count)
+    return Neighbours(squared, found, doubtful)
+
+
+def _exact_row(own: Points, row: int, count: int) -> tuple[Floats, Integers]:
+    """Return the nearest other points of one point, from its exact distances to all."""
+    size = len(own)
+    everyone = exact(own, own, np.full(size, row), np.arange(size))
+    everyone[row] = np.inf
+    near = np.lexsort((_deal(np.full(size, row), np.arange(size)), everyone))[:count]
+    return everyone[near], near.astype(np.int32)
+
+
+def _deal(rows: NDArray[np.integer], columns: NDArray[np.integer]) -> NDArray[np.uint32]:
+    """Return a number for each pair of points by which equals are ordered, as good as drawn at random.
+
+    By their index the first points would be the neighbours of all that are as near to others, and pass for hubs.
+
+    >>> bool((_deal(np.array([[0], [1]]), np.array([1, 2, 3])).argsort() == [[0, 1, 2], [0, 1, 2]]).all())
+    False
+    """
+    mixed = rows.astype(np.uint32) * np.uint32(0x9E3779B1) + columns.astype(np.uint32)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
+    return np.asarray(mixed ^ (mixed >> np.uint32(16)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.vectors.distance_blocks import Blocks, check_pairs
+from probes.vectors.distance_blocks import Blocks
 
 if TYPE_CHECKING:
     from probes.vectors.knn import Points
@@ -21,18 +21,27 @@ def ready(centred: Singles, device: str) -> tuple[Singles, Singles]:
     return centred, np.einsum("ij,ij->i", centred, centred)
 
 
-def nearest(own: "Points", kept: int, blocks: Blocks, advance: Callable[[int], None]) -> tuple[Singles, Integers]:
-    """Return lower bounds and indices of the `kept` nearest other points of each, shapes (points, kept)."""
-    best = np.full((len(own), kept), np.inf, dtype=np.float32)
-    index = np.zeros((len(own), kept), dtype=np.int32)
+def nearest(
+    own: "Points", chosen: slice, kept: int, blocks: Blocks, advance: Callable[[int], None], *, mirrored: bool
+) -> tuple[Singles, Integers]:
+    """Return lower bounds and indices of the `kept` nearest other points of each chosen one, shapes (chosen, kept).
+
+    `mirrored` blocks are the upper triangle of a table, and each serves its rows and its columns.
+    """
+    size = chosen.stop - chosen.start
+    best = np.full((size, kept), np.inf, dtype=np.float32)
+    index = np.zeros((size, kept), dtype=np.int32)
     for rows, columns in blocks:
         squared = bounds(own, own, rows, columns)
         start, stop = rows.start, rows.stop
-        if columns.start < stop:
-            # The triangle below the diagonal was computed in its mirror image; no point is its own neighbour.
-            squared[~np.triu(np.ones(squared.shape, dtype=bool), start - columns.start + 1)] = np.inf
-        _keep(best, index, rows, squared, columns.start)
-        _keep(best, index, columns, squared.T, start)
+        if columns.start < stop and columns.stop > start:
+            # Of a triangle what is below the diagonal was computed in its mirror image; no point is its own neighbour.
+            apart = start - columns.start
+            gap = np.arange(squared.shape[1]) - np.arange(squared.shape[0])[:, None]
+            squared[(gap <= apart) if mirrored else (gap == apart)] = np.inf
+        _keep(best, index, slice(start - chosen.start, stop - chosen.start), squared, columns.start)
+        if mirrored:
+            _keep(best, index, columns, squared.T, start)
         advance(1)
     return best, index
 
@@ -43,26 +52,21 @@ def near(
     reach_x: Floats,
     reach_y: Floats,
     blocks: Blocks,
-    most: int,
+    take: Callable[[Integers, Integers], None],
     advance: Callable[[int], None],
-) -> tuple[Integers, Integers, Integers, Integers]:
-    """Return the indices of the near pairs, and of the nearest y of every x and the nearest x of every y."""
+) -> tuple[Integers, Integers]:
+    """Hand over the indices of the near pairs of each block; return the nearest y of every x and x of every y."""
     # Rounded up, so that no pair at the very edge is lost to float32.
     wide = [np.nextafter(reach.astype(np.float32), np.float32(np.inf)) for reach in (reach_x, reach_y)]
     lowest = [(np.full(len(side), np.inf, dtype=np.float32), np.zeros(len(side), dtype=np.int32)) for side in (x, y)]
-    found: list[tuple[Integers, Integers]] = []
-    count = 0
     for rows, columns in blocks:
         squared = bounds(x, y, rows, columns)
         _update(*lowest[0], rows, columns.start, squared)
         _update(*lowest[1], columns, rows.start, squared.T)
         row, column = np.nonzero(squared <= np.maximum(wide[0][rows, None], wide[1][None, columns]))
-        count += len(row)
-        check_pairs(count, most)
-        found.append(((row + rows.start).astype(np.int32), (column + columns.start).astype(np.int32)))
+        take((row + rows.start).astype(np.int32), (column + columns.start).astype(np.int32))
         advance(1)
-    at_x, at_y = (np.concatenate([part[side] for part in found]) for side in range(2))
-    return at_x, at_y, lowest[0][1], lowest[1][1]
+    return lowest[0][1], lowest[1][1]
 
 
 def bounds(x: "Points", y: "Points", rows: slice, columns: slice) -> Singles:

@@ -1,12 +1,14 @@
 """Precision, recall, density and coverage: how much of one sample lies within k-nearest-neighbour balls of another.
 
 Everything follows from lists of neighbours and near pairs that are found once: the values of the whole sample, and
-of any part of it, such as halves, without another distance.
+of any part of it, such as halves, without another distance. For each part a point has a byte or a few, its place in a
+list or a count, so that memory grows with points times parts and never with pairs of points.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +17,11 @@ from probes.vectors.knn import Neighbours, Pairs
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Weights = NDArray[np.int32]
+Weights = NDArray[np.integer[Any]]
+Ranks = NDArray[np.unsignedinteger[Any]]
 
 METRICS = ("precision", "recall", "density", "coverage", "f1", "clipped_density", "clipped_coverage")
+_PIECE = 2**22
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,42 @@ class Side:
             raise ValueError(f"weights of shape {self.weights.shape} for {len(self.neighbours.squared)} points")
 
 
+@dataclass(frozen=True, slots=True)
+class Balls:
+    """Balls around the points of a sample at one k.
+
+    Parameters
+    ----------
+    ranks
+        By part and point, where in the list of a point the neighbour stands that its ball reaches to, from 0; as many
+        as the list is long: nowhere, and the ball has no end. Shape (parts, points).
+    """
+
+    side: Side
+    k: int
+    ranks: Ranks
+
+    def radius(self, part: int) -> Floats:
+        """Return the squared radius of each ball in one part, shape (points,); infinite without an end."""
+        squared, ranks = self.side.neighbours.squared, self.ranks[part]
+        found = np.full(len(ranks), np.inf)
+        there = np.flatnonzero(ranks < squared.shape[1])
+        found[there] = squared[there, ranks[there]]
+        return found
+
+    @property
+    def radii(self) -> Floats:
+        """The squared radii of all parts, shape (parts, points)."""
+        return np.stack([self.radius(part) for part in range(len(self.ranks))])
+
+    @property
+    def drawn(self) -> Bools:
+        """Whether all points of each part have a k-th neighbour, shape (parts,)."""
+        endless = self.side.neighbours.squared.shape[1]
+        rows = zip(self.ranks, self.side.weights, strict=False)
+        return np.array([not ((ranks == endless) & (weights > 0)).any() for ranks, weights in rows])
+
+
 def radii(side: Side, ks: Sequence[int]) -> Floats:
     """Return the squared distance r_k^2 of every point to its k-th distinct neighbour, in every part of a sample.
 
@@ -47,35 +87,25 @@ def radii(side: Side, ks: Sequence[int]) -> Floats:
     -------
     shape (ks, parts, points); infinite where a part has too few points
     """
-    squared, index = side.neighbours.squared, side.neighbours.index
-    found = np.full((len(ks), *side.weights.shape), np.inf)
-    if not index.shape[1]:
-        return found
-    cut = index.shape[1] < len(index) - 1
-    for part, weights in enumerate(side.weights):
-        listed: NDArray[np.int32] = np.cumsum((weights > 0)[index], axis=1, dtype=np.int32)
-        for row, k in enumerate(ks):
-            if cut and np.count_nonzero(weights) > k:
+    return np.stack([one.radii for one in balls(side, ks)])
+
+
+def balls(side: Side, ks: Sequence[int]) -> list[Balls]:
+    """Return the balls of a sample at several k."""
+    index = side.neighbours.index
+    length = index.shape[1]
+    ranks = np.full((len(ks), *side.weights.shape), length, dtype=np.min_scalar_type(length))
+    cut = length < len(index) - 1
+    for part, weights in enumerate(side.weights if length else ()):
+        there = weights > 0
+        several = int(np.count_nonzero(there))
+        for rows in _pieces(len(index), length):
+            listed: NDArray[np.int32] = np.cumsum(there[index[rows]], axis=1, dtype=np.int32)
+            for row, k in enumerate(ks):
                 # `list_length` makes it next to impossible that a list ends too early; the ball is as wide as the list.
-                found[row, part] = squared[:, -1]
-            there = listed[:, -1] >= k
-            found[row, part, there] = squared[there, (listed[there] >= k).argmax(1)]
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class Balls:
-    """Balls around the points of a sample at one k, with squared radii of shape (parts, points)."""
-
-    side: Side
-    k: int
-    radii: Floats
-
-    @property
-    def drawn(self) -> Bools:
-        """Whether all points of each part have a k-th neighbour, shape (parts,)."""
-        drawn: Bools = (np.isfinite(self.radii) | (self.side.weights == 0)).all(axis=1)
-        return drawn
+                last = length - 1 if cut and several > k else length
+                ranks[row, part, rows] = np.where(listed[:, -1] >= k, (listed >= k).argmax(1), last)
+    return [Balls(side, k, own) for k, own in zip(ks, ranks, strict=True)]
 
 
 def widened_share(own: Balls, factor: float = 3.0) -> float:
@@ -84,25 +114,40 @@ def widened_share(own: Balls, factor: float = 3.0) -> float:
     In a cloud of d dimensions halves have balls 2^(1/d) times as wide. Where they jump, the points stand in groups
     hardly larger than k, and a part of the sample measures something else than the whole.
     """
-    if len(own.radii) < 2:
+    if len(own.ranks) < 2:
         return 0.0
-    there = own.side.weights[1:] > 0
-    jumps = (own.radii[1:] > factor**2 * own.radii[0]) & there
-    return float(jumps.sum() / max(int(there.sum()), 1))
-
-
-def balls(side: Side, ks: Sequence[int]) -> list[Balls]:
-    """Return the balls of a sample at several k."""
-    return [Balls(side, k, own) for k, own in zip(ks, radii(side, ks), strict=True)]
+    whole, jumps, points = own.radius(0), 0, 0
+    for part, weights in enumerate(own.side.weights[1:], start=1):
+        there = weights > 0
+        jumps += int(((own.radius(part) > factor**2 * whole) & there).sum())
+        points += int(there.sum())
+    return float(jumps / max(points, 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference prepared for comparisons: balls, clipped squared radii, and clipped density against itself."""
+    """A reference prepared for comparisons.
+
+    Parameters
+    ----------
+    medians
+        The median of the squared radii of the points of each part, to which radii are clipped, shape (parts,).
+    own_density
+        Clipped density against itself, shape (parts,).
+    """
 
     balls: Balls
-    clipped: Floats
+    medians: Floats
     own_density: Floats
+
+    def clipped_radius(self, part: int) -> Floats:
+        """Return the squared radius of each ball in one part, at most the median, shape (points,)."""
+        return np.asarray(np.minimum(self.balls.radius(part), self.medians[part]))
+
+    @property
+    def clipped(self) -> Floats:
+        """The clipped squared radii of all parts, shape (parts, points)."""
+        return np.stack([self.clipped_radius(part) for part in range(len(self.medians))])
 
 
 def prepare_reference(own: Balls) -> Reference:
@@ -115,18 +160,21 @@ def prepare_reference(own: Balls) -> Reference:
     """
     if not own.drawn.all():
         raise ValueError(f"a part of the reference has no {own.k} neighbours")
-    index = own.side.neighbours.index
-    clipped, density = np.empty_like(own.radii), np.empty(len(own.radii))
+    index, squared = own.side.neighbours.index, own.side.neighbours.squared
+    medians, density = np.empty(len(own.ranks)), np.empty(len(own.ranks))
     for part, weights in enumerate(own.side.weights):
-        there = weights > 0
-        clipped[part] = np.minimum(own.radii[part], np.median(own.radii[part, there]))
-        listed = there[:, None] & there[index]
-        first = np.cumsum(listed, axis=1, dtype=np.int32) <= own.k
-        # Ties at the k-th distance are cut to k neighbours.
-        held = listed & first & (own.side.neighbours.squared <= clipped[part][:, None])
-        counts = np.bincount(index[held], minlength=len(weights))
+        there, radius = weights > 0, own.radius(part)
+        medians[part] = np.median(radius[there])
+        clipped = np.minimum(radius, medians[part])
+        counts = np.zeros(len(weights), dtype=np.int64)
+        for rows in _pieces(len(index), index.shape[1]):
+            listed = there[rows, None] & there[index[rows]]
+            first = np.cumsum(listed, axis=1, dtype=np.int32) <= own.k
+            # Ties at the k-th distance are cut to k neighbours.
+            held = listed & first & (squared[rows] <= clipped[rows, None])
+            counts += np.bincount(index[rows][held], minlength=len(weights))
         density[part] = _mean(np.minimum(counts / own.k, 1.0), weights)
-    return Reference(own, clipped, density)
+    return Reference(own, medians, density)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,38 +183,83 @@ class Membership:
 
     Parameters
     ----------
-    held_by, holds
-        Number of reference balls around each candidate, and of candidates in each reference ball.
+    held_by
+        Number of reference balls around each candidate.
+    holds
+        Number of candidates in each reference ball, k at most.
     narrow
-        As `held_by`, in balls of at most the median radius.
+        As `held_by`, in balls of at most the median radius, and k at most.
     reached
         Whether each reference point lies within any ball around a candidate.
     """
 
-    held_by: NDArray[np.int64]
-    holds: NDArray[np.int64]
-    narrow: NDArray[np.int64]
+    held_by: NDArray[np.int32]
+    holds: Ranks
+    narrow: Ranks
     reached: Bools
 
 
-def membership(reference: Reference, candidate: Balls, near: Pairs, part: int = 0) -> Membership:
-    """Count the distinct points within balls, in one part of both samples."""
-    wx, wy = reference.balls.side.weights[part], candidate.side.weights[part]
-    both = np.flatnonzero((wx > 0)[near.x] & (wy > 0)[near.y])
-    x, y, squared = near.x[both], near.y[both], near.squared[both]
-    # Strictly inside, as the code of Naeem et al. counts: the neighbour that sets a radius is outside.
-    in_x, in_y = squared < reference.balls.radii[part][x], squared < candidate.radii[part][y]
-    reached = np.zeros(len(wx), dtype=bool)
-    reached[x[in_y]] = True
-    return Membership(
-        np.bincount(y[in_x], minlength=len(wy)),
-        np.bincount(x[in_x], minlength=len(wx)),
-        np.bincount(y[squared < reference.clipped[part][x]], minlength=len(wy)),
-        reached,
-    )
+class Memberships:
+    """Counts of points within balls in every part of both samples, taken from near pairs that come in any portions.
+
+    Parameters
+    ----------
+    reference, candidate
+        Balls at one k.
+    """
+
+    def __init__(self, reference: Reference, candidate: Balls) -> None:
+        self.reference, self.candidate = reference, candidate
+        parts, x = reference.balls.side.weights.shape
+        y = candidate.side.weights.shape[1]
+        self._held_by = np.zeros((parts, y), dtype=np.int32)
+        # Of these no more than k counts: a byte is enough for k up to 100.
+        small = np.min_scalar_type(2 * reference.balls.k)
+        self._narrow, self._holds = np.zeros((parts, y), dtype=small), np.zeros((parts, x), dtype=small)
+        self._reached = np.zeros((parts, x), dtype=bool)
+
+    def add(self, x: NDArray[np.int32], y: NDArray[np.int32], squared: Floats) -> None:
+        """Count pairs of points and their squared distances, each pair once over all portions, shape (pairs,)."""
+        if not len(x):
+            return
+        first, end = int(x.min()), int(x.max()) + 1
+        for part in range(len(self._held_by)):
+            wx, wy = self.reference.balls.side.weights[part], self.candidate.side.weights[part]
+            both = np.flatnonzero((wx > 0)[x] & (wy > 0)[y])
+            own, other, gap = x[both], y[both], squared[both]
+            # Strictly inside, as the code of Naeem et al. counts: the neighbour that sets a radius is outside.
+            radius = self.reference.balls.radius(part)[own]
+            in_x = gap < radius
+            held = other[in_x]
+            self._held_by[part] += np.bincount(held, minlength=len(wy)).astype(np.int32)
+            narrow = np.bincount(held[gap[in_x] < self.reference.medians[part]], minlength=len(wy))
+            self._saturate(self._narrow[part], narrow)
+            self._saturate(self._holds[part, first:end], np.bincount(own[in_x] - first, minlength=end - first))
+            self._reached[part, own[gap < self.candidate.radius(part)[other]]] = True
+
+    def _saturate(self, counts: Ranks, more: NDArray[np.intp]) -> None:
+        k = self.reference.balls.k
+        counts += np.minimum(more, k).astype(counts.dtype)
+        np.minimum(counts, k, out=counts)
+
+    def of(self, part: int = 0) -> Membership:
+        """Return the counts of one part."""
+        return Membership(self._held_by[part], self._holds[part], self._narrow[part], self._reached[part])
+
+
+def membership(reference: Reference, candidate: Balls, near: Pairs) -> Memberships:
+    """Count the distinct points within balls, in every part of both samples."""
+    found = Memberships(reference, candidate)
+    found.add(near.x, near.y, near.squared)
+    return found
 
 
 def evaluate(reference: Reference, candidate: Balls, near: Pairs) -> dict[str, Floats]:
+    """Compute every metric for every part, each of shape (parts,), from all near pairs; see `metrics`."""
+    return metrics(membership(reference, candidate, near))
+
+
+def metrics(found: Memberships) -> dict[str, Floats]:
     """Compute every metric for every part, each of shape (parts,).
 
     With B(x) the ball around a reference point x of radius r_k(x), its distance to its k-th neighbour, and w the items
@@ -181,13 +274,13 @@ def evaluate(reference: Reference, candidate: Balls, near: Pairs) -> dict[str, F
 
     recall and f1 are NaN in a part where not every candidate point has a k-th neighbour.
     """
-    k = reference.balls.k
-    parts = len(candidate.radii)
-    found = {name: np.empty(parts) for name in METRICS}
+    reference, candidate = found.reference, found.candidate
+    k, parts = reference.balls.k, len(candidate.ranks)
+    values_of = {name: np.empty(parts) for name in METRICS}
     drawn = candidate.drawn
     for part in range(parts):
         wx, wy = reference.balls.side.weights[part], candidate.side.weights[part]
-        who = membership(reference, candidate, near, part)
+        who = found.of(part)
         precision = _mean(who.held_by > 0, wy)
         recall = _mean(who.reached, wx) if drawn[part] else np.nan
         both = precision + recall
@@ -202,14 +295,18 @@ def evaluate(reference: Reference, candidate: Balls, near: Pairs) -> dict[str, F
             _calibrated(held, int((wx > 0).sum()), int(wy.sum()), k),
         )
         for name, value in zip(METRICS, values, strict=True):
-            found[name][part] = value
-    return found
+            values_of[name][part] = value
+    return values_of
 
 
 def reach(own: Sequence[Balls]) -> Floats:
     """Return the largest finite squared radius of every point over parts and k, shape (points,)."""
-    widest = [np.where(np.isfinite(one.radii) & (one.side.weights > 0), one.radii, 0.0).max(0) for one in own]
-    return np.asarray(np.max(widest, axis=0))
+    widest = np.zeros(own[0].ranks.shape[1])
+    for one in own:
+        for part, weights in enumerate(one.side.weights):
+            radius = one.radius(part)
+            np.maximum(widest, np.where(np.isfinite(radius) & (weights > 0), radius, 0.0), out=widest)
+    return widest
 
 
 def list_length(k: int, share: float, size: int, *, risk: float = 1e-12) -> int:
@@ -253,9 +350,12 @@ def hubness(side: Side, k: int) -> tuple[Floats, NDArray[np.int64]]:
     skews, most = np.zeros(len(side.weights)), np.zeros(len(side.weights), dtype=np.int64)
     for part, weights in enumerate(side.weights):
         there = weights > 0
-        listed = there[index] & there[:, None]
-        first = listed & (np.cumsum(listed, axis=1, dtype=np.int32) <= k)
-        counts = np.bincount(index[first], minlength=len(weights))[there]
+        whole = np.zeros(len(weights), dtype=np.int64)
+        for rows in _pieces(len(index), index.shape[1]):
+            listed = there[index[rows]] & there[rows, None]
+            first = listed & (np.cumsum(listed, axis=1, dtype=np.int32) <= k)
+            whole += np.bincount(index[rows][first], minlength=len(weights))
+        counts = whole[there]
         gap = counts - counts.mean()
         spread = float((gap**2).mean())
         skews[part] = float((gap**3).mean()) / spread**1.5 if spread > 0 else 0.0
@@ -264,7 +364,16 @@ def hubness(side: Side, k: int) -> tuple[Floats, NDArray[np.int64]]:
 
 
 def _mean(values: NDArray[np.bool_] | Floats, weights: Weights) -> float:
-    return float(values @ weights / weights.sum())
+    # Weights are kept in as few bytes as hold them: products of truth values with bytes would overflow.
+    wide = weights.astype(np.int32)
+    return float(values @ wide / wide.sum())
+
+
+def _pieces(rows: int, width: int) -> Iterator[slice]:
+    """Yield slices of so many rows of a table that some tens of MiB hold what is computed of them at once."""
+    step = max(1, _PIECE // max(1, width))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
 
 
 def _calibrated(held: float, n: int, m: int, k: int) -> float:

@@ -98,7 +98,6 @@ REASONS = {
     "interference.matrix": "counts the verdicts of which interference.interference and synergy are the largest",
     "interference.untested": "tells that with one training nothing was tested",
     "interference.none": "tells that no cell has a number",
-    "interference.part": "tells which part of the models is done",
 }
 
 

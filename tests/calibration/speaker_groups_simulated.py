@@ -21,6 +21,8 @@ from audits.speaker_groups.hypotheses import add_tests, verdicts_of
 from audits.speaker_groups.measure import Counts, counts_of
 from calibration.checks import NONE, Case, Outcomes, held
 from calibration.worlds import GAP, Floats, Group, groups_of
+from probes.speech.clips import as_columns
+from probes.speech.manifests import Clip
 
 GROUPS, SYSTEMS, MARKED = 4, 3, 1
 """The marked group is an odd one, which gives the world its name; what is planted is planted there."""
@@ -119,7 +121,9 @@ def simulate(case: Case, rng: np.random.Generator) -> Outcomes:
 
 def _inputs(data: Utterances) -> Any:
     """Return as much of checked inputs as the sentences look at."""
-    clips = [SimpleNamespace(attributes=row) for row in data.attributes]
+    clips = as_columns(
+        [Clip(path=Path(), name="", line=at, source=Path(), attributes=row) for at, row in enumerate(data.attributes)]
+    )
     return SimpleNamespace(
         clips=clips, skipped=(), speakers=data.speakers, unit="speakers", controls={}, sets=data.sets, reasons=(),
         manifest=SimpleNamespace(preview=lambda without: ()), read_as=(),

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from headlines import faults
 from refusals import Table, Words, one_panel
-from run_folders import estimates, files, read, records, stripped
+from run_folders import WITHOUT_PAGES, estimates, files, read, records, stripped
 
 from audits.report.pages.content import headed
 from audits.report.report_file import read_report
@@ -208,12 +208,16 @@ def test_estimates_are_the_averages_of_the_records(certified: Path) -> None:
         assert row["value"] == pytest.approx(np.mean(hits)) and row["n"] == len(kept)
 
 
-def test_the_batch_size_changes_no_count(
-    digits: Digits, certified: Path, call_miles: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from audits.core.context import Cache
+@pytest.fixture
+def own_cache(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return an empty cache for the runs of this test."""
+    monkeypatch.setitem(environment, "MILES_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
-    monkeypatch.setattr(Cache, "read", lambda *_: None)
+
+def test_the_batch_size_changes_no_count(
+    digits: Digits, certified: Path, own_cache: Path, call_miles: Call, tmp_path: Path
+) -> None:
     finish(call_miles, digits.command("--by", "site", "--batch", "48"), tmp_path / "run")
     assert counts_of(tmp_path / "run") == counts_of(certified)
     assert read(tmp_path / "run")["estimates"] == read(certified)["estimates"]
@@ -225,16 +229,19 @@ def test_the_batch_size_changes_no_count(
     ids=lambda more: " ".join(more),
 )
 def test_whatever_changes_the_counts_draws_anew(
-    digits: Digits, certified: Path, call_miles: Call, tmp_path: Path, more: dict[str, object]
+    digits: Digits,
+    certified: Path,
+    call_miles: Call,
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    more: dict[str, object],
 ) -> None:
     folder = finish(call_miles, digits.command(**more), tmp_path / "run")
     assert counts_of(folder)["looks.votes"] != counts_of(certified)["looks.votes"]
     # As if nothing had been drawn before.
-    with pytest.MonkeyPatch.context() as patch:
-        from audits.core.context import Cache
-
-        patch.setattr(Cache, "read", lambda *_: None)
-        again = finish(call_miles, digits.command(**more), tmp_path / "again")
+    monkeypatch.setitem(environment, "MILES_CACHE", str(tmp_path / "cache"))
+    again = finish(call_miles, digits.command(**more), tmp_path / "again")
     assert counts_of(again) == counts_of(folder)
 
 
@@ -803,34 +810,33 @@ def test_headlines_are_short_and_rest_on_their_evidence(certified: Path, call_mi
 
 @pytest.mark.slow
 def test_a_run_killed_in_the_middle_ends_in_the_same_report(
-    digits: Digits, environment: dict[str, str], tmp_path: Path
+    digits: Digits, environment: dict[str, str], finish_run: Callable[..., Path], tmp_path: Path
 ) -> None:
-    words = digits.command("--quiet", "--batch", "16", "--mode", "decide", "--radii", "0.1,0.5,0.55", n=8000)
-    outs = {name: tmp_path / name / "run" for name in ("killed", "whole")}
-    caches = {name: tmp_path / name / "cache" for name in outs}
-
-    def command(name: str) -> dict[str, Any]:
-        line = [sys.executable, "-m", "miles_cli", *words, "--out", str(outs[name])]
-        return {"args": line, "env": {**environment, "MILES_CACHE": str(caches[name])}}
+    words = digits.command("--quiet", "--batch", "32", "--mode", "decide", "--radii", "0.1,0.5,0.55", n=8000)
+    out, cache = tmp_path / "killed" / "run", tmp_path / "cache"
+    command: dict[str, Any] = {
+        "args": [sys.executable, "-c", WITHOUT_PAGES, *words, "--out", str(out)],
+        "env": {**environment, "MILES_CACHE": str(cache)},
+    }
 
     def entries() -> int:
-        return len(list(caches["killed"].glob("smoothing-counts/*/*.safetensors")))
+        return len(list(cache.glob("smoothing-counts/*/*.safetensors")))
 
     for goal in (2, 9):
-        running = subprocess.Popen(**command("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        running = subprocess.Popen(**command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 90
         while entries() < goal and running.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
         running.kill()
         assert running.wait() == -9, "it ended before it could be killed"
         assert goal <= entries() < 21
-        assert not (outs["killed"] / "report.json").exists()
-    for name in outs:
-        done = subprocess.run(**command(name), capture_output=True, text=True, timeout=200)
-        assert done.returncode == 0, done.stderr
-    assert stripped(outs["killed"]) == stripped(outs["whole"])
-    assert counts_of(outs["killed"]) == counts_of(outs["whole"])
-    assert files(outs["killed"]) == files(outs["whole"])
+        assert not (out / "report.json").exists()
+    done = subprocess.run(**command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    whole = finish_run(*words, out=tmp_path / "whole" / "run")
+    assert stripped(out) == stripped(whole)
+    assert counts_of(out) == counts_of(whole)
+    assert files(out) == files(whole)
 
 
 # Wrong input.

@@ -291,6 +291,7 @@ WRONG = {
     "seed_negative": (("--seed", "-1"), ("--seed", "-1 is no seed")),
     "seed_fraction": (("--seed", "0.5"), ("--seed",)),
     "device_unknown": (("--device", "tpu"), ("--device", "tpu")),
+    "device_elsewhere": (("--device", "cuda:99"), ("There is no cuda:99", "node of a cluster that has one")),
     "dtype_unknown": (("--dtype", "int8"), ("--dtype", "int8")),
     "gate_that_is_none": (("--fail-if", "it is bad"), ("--fail-if", "it is bad")),
     "gate_of_no_estimate": (("--fail-if", "no_such_number > 0"), ("--fail-if", "no_such_number")),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import json
 import os
 import shutil
 import sqlite3
@@ -214,6 +215,27 @@ def test_a_server_of_databases_is_not_told_where_files_go() -> None:
     assert "mlflow experiments create -n 'ours'" in refused.value.hint
 
 
+AT_ONCE = """
+import json, os, sys
+import alembic.config, mlflow, sqlalchemy
+from mlflow import MlflowClient
+from mlflow.store.tracking import sqlalchemy_store
+from miles_cli.main import main
+
+asked, children = json.loads(sys.argv[1]), []
+for number, words in enumerate(asked):
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(f"said-{number}", os.O_CREAT | os.O_WRONLY), 1)
+        sys.argv = ["miles", *words]
+        main()
+    children.append(child)
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+json.dump([[code, open(f"said-{number}").read()] for number, code in enumerate(codes)], sys.stdout)
+"""
+"""Calls that begin at one moment, each in a process of its own; what all import is imported once."""
+
+
 @pytest.mark.slow
 def test_two_exports_at_once_both_end_whole(sample_report: Report, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("a", "b", "same")]
@@ -222,11 +244,13 @@ def test_two_exports_at_once_both_end_whole(sample_report: Report, tmp_path: Pat
         made = dataclasses.replace(sample_report.provenance, seconds={"total": seconds})
         write_report(dataclasses.replace(few(sample_report), provenance=made), folder)
     address = f"sqlite:///{tmp_path}/mlflow.db"
-    words = (sys.executable, "-m", "miles_cli", "export")
-    asked = [(*words, str(folder), "--to", "mlflow", "--tracking-uri", address) for folder in folders]
-    running = [subprocess.Popen(one, stdout=subprocess.PIPE, text=True, cwd=tmp_path) for one in asked]
-    said = [one.communicate()[0] for one in running]
-    assert [one.returncode for one in running] == [0, 0, 0]
+    asked = [("export", str(folder), "--to", "mlflow", "--tracking-uri", address) for folder in folders]
+    done = subprocess.run(
+        [sys.executable, "-c", AT_ONCE, json.dumps(asked)], capture_output=True, text=True, cwd=tmp_path
+    )
+    ended = json.loads(done.stdout)
+    assert [code for code, _ in ended] == [0, 0, 0], done.stderr
+    said = [text for _, text in ended]
     # Two of them hold the same report.
     assert sorted(text.partition(":")[0] for text in said) == ["It is there already", "Logged", "Logged"]
     found = held(tmp_path / "mlflow.db")

@@ -15,9 +15,10 @@ import pandas as pd
 import pytest
 from small_world import ONE_EACH
 
-from audits.core import registry
+from audits.core import registry, runner
 from audits.core.context import Cache
 from miles_cli import IncompleteError, InputError, Report, read, run
+from probes.core import holding
 
 ROOT = Path(__file__).parents[2]
 QUICK: dict[str, Any] = {"bootstrap": 200, "permutations": 100}
@@ -45,6 +46,17 @@ def audited(**more: Any) -> Report:
 def plain(folder: str) -> Any:
     data = json.loads(Path(folder, "report.json").read_text(encoding="utf-8"))
     return {key: value for key, value in data.items() if key not in ("created", "provenance")}
+
+
+def test_a_call_that_fails_holds_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*given: Any) -> Any:
+        holding.held("model", list)
+        raise InputError("It is wrong.", where="here", hint="Mend it.")
+
+    monkeypatch.setattr(runner, "carry_out", fails)
+    with pytest.raises(InputError, match="wrong"):
+        audited()
+    assert not holding._HELD
 
 
 def test_a_call_gives_the_bytes_of_the_command_that_its_report_holds(call_miles: Any) -> None:

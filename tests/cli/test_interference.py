@@ -4,7 +4,6 @@ import csv
 import itertools
 import json
 import math
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -724,31 +723,40 @@ def test_models_that_learnt_something_have_numbers(quick: Run, tmp_path: Path) -
     assert {row["verdict"] for row in records(folder)} <= {"interference", "synergy", "indistinguishable"}
 
 
-def test_parts_make_the_same_report_as_one_run(quick: Run, tmp_path: Path) -> None:
+def part(call_miles: Call, *words: object) -> Row:
+    """Carry out one part and return what it printed."""
+    outcome = call_miles("interference", *words, "--json")
+    assert outcome.code == 0, outcome.err
+    done: Row = json.loads(outcome.out)
+    return done
+
+
+def test_parts_make_the_same_report_as_one_run(quick: Run, call_miles: Call, tmp_path: Path) -> None:
     place = texts(tmp_path, "ab")
     words = (place, *TINY, "--steps", "2")
     straight = quick(*words, "--results", tmp_path / "own", name="straight")
-    for part in ("1/4", "2/4", "3/4", "4/4"):
-        shared = tmp_path / ("far" if part == "4/4" else "near")
-        folder = quick(*words, "--array", part, "--results", shared, name=f"part-{part[0]}")
-        assert f"Part {part[0]} of 4 is done" in said(folder, "part")
-        assert not said(folder, "none") and not estimates(folder, "interference")
+    for number in range(1, 5):
+        shared = tmp_path / ("far" if number == 4 else "near")
+        folder = tmp_path / f"part-{number}"
+        done = part(call_miles, *words, "--array", f"{number}/4", "--results", shared, "--out", folder)
+        assert (done["part"], done["of"], done["state"]) == (number, 4, "done") and not folder.exists()
     assert len([*(tmp_path / "near").rglob("*.json")]) == 5 and len([*(tmp_path / "far").rglob("*.json")]) == 1
-    from audits.interference import measure
+    from probes.language_models import mixture_models
 
     def refuse(*_: object) -> None:
         raise AssertionError("a finished model is trained anew")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "run_jobs", refuse)
+        patch.setattr(mixture_models, "fit", refuse)
         joined = quick(*words, "--results", tmp_path / "near", "--merge", tmp_path / "far", name="joined")
     assert stripped(joined, "settings") == stripped(straight, "settings")
     assert (joined / "records.csv").read_bytes() == (straight / "records.csv").read_bytes()
 
 
-def test_a_part_beyond_all_models_is_done_at_once(quick: Run, tmp_path: Path) -> None:
-    folder = quick(texts(tmp_path, "ab"), *TINY, "--steps", "1", "--array", "99/99", "--results", tmp_path / "results")
-    assert "Part 99 of 99 is done: 0 models of 6." in said(folder, "part")
+def test_a_part_beyond_all_models_is_done_at_once(call_miles: Call, tmp_path: Path) -> None:
+    words = (texts(tmp_path, "ab"), *TINY, "--steps", "1", "--array", "99/99", "--results", tmp_path / "results")
+    done = part(call_miles, *words)
+    assert done["state"] == "done" and (done["stages"][0]["jobs"], done["stages"][0]["computed"]) == (6, 0)
     assert not (tmp_path / "results").exists()
 
 
@@ -802,60 +810,6 @@ def test_a_dry_run_on_losses_trains_nothing(call_miles: Call, tmp_path: Path) ->
     outcome = call_miles("interference", "--losses", path, "--dry-run", cwd=tmp_path)
     assert outcome.code == 0 and "27 losses of 3 languages; nothing is trained" in outcome.out
     assert list(tmp_path.iterdir()) == [path]
-
-
-STUB = '#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done > "$RECORDED"\n'
-
-
-def test_the_job_for_slurm_is_a_script_that_says_all_again(call_miles: Call, tmp_path: Path) -> None:
-    place = texts(tmp_path)
-    here = tmp_path / "it's here; $HOME"
-    (here / "my other").mkdir(parents=True)
-    words = (place, "--langs", "c,a", *TINY, "--steps", "7", "--rate", "0.004", "--merge", place, "--merge", "my other",
-             "--seed", "5", "--array", "1/5", "--sbatch", "my job.sh", "--dry-run")  # fmt: skip
-    outcome = call_miles("interference", *words, cwd=here)
-    assert outcome.code == 0 and "my job.sh" in outcome.out
-    assert {path.name for path in here.iterdir()} == {"my job.sh", "my other"}
-    script = here / "my job.sh"
-    assert "#SBATCH --array=1-5\n" in script.read_text(encoding="utf-8")
-    subprocess.run(["bash", "-n", script], check=True)
-    (tmp_path / "miles").write_text(STUB, encoding="utf-8")
-    (tmp_path / "miles").chmod(0o755)
-    variables = {
-        "PATH": f"{tmp_path}:/usr/bin:/bin",
-        "RECORDED": str(tmp_path / "recorded"),
-        "SLURM_ARRAY_TASK_ID": "3",
-    }
-    subprocess.run(["bash", script], check=True, env=variables, cwd=tmp_path)
-    called = (tmp_path / "recorded").read_text(encoding="utf-8").splitlines()
-    assert called[:2] == ["interference", str(place)]
-    pairs = list(itertools.pairwise(called))
-    for flag, value in (("--langs", "c,a"), ("--steps", "7"), ("--rate", "0.004"), ("--seed", "5"), ("--array", "3/5"),
-                        ("--merge", str(place)), ("--merge", "my other"), ("--workers", "1"), ("--hidden", "8"),
-                        ("--results", "results"), ("--out", "runs/part-3-of-5")):  # fmt: skip
-        assert (flag, value) in pairs, (flag, called)
-    assert "--sbatch" not in called and "--dry-run" not in called
-
-
-def test_the_job_for_slurm_keeps_what_all_commands_share(call_miles: Call, tmp_path: Path) -> None:
-    words = (texts(tmp_path), *TINY, "--level", "0.9", "--dtype", "bfloat16", "--array", "1/5")
-    outcome = call_miles("interference", *words, "--sbatch", tmp_path / "job.sh", "--dry-run", cwd=tmp_path)
-    assert outcome.code == 0, outcome.err
-    script = (tmp_path / "job.sh").read_text(encoding="utf-8")
-    assert "--level 0.9" in script and "--dtype bfloat16" in script
-
-
-def test_a_folder_with_a_line_break_cannot_add_a_command_to_the_job(call_miles: Call, tmp_path: Path) -> None:
-    place = texts(tmp_path).rename(tmp_path / "texts\ntouch broken #")
-    outcome = call_miles("interference", place, *TINY, "--array", "1/5", "--sbatch", tmp_path / "job.sh", "--dry-run",
-                         cwd=tmp_path)  # fmt: skip
-    assert outcome.code in (0, 2) and "Traceback" not in outcome.err
-    if outcome.code == 0:
-        (tmp_path / "miles").write_text("#!/bin/sh\n", encoding="utf-8")
-        (tmp_path / "miles").chmod(0o755)
-        variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_ARRAY_TASK_ID": "1"}
-        subprocess.run(["bash", tmp_path / "job.sh"], check=True, env=variables, cwd=tmp_path)
-        assert not (tmp_path / "broken").exists()
 
 
 def test_a_language_in_no_pair_is_told(call_miles: Call, tmp_path: Path) -> None:

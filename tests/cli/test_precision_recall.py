@@ -298,11 +298,11 @@ def test_a_candidate_that_repeats_itself_is_told(whole: Path) -> None:
 
 # The same again, and otherwise.
 def test_the_same_seed_gives_the_same_bytes(small: Small, quick: Any, environment: dict[str, str]) -> None:
-    from audits.precision_recall.comparing import KIND
+    from audits.precision_recall.comparing import COMPARED
 
     first = quick(*small.command(), name="first")
     # From the first comparison on, not from the cache.
-    shutil.rmtree(Path(environment["MILES_CACHE"]) / KIND)
+    shutil.rmtree(Path(environment["MILES_CACHE"]) / COMPARED)
     again = quick(*small.command(), name="again")
     assert stripped(first) == stripped(again)
     assert (first / "records.csv").read_bytes() == (again / "records.csv").read_bytes()

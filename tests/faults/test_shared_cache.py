@@ -1,5 +1,6 @@
 """What if two runs share a cache or a run folder, or the cache is cleared while one is at work?"""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ PAIRS = {
     "spectra": "lipschitz",
 }
 """Runs that are begun together."""
-CLEARED = ("audit-fairness", "audit-phonemes", "interference", "precision-recall", "spectra")
-"""Audits whose cache is cleared under them: all others use it in one of the ways that these do."""
+CLEARED = ("audit-fairness", "audit-phonemes", "interference", "precision-recall")
+"""Audits whose cache is cleared under them, in one process and with workers: others use it in one of their ways."""
 
 
 @pytest.fixture
@@ -62,19 +63,21 @@ def test_a_second_run_is_kept_out_of_a_folder_in_which_one_is_at_work(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CLEARED)
+@pytest.mark.parametrize(("name", "workers"), [*itertools.product(CLEARED, ("1", "2")), ("spectra", "")])
 def test_a_cache_that_is_cleared_again_and_again_costs_time_and_no_number(
-    name: str, start: Start, server: Server, prepared: Path, tmp_path: Path
+    name: str, workers: str, server: Server, prepared: Path, tmp_path: Path
 ) -> None:
-    ended = server.end(start(name, "run", cleared=True))
+    work, cache = prepared / "work", tmp_path / "cache"
+    words = to([*QUICK[name][:-2], *(["--workers", workers] if workers else []), *QUICK[name][-2:]], tmp_path / "run")
+    ended = server.run(words, work, cache, cleared=True)
     if ended.code:
         # The models of a matrix are handed over as files: the run may end, but not with other numbers.
         assert (name, ended.code) == ("interference", 3), ended.err
         assert "the same command goes on from what is finished" in ended.err
         assert not (tmp_path / "run" / "report.json").exists()
-        ended = server.end(start(name, "run"))
+        ended = server.run(words, work, cache)
     assert ended.code == 0, ended.err
-    same(tmp_path / "run", prepared / "work" / QUICK[name][-1])
+    same(tmp_path / "run", work / QUICK[name][-1])
 
 
 def test_clearing_leaves_what_another_run_is_just_writing(

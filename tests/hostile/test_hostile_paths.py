@@ -22,7 +22,7 @@ from audits.membership.releases import releases_of
 from audits.phoneme_errors.tokens import read_tokens
 from audits.report.report_file import read_report
 from audits.speaker_groups.predictions import read_predictions
-from miles_cli.audit_command import read_config
+from miles_cli.options import read_config
 from probes.classifiers.classifier_files import load_classifier
 from probes.classifiers.images import load_images
 from probes.core.errors import MilesError

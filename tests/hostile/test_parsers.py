@@ -29,10 +29,10 @@ from audits.membership import Options as Membership
 from audits.membership.membership_scores import read_scores
 from audits.membership.sealed_lists import read_sealed_list
 from audits.phoneme_errors.tokens import read_tokens
-from audits.report import report_file
+from audits.report import records_file, report_file
 from audits.report.registration_file import Registered, read_registration
 from audits.speaker_groups.predictions import read_predictions
-from miles_cli.audit_command import read_config
+from miles_cli.options import read_config
 from probes.classifiers.class_maps import read_class_map
 from probes.classifiers.images import load_images
 from probes.conditional.law_files import read_candidate, read_truth
@@ -386,7 +386,7 @@ def test_records_that_are_written_are_read_again(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, float]]
 ) -> None:
     path = tmp_path_factory.mktemp("records") / "records.csv"
-    report_file.write_records([{"text": text, "number": number} for text, number in rows], path)
+    records_file.write_records([{"text": text, "number": number} for text, number in rows], path.parent)
     with path.open(newline="", encoding="utf-8") as file:
         found = list(csv.DictReader(file))
     for row, (text, number) in zip(found, rows, strict=True):

@@ -27,7 +27,6 @@ from audits.tracking.measure import Counts as TrackingCounts
 from audits.tracking.measure import Graded
 from audits.tracking.predictions import Answer
 from audits.tracking.scoring import Score
-from probes.core.executor import Workers
 from probes.texts.evidence import Evidence, Grounded
 
 CONTEXT = Context(cache=Cache(Path("nowhere")))
@@ -50,7 +49,7 @@ def items(count: int) -> tuple[Item, ...]:
 def told_of_items(whole: tuple[Item, ...]) -> list[Detectable]:
     inputs = TrackingInputs(
         items=whole, skips=(), answers={"ours": {at: Answer(text="cup") for at in range(len(whole))}}, folder=None,
-        scorings=("exact",), trainings=(), depths=(1, 2, 3), sizes=(), gammas=(), workers=Workers(count=1),
+        scorings=("exact",), trainings=(), depths=(1, 2, 3), sizes=(), gammas=(),
     )  # fmt: skip
     plan = Plan(inputs=inputs, subject=None, data=(), cost=())
     return list(tracking.detectable(TrackingOptions(), plan, CONTEXT))

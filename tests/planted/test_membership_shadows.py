@@ -77,6 +77,7 @@ def test_shadows_that_are_no_likeness_of_the_audited_model_are_told(
     kind = {"models": FEW_SHADOWS, "leak": 0.3, "apart": 0.0, "members": POINTS // 2, **asked}
     member = np.arange(POINTS) < kind.pop("members")
     drawn = Drawn(member, **kind)
+    monkeypatch.setattr(attacking, "compute_scores", lambda *_, **__: None)
     monkeypatch.setattr(attacking, "score_denoiser", drawn.own)
     monkeypatch.setattr(attacking, "train_and_score", drawn.shadows)
     pool = replace(labelled(member), points=points_of(tmp_path / "points", -1, 1, count=POINTS))

@@ -217,6 +217,17 @@ def test_large_values_cancel_nothing() -> None:
     np.testing.assert_array_equal(variogram(y + HUGE, samples + HUGE, pairs), variogram(y, samples, pairs))
 
 
+@pytest.mark.parametrize("scale", [1e-100, 1e-3, 1.0, HUGE, 1e100])
+def test_distances_of_single_numbers_are_to_the_bit_those_beside_a_constant(scale: float) -> None:
+    y, samples = (scale * each for each in block(300, 7, 1))
+    for one, other in zip(
+        distances(y, samples),
+        distances(np.pad(y, ((0, 0), (0, 1))), np.pad(samples, ((0, 0), (0, 0), (0, 1)))),
+        strict=True,
+    ):
+        assert one.shape == other.shape and (one == other).all()
+
+
 def test_distances_are_symmetric_for_many_coordinates_too() -> None:
     for d in (1, 63, 64, 200):
         y, samples = block(4, 5, d)

@@ -9,9 +9,9 @@ import torch
 
 from audits.asr_fairness import AUDIT, Options
 from audits.asr_fairness.inputs import check
-from audits.asr_fairness.layer_sets import baseline_layers
+from audits.asr_fairness.layer_sets import baseline_source, encode, encoded_items
 from audits.asr_fairness.recordings import Inputs
-from audits.asr_fairness.sid import measure_sid, split_sid
+from audits.asr_fairness.sid import SidDeal, count_sid, split_sid
 from audits.core.context import Cache, Context
 from audits.core.testing import drafted
 from probes.core.guarded_imports import transformers
@@ -62,7 +62,10 @@ def test_log_mel_speaker_errors_of_children_and_adults(encoder: Path, tmp_path: 
     assert isinstance(inputs, Inputs) and len(inputs.recordings) == 636
     deals = split_sid(inputs.recordings, options, context)
     assert [(split.classes, split.enrolled) for split in deals] == [(106, (4, 4))] * options.repeats
-    counts = measure_sid([baseline_layers(inputs, options, context)], deals, options, context)
+    source = baseline_source(inputs, options)
+    encode([source], inputs, options, context)
+    layers = source.layer_set(encoded_items(inputs, options, source), context.cache, options.batch)
+    counts = count_sid([[SidDeal(layer_set=layers, split=split, seed=0, control="") for split in deals]], context.cache)
     right = counts.hits[:, 0]
     assert right.mean() == pytest.approx(0.868, abs=0.04)
     people = [inputs.recordings[clip].clip.attributes for clip in counts.clips]

@@ -190,7 +190,8 @@ def plain_deal(seed: int) -> dict[str, float]:
     rows = [row for row in rows if all(float(row[name] or 0) > 0 for name in FEATURES["2-d"])]
     x = np.log([[float(row[name]) for name in FEATURES["2-d"]] for row in rows])
     x = (x - x.mean(0)) / x.std(0)
-    phone, speaker, group = (np.array([row[name] for row in rows]) for name in ("phone", "speaker", "group"))
+    speaker, group = (np.array([row[name] for row in rows]) for name in ("speaker", "group"))
+    phone = np.unique([row["phone"] for row in rows], return_inverse=True)[1]
     rng, fold = np.random.default_rng(seed), np.zeros(len(rows), dtype=np.int64)
     for name in np.unique(group):
         for place, one in enumerate(rng.permutation(np.unique(speaker[group == name]))):
@@ -199,8 +200,9 @@ def plain_deal(seed: int) -> dict[str, float]:
 
     def read(learnt: NDArray[np.int64], asked: NDArray[np.int64]) -> int:
         # So that every probe expects the phones as often as they come in the whole corpus.
-        weights = [share[name] / np.mean(phone[learnt] == name) for name in phone[learnt]]
-        probe = LogisticRegression(C=1.0, max_iter=3000, tol=1e-6).fit(x[learnt], phone[learnt], sample_weight=weights)
+        weight = {name: share[name] / np.mean(phone[learnt] == name) for name in np.unique(phone[learnt])}
+        weights = [weight[name] for name in phone[learnt]]
+        probe = LogisticRegression(C=1.0, max_iter=3000, tol=1e-5).fit(x[learnt], phone[learnt], sample_weight=weights)
         return int(np.sum(probe.predict(x[asked]) == phone[asked]))
 
     found = {}

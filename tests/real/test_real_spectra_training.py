@@ -17,7 +17,7 @@ from probes.operators.fno.network import FourierOperator
 from probes.operators.fno.neuralop import read_neuralop
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
-WIDTH, LAYERS, MODES, EPOCHS = 24, 4, 12, 14
+WIDTH, LAYERS, MODES, EPOCHS = 24, 4, 12, 8
 METADATA = {
     "n_modes": (MODES, MODES), "in_channels": 1, "out_channels": 1, "hidden_channels": WIDTH, "n_layers": LAYERS,
     "lifting_channel_ratio": 2, "projection_channel_ratio": 2, "positional_embedding": "grid", "norm": None,
@@ -129,7 +129,7 @@ def test_direct_is_worse_than_upsampled_with_its_interval(draft: Draft) -> None:
     print(json.dumps({"same": same, "direct": direct, "upsampled": upsampled, "lead": [lead.value, lead.low, lead.high],
                       "floor": estimate(draft, "relative_l2", path="floor").value,
                       "worse": estimate(draft, "direct_worse_share").value}))  # fmt: skip
-    assert same < 0.13 and direct > upsampled
+    assert same < 0.16 and direct > upsampled
     assert 0 < lead.low < lead.high and lead.n == 25
     (verdict,) = [finding for finding in draft.findings if finding.id == "spectra.verdict"]
     assert verdict.where["verdict"] == "upsample"

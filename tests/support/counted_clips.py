@@ -9,6 +9,7 @@ import numpy as np
 from audits.core.groups import group_sets
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.counts import MetricCounts, Utterances
+from probes.speech.clips import as_columns
 from probes.speech.manifests import Clip, Manifest
 
 NAME = "clips.csv"
@@ -58,6 +59,7 @@ def inputs_of(
     by = tuple(groups.by for groups in data.singles())
     return Inputs(
         manifest=Manifest(path=Path(NAME), sha256="", clips=(*clips, *skipped), by=by, columns=by, notes=()),
-        clips=clips, skipped=tuple((clip, "no text") for clip in skipped), systems=data.systems, texts={}, counted={},
-        speakers=data.speakers, unit=data.unit, controls={}, sets=data.sets, notes=(), empty={},
+        clips=as_columns(clips), skipped=tuple((clip, "no text") for clip in skipped),
+        systems=data.systems, texts={}, counted={}, speakers=data.speakers,
+        unit=data.unit, controls={}, sets=data.sets, notes=(), empty={},
     )  # fmt: skip

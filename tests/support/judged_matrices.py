@@ -15,7 +15,6 @@ from audits.interference.measure import Counts
 from audits.interference.mixtures import Mixtures
 from audits.interference.settings import Inputs, settle_training
 from audits.statistics.crossed import Crossed
-from probes.core.executor import Workers
 from probes.language_models.language_corpora import Attributes
 
 SMALL = {"layers": 1, "hidden": 8, "heads": 1, "window": 8, "batch": 4, "steps": 5, "seeds": 2, "held_out": 1000,
@@ -44,7 +43,7 @@ def inputs_of(
     """Return inputs of models that were trained elsewhere; `columns` are what is known of the languages."""
     plain: dict[str, Any] = {
         "kind": "trained", "texts": {}, "tokenizer": None, "tokenizer_file": None, "jobs": (), "trainings": (),
-        "training": settle_training(Options()), "workers": Workers(count=1), "part": None, "table": None,
+        "training": settle_training(Options()), "table": None,
         "attributes": Attributes(path=None, columns=columns or {}, missing=()),
     }  # fmt: skip
     return Inputs(languages=tuple(languages), sets=tuple(sets), **{**plain, **more})

@@ -36,6 +36,9 @@ def one_thread() -> Iterator[None]:
 def pytest_runtest_teardown() -> Generator[None, object, object]:
     """Fail the test that leaves torch on another device or type of numbers than it found, not those that come after."""
     found = yield
+    if (holding := sys.modules.get("probes.core.holding")) is not None:
+        # What one test loaded is no other's, though it may have the same key.
+        holding.release()
     if (torch := sys.modules.get("torch")) is not None and hasattr(torch, "get_default_device"):
         state = str(torch.get_default_device()), torch.get_default_dtype(), torch._C._len_torch_function_stack()
         if state != ("cpu", torch.float32, 0):

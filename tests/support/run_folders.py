@@ -7,6 +7,15 @@ from typing import Any
 
 Row = dict[str, Any]
 
+WITHOUT_PAGES = """
+from audits.report import pages
+from miles_cli.main import main
+
+pages.write_pages = lambda report, folder: None
+main()
+"""
+"""The command without the pages of its report, which come from the report alone and take longer than a small run."""
+
 
 def strict(text: str) -> Any:
     """Read JSON that holds no NaN and no infinity, which the encoder of JSON would write."""

@@ -11,13 +11,13 @@ from scipy.stats import t
 
 from audits.core.context import Claim, Draft
 from audits.precision_recall import AUDIT, Options
-from audits.precision_recall.comparing import Comparison, Tally
 from audits.precision_recall.counts import Counts, Texts
 from audits.precision_recall.estimates import estimates
 from audits.precision_recall.findings import findings
 from audits.precision_recall.pools import pool
 from audits.precision_recall.settings import settle
 from audits.precision_recall.sides import REFERENCE, Candidate, Inputs
+from audits.precision_recall.tallies import Comparison, Tally
 from probes.texts.text_encoders import TextEncoderSpec
 from probes.texts.text_files import TextSet
 from probes.vectors.support_metrics import METRICS

@@ -480,6 +480,9 @@ def _outputs(folder: Path) -> None:
             row = {"id": str(at), "system": system, "context": context, "output": output, "label": int(not wrong)}
             lines.append(json.dumps(row))
     (folder / "outputs.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    # With its context each of these fits into the 32 tokens of lm.
+    rows = [{"id": str(at), "system": "first", "context": f"x {at}.", "output": f"x {at}"} for at in range(24)]
+    (folder / "short.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def _gradients(folder: Path) -> None:

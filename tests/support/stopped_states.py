@@ -8,8 +8,8 @@ from run_folders import files
 
 
 def whole(folder: Path) -> frozenset[str]:
-    """Return the names of the files that are not half written."""
-    return frozenset(name for name in files(folder) if ".part-" not in name)
+    """Return the names of the files that are not half written, nor only lent to workers for the time of a run."""
+    return frozenset(name for name in files(folder) if ".part-" not in name and "/lent-to-workers/" not in name)
 
 
 def wrong_events(told: list[dict[str, Any]]) -> list[str]:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audits.core.options import argument, option
-from miles_cli.audit_command import explained, given_of, make_command, merge, read_config, spread
-from miles_cli.options import Common
+from miles_cli.audit_command import explained, given_of, make_command, merge, spread
+from miles_cli.options import Common, read_config
 from probes.core.errors import InputError
 
 

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from audits.core import option_groups
-from probes.core import executor
+from probes.core import executor, graphics_cards
 from probes.core.errors import InputError
-from probes.core.executor import BACKENDS, Workers, one_thread, run_jobs
-from probes.core.worker_processes import loky_pool
+from probes.core.executor import BACKENDS, DEATHS, Workers, one_thread, opened, run_jobs
+from probes.core.worker_processes import LostError, Outcome, call, loky_pool
 
 SUPPORT = Path(__file__).parents[1] / "support"
 TWO = Workers(count=2)
@@ -44,6 +44,8 @@ def until(condition: Callable[[], bool], seconds: float) -> bool:
         ({"backend": "slurm"}, "--backend"),
         ({"count": -1}, "--workers"),
         ({"scheduler": "tcp://head:8786"}, "--scheduler"),
+        ({"gpus": -1}, "--device"),
+        ({"gpus": 2, "cards": ("3",)}, "--device"),
     ],
 )
 def test_workers_that_cannot_be_are_refused(asked: dict[str, Any], where: str) -> None:
@@ -107,6 +109,67 @@ def test_a_dead_worker_costs_its_own_job_only(jobs: Any, tmp_path: Path, capfd: 
     assert found == {number: number**3 for number in (0, 1, 2, 4, 5)}
     assert jobs.marks(tmp_path, range(6)) == [1, 2, 1, 2, 1, 1]
     assert capfd.readouterr() == ("", "")
+
+
+def test_each_worker_has_a_gpu_and_so_has_the_one_in_its_place(jobs: Any, tmp_path: Path) -> None:
+    found: dict[int, tuple[str, int]] = {}
+    given = [(str(tmp_path), number, int(number < 2)) for number in range(5)]
+    workers = Workers(gpus=2, cards=("2", "GPU-8932f937"))
+    with opened(workers, len(given)) as pool:
+        assert run_jobs(jobs.card, given, workers, done=found.__setitem__, pool=pool) == {}
+        assert (
+            run_jobs(jobs.card, given, workers, done=lambda index, one: found.update({index + 5: one}), pool=pool) == {}
+        )
+    # Both died at once; the two in their place have the same GPUs, for as many calls as there are.
+    assert sorted(card for card, _ in set(found.values())) == ["2", "GPU-8932f937"]
+
+
+def test_workers_are_as_many_as_gpus_unless_said_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphics_cards, "cards", lambda: ("4", "5", "6"))
+    two, several = Workers(gpus=2), Workers(gpus=2, count=3)
+    assert (two.lanes(9), several.lanes(9), Workers(gpus=3, count=1).lanes(9)) == (2, 3, 1)
+    assert (two.dealt(2), several.dealt(3), TWO.dealt(2)) == (("4", "5"), ("4", "5", "4"), ())
+    # One GPU needs no other process than this, unless it is named: this one may see others.
+    assert Workers(gpus=1).here and not Workers(gpus=1, cards=("6",)).here and not two.here
+    with pytest.raises(InputError, match="4 GPUs are asked for, and this process sees 3") as caught:
+        Workers(gpus=4).dealt(4)
+    assert caught.value.where == "--device"
+
+
+class Doomed:
+    """Workers that die with their jobs, but for every so many."""
+
+    def __init__(self, lanes: int, good: int) -> None:
+        self.lanes, self.good, self.begun = lanes, good, 0
+
+    def room(self, busy: int) -> int:
+        return self.lanes - busy
+
+    def submit(self, function: Callable[[int], int], job: int) -> int:
+        self.begun += 1
+        return self.begun
+
+    def wait(self, tickets: Sequence[int]) -> Sequence[int]:
+        return tickets[:1]
+
+    def outcome(self, ticket: int) -> Outcome:
+        if ticket % self.good == 0:
+            return Outcome(result=0)
+        raise LostError("its worker died")
+
+    def close(self, *, at_once: bool) -> None:
+        raise AssertionError
+
+
+def test_what_ends_every_worker_is_not_tried_with_every_job() -> None:
+    pool = Doomed(lanes=4, good=10**6)
+    lost = run_jobs(abs, range(1000), TWO, pool=pool)
+    # Those that were begun by then are waited for.
+    assert len(lost) == 1000 and pool.begun == DEATHS + 3
+    assert lost[999] == "25 workers died one after the other"
+    # With one that lives now and then all are begun.
+    pool = Doomed(lanes=4, good=20)
+    assert run_jobs(abs, range(100), TWO, pool=pool, attempts=1).keys() == {one for one in range(100) if (one + 1) % 20}
 
 
 def test_a_job_is_begun_as_often_as_asked(jobs: Any, tmp_path: Path) -> None:
@@ -176,5 +239,17 @@ def test_a_worker_that_dies_with_nothing_to_do_costs_no_job(jobs: Any) -> None:
         second = pool.submit(jobs.process, 1)
         pool.wait([second])
         assert pool.outcome(second).result not in (idle, os.getpid())
+        third = pool.submit(jobs.growth_that_ends_it, 2)
+        pool.wait([third])
+        assert pool.outcome(third).result > 2**50
     finally:
         pool.close(at_once=True)
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "AUTO,STRICT"), ("COMPATIBLE", "COMPATIBLE")])
+def test_a_worker_that_others_started_adds_up_in_one_order(
+    monkeypatch: pytest.MonkeyPatch, before: str | None, after: str
+) -> None:
+    monkeypatch.setattr(os, "environ", {} if before is None else {"MKL_CBWR": before})
+    call(abs, -1)
+    assert os.environ["MKL_CBWR"] == after and os.environ["OMP_NUM_THREADS"] == "1"

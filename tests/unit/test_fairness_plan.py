@@ -315,7 +315,7 @@ def test_words_that_are_joined_or_parted_are_errors_unless_the_normaliser_says_o
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard = [text.replace("no go", "nogo").replace("we do", "wedo") for text in TEXTS]
-    monkeypatch.setattr(measuring, "transcribe", lambda *_, **__: {0: heard * SPEAKERS})
+    monkeypatch.setattr(measuring, "transcripts_of", lambda *_, **__: {0: heard * SPEAKERS})
     monkeypatch.setattr(measuring, "head_transcripts", lambda *_: [])
     chosen = {"tasks": ("asr",), "layers": ("0",), "baseline": False}
     rates = {}

@@ -118,13 +118,13 @@ def test_values_by_their_places(tmp_path: Path) -> None:
 def test_reading_on_unpacks_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = packed(tmp_path / "a", x=X)
     opened: list[object] = []
-    usual = zipfile.ZipFile.open
 
-    def watched(self: zipfile.ZipFile, *rest: Any) -> Any:
-        opened.append(rest)
-        return usual(self, *rest)
+    class Watched(zipfile.ZipExtFile):
+        def __init__(self, *rest: Any) -> None:
+            opened.append(rest)
+            super().__init__(*rest)
 
-    monkeypatch.setattr(zipfile.ZipFile, "open", watched)
+    monkeypatch.setattr(zipfile, "ZipExtFile", Watched)
     inside = open_contents(path, "NPZ", 2**28)
     assert len(opened) == 1
     for start in range(7):

@@ -1,10 +1,13 @@
 """Gaps of groups in which nothing, or everything, went wrong: no surer than the rates that they are made of."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from audits.statistics import SpeakerSums, rate_intervals
+from audits.statistics import SpeakerSums, group_gaps, rate_intervals
+from audits.statistics.clustered_rates import spread_of
 from audits.statistics.group_gaps import Kind, clearest, gap_between
 
 Floats = NDArray[np.float64]
@@ -77,3 +80,28 @@ def test_no_scale_shows_a_gap_that_another_does_not(kind: Kind) -> None:
             assert low <= 0 <= high
         clear += not low <= 0 <= high
     assert unsure > 20 and clear > 20
+
+
+def test_the_spread_of_rates_is_found_once_for_all_kinds_of_gaps_and_their_test(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[int] = []
+    plain = spread_of
+
+    def counted(errors: Floats, sizes: Floats) -> Any:
+        found.append(1)
+        return plain(errors, sizes)
+
+    monkeypatch.setattr(group_gaps, "spread_of", counted)
+    sums = sums_of([0.1, 0.2, 0.2, 0.3], [0.3, 0.4, 0.4, 0.6])
+    kinds: tuple[Kind, ...] = ("absolute", "relative", "log_odds")
+    ends = [gap_between(sums, 0, kind, (1, 0), level=0.95) for kind in kinds]
+    p = clearest(sums, 0, "pairs")
+    assert len(found) == 1
+    # What rates do not show of themselves makes another spread, and other sums have their own.
+    noise = 0.01 * np.eye(2)
+    wider = [gap_between(sums, 0, "absolute", (1, 0), level=0.95, noise=noise) for _ in range(2)]
+    assert len(found) == 2 and wider[0] == wider[1] and wider[0][1] < ends[0][1]
+    again = sums_of([0.1, 0.2, 0.2, 0.3], [0.3, 0.4, 0.4, 0.6])
+    assert [gap_between(again, 0, kind, (1, 0), level=0.95) for kind in kinds] == ends
+    assert clearest(again, 0, "pairs") == p and len(found) == 3

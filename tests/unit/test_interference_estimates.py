@@ -1,19 +1,15 @@
 """Do the numbers of the matrix say truly over what they were made, and why others are not there?"""
 
 import math
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from judged_matrices import corpus_of, planned
 
 from audits.core.context import Draft
-from audits.interference.estimates import add_losses, add_matrix, estimates
+from audits.interference.estimates import add_losses, add_matrix
 from audits.interference.losses import Cell, Losses, with_of
 from audits.interference.matrix import Matrix, interval_of
-from audits.interference.measure import Counts
 from audits.statistics.crossed import Contrast, Part, crossed_intervals
 
 SETS = (("a",), ("b",), ("a", "b"))
@@ -147,12 +143,3 @@ def test_a_mean_over_fewer_partners_than_others_is_told() -> None:
     pairs = tuple(chosen for chosen in sets if len(chosen) == 2)
     draft = estimated(Matrix(losses=losses, failed={}, level=0.95, correction="holm", pairs=pairs), sets)
     assert [dict(one.where) for one in draft.warnings if one.id == "partial-mean"] == [{"target": "b"}, {"source": "c"}]
-
-
-def test_a_part_of_the_models_says_nothing_but_its_losses(tmp_path: Path) -> None:
-    inputs, options = planned(corpus_of(tmp_path / "corpus", ("a", "b")), array="1/2")
-    made = replace(matrix(failed={(("a",), "a"): "stuck"}), pairs=())
-    draft = Draft()
-    estimates(draft, Counts(inputs=inputs, options=options, matrix=made, baselines={}, seed=0))
-    assert {row.name for row in draft.estimates} == {"loss"} and not draft.warnings
-    assert draft.title is not None and draft.title.endswith("part 1 of 2")

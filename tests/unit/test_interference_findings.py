@@ -1,13 +1,12 @@
 """What is said of a matrix: as grave as its shares, never more than its verdicts, with the evidence for it."""
 
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from headlines import says as telling
-from judged_matrices import corpus_of, counts_of, inputs_of, judged, planned
+from judged_matrices import counts_of, inputs_of, judged
 
 from audits.core.context import Draft
 from audits.core.intervals import Interval
@@ -145,12 +144,6 @@ def test_without_verdicts_and_without_cells_that_is_all_that_is_said() -> None:
     world.failed = {(("a",), "a"): "stuck"}
     found = world.found()
     assert set(found) == {"none"} and "train longer (--steps; these had 300)" in telling(found["none"])
-
-
-def test_a_part_says_how_much_of_the_work_it_was(tmp_path: Path) -> None:
-    inputs, _ = planned(corpus_of(tmp_path / "corpus", ("a", "b", "c")), array="2/3", seeds=1)
-    found = World(inputs=inputs).found()
-    assert set(found) == {"part"} and "Part 2 of 3 is done: 2 models of 6" in telling(found["part"])
 
 
 @pytest.mark.parametrize(

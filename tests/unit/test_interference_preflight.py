@@ -12,6 +12,8 @@ from audits.interference import Options
 from audits.interference.inputs import Inputs, check
 from audits.interference.preflight import coordinates_of, cost_of, measured_cost, models_words, warnings_of
 from probes.core.cache import Cache
+from probes.core.executor import Workers
+from probes.core.spreading import Machines, part_of
 
 
 @pytest.fixture
@@ -38,19 +40,29 @@ def test_models_are_counted(sizes: tuple[int, ...], seeds: int, words: str) -> N
 def test_the_plan_tells_models_parts_and_what_is_finished(corpus: Path) -> None:
     rows = dict(cost_of(planned(corpus)[0]))
     assert rows["models"] == "12 (3 languages, 3 pairs; 2 seeds)" and rows["finished"].startswith("0 of these")
-    assert "part" not in rows
     # Models 1, 6 and 11 of twelve.
-    assert dict(cost_of(planned(corpus, array="1/5")[0]))["part"] == "1 of 5: 3 models"
+    part = Machines(workers=Workers(count=1), part=part_of("1/5"))
+    assert " for 3 models, 1 at once" in dict(measured_cost(planned(corpus)[0], part))["time"]
 
 
 def test_the_time_is_measured_and_nothing_is_left_behind(corpus: Path) -> None:
     found, _ = planned(corpus)
     before = sorted(corpus.parent.rglob("*"))
-    rows = dict(measured_cost(found))
+    rows = dict(measured_cost(found, Machines()))
     assert list(rows) == ["a model", "time", "memory", "disk"]
     assert "1 language " in rows["a model"] and "2 languages " in rows["a model"]
     assert "12 models" in rows["time"] and "core-hours" in rows["time"] and "GiB" in rows["memory"]
     assert sorted(corpus.parent.rglob("*")) == before
+
+
+def test_the_time_is_told_from_the_least_to_the_most(corpus: Path) -> None:
+    found, _ = planned(corpus, steps=30_000, seeds=1)
+    one, four = (
+        dict(measured_cost(found, Machines(workers=Workers(count=count))))["time"].partition(" for ")[0]
+        for count in (1, 4)
+    )
+    # Six models on four workers: their share of the work, and up to one model more.
+    assert " to " in four and " to " not in one
 
 
 def test_what_is_finished_is_not_measured(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,12 +71,12 @@ def test_what_is_finished_is_not_measured(corpus: Path, monkeypatch: pytest.Monk
         job.results.write(job.key, {"status": "diverged", "losses": {}, "curves": {}, "parameters": 1})
     found, _ = planned(corpus, seeds=1)
     assert dict(cost_of(found))["finished"].startswith("6 of these")
-    assert measured_cost(found) == (("time", "nothing is left to train"),)
+    assert measured_cost(found, Machines()) == (("time", "nothing is left to train"),)
 
 
 def test_longer_training_is_said_to_take_longer(corpus: Path) -> None:
     def hours(steps: int) -> float:
-        found = dict(measured_cost(planned(corpus, steps=steps, seeds=1)[0]))["time"]
+        found = dict(measured_cost(planned(corpus, steps=steps, seeds=1)[0], Machines()))["time"]
         return float(found.split("; ")[1].split(" ")[0])
 
     assert hours(3_000_000) > 10 * hours(3_000)

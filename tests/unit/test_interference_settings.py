@@ -12,11 +12,9 @@ from audits.interference.settings import (
     OF_RESULTS,
     OF_SMALL,
     OF_TRAINING,
-    Part,
     Training,
     refuse_idle,
     settle_pairs,
-    settle_part,
     settle_training,
     settle_triples,
     training_seed,
@@ -135,23 +133,6 @@ def test_triples_are_of_known_pairs_and_follow_the_seed() -> None:
     assert len(settle_triples(Options(check_triples=16), pairs, 0)) == 16
     with pytest.raises(InputError, match="16 mixtures"):
         settle_triples(Options(check_triples=17), pairs, 0)
-
-
-@pytest.mark.parametrize("of", [1, 3, 7])
-def test_parts_are_a_partition(of: int) -> None:
-    parts = [settle_part(Options(array=f"{number}/{of}")) for number in range(1, of + 1)]
-    for place in range(20):
-        assert sum(part is not None and part.has(place) for part in parts) == 1
-    assert settle_part(Options()) is None and parts[-1] == Part(number=of, of=of)
-
-
-@pytest.mark.parametrize(
-    "array", ["", "x", "0/3", "4/3", "1/0", "-1/3", "1/3/3", "1.0/3", "1 /3", "9999999999/9999999999"]
-)
-def test_parts_that_are_none_are_refused(array: str) -> None:
-    with pytest.raises(InputError) as told:
-        settle_part(Options(array=array))
-    assert told.value.where == "--array"
 
 
 def test_seeds_of_trainings_differ_and_can_be_had_again() -> None:

@@ -292,3 +292,60 @@ def test_steps_are_announced() -> None:
     assert all(total == done > 1 for _, total, done in told)
     tables = [len([*blocks_of(45, 45, (10, 20), symmetric=symmetric)]) for symmetric in (True, False)]
     assert [total for _, total, _ in told] == tables
+
+
+@in_any_blocks
+@pytest.mark.parametrize("name", CASES)
+def test_shares_of_the_rows_have_the_neighbours_and_pairs_of_all(name: str, block: tuple[int, int]) -> None:
+    x, y = CASES[name]
+    one, two = (knn.points(side, x.mean(0)) for side in (x, y))
+    whole = knn.neighbours(one, 4, block=block)
+    reach_x, reach_y = (np.sort(others(side), axis=1)[:, 2] for side in (x, y))
+    all_pairs = knn.pairs(one, two, reach_x, reach_y, block=block)
+    # Of those that rounding does not tell apart, any may be called the nearest.
+    close = 1e-6 * everyone(x, y).max()
+    found: set[tuple[int, int]] = set()
+    nearest = np.full(len(y), np.inf)
+    for start in range(0, len(x), 23):
+        rows = slice(start, min(start + 23, len(x)))
+        part = knn.neighbours(one, 4, rows=rows, block=block)
+        same(part.squared, whole.squared[rows])
+        same(everyone(x[rows], x)[np.arange(len(part.index))[:, None], part.index], part.squared)
+        assert not (part.index == np.arange(len(x))[rows, None]).any()
+
+        def take(at_x: Any, at_y: Any, squared: Floats) -> None:
+            same(squared, everyone(x, y)[at_x, at_y])
+            found.update(zip(at_x.tolist(), at_y.tolist(), strict=True))
+
+        who = knn.near_pairs(
+            one, two, reach_x, reach_y, knn.Portions(one, two, take, most=10_000, portion=9), rows=rows, block=block
+        )
+        np.testing.assert_allclose(who.to_y, all_pairs.to_y[rows], rtol=1e-12, atol=close)
+        nearest = np.minimum(nearest, who.to_x)
+    assert found == set(zip(all_pairs.x.tolist(), all_pairs.y.tolist(), strict=True))
+    np.testing.assert_allclose(nearest, all_pairs.to_x, rtol=1e-12, atol=close)
+
+
+@pytest.mark.parametrize("block", [knn.BLOCK, (7, 13), (64, 8)])
+def test_which_of_equals_is_a_neighbour_depends_on_no_block(block: tuple[int, int]) -> None:
+    grid = np.stack(np.meshgrid(*[np.arange(6.0)] * 3), axis=-1).reshape(-1, 3)
+    grid = np.random.default_rng(0).permutation(grid)
+    own = knn.points(grid)
+    found = knn.neighbours(own, 40, block=block)
+    gaps = cdist(grid, grid, "sqeuclidean")
+    np.fill_diagonal(gaps, np.inf)
+    assert (found.squared == np.sort(gaps, axis=1)[:, :40]).all()
+    numbers = np.arange(len(grid))
+    order = np.lexsort((knn._deal(numbers[:, None], np.broadcast_to(numbers, gaps.shape)), gaps), axis=1)
+    # Ties that end beyond the list are cut as they came: all of the nearest 20 are well within it.
+    assert (found.index[:, :20] == order[:, :20]).all()
+    strips = [knn.neighbours(own, 40, block=block, rows=slice(at, at + 54)).index for at in range(0, 216, 54)]
+    assert (np.concatenate(strips)[:, :20] == order[:, :20]).all()
+
+
+def test_the_first_of_equals_are_no_hubs() -> None:
+    """By their index the first points would be among the nearest of everyone who is as near to others."""
+    rows, columns = np.arange(2000)[:, None], np.arange(20)[None]
+    first = np.bincount(knn._deal(rows, np.broadcast_to(columns, (2000, 20))).argmin(1), minlength=20)
+    # Each is the first of 20 in 100 of 2,000 rows; five standard deviations are 49.
+    assert np.abs(first - 100).max() < 49

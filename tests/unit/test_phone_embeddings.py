@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from probes.core.cache import Cache
+from probes.core.holding import release
 from probes.core.progress import Advance, Silent
 from probes.speech.activations import States
 from probes.speech.embeddings import Item
@@ -76,6 +77,8 @@ def embed(
     largest: int = 4,
     key: str = "fake",
 ) -> PhoneEmbeddings:
+    # All fakes have one key, and this process holds what it opened last.
+    release()
     return PhoneEmbeddings(
         [ITEMS[number] for number in order],
         [said[number] for number in order],
@@ -194,6 +197,7 @@ def test_a_lost_entry_is_computed_again_to_the_same_bits(tmp_path: Path, harm: s
     embeddings = computed(tmp_path, encoder)
     whole = [rows(embeddings, layer) for layer in range(DEPTH)]
     before = {path: path.read_bytes() for path in (tmp_path / PHONES).glob("*/*.safetensors")}
+    release()
     for path, data in list(before.items())[:2]:
         if harm == "deleted":
             path.unlink()
@@ -240,7 +244,9 @@ def test_progress_counts_every_clip_once(tmp_path: Path) -> None:
             self.totals.append(total)
             return nullcontext(self.steps.append)
 
+    # Those without a phone are never encoded.
+    clips = sum(map(bool, SAID))
     for _ in range(2):
         progress = Counting()
         embed(tmp_path, Fake(), batching="single").compute(progress, "")
-        assert progress.totals == [14] and sum(progress.steps) == 14
+        assert progress.totals == [clips] and sum(progress.steps) == clips < 14

@@ -98,7 +98,7 @@ def test_weights_count_the_texts_of_every_point_in_every_part(keep: bool) -> Non
     for draw, texts in enumerate(found.draws):
         points, place, weights = found.taken(draw)
         assert (points[place] == found.point[texts]).all() and len(set(points.tolist())) == len(points)
-        assert weights.shape == (13, len(points)) and weights.dtype == np.int32
+        assert weights.shape == (13, len(points)) and weights.dtype == np.uint8
         assert weights[0].sum() == 41 and (weights[0] > 0).all()
         assert (weights[1::2] + weights[2::2] == weights[0]).all() and (weights >= 0).all()
         for split, inside in enumerate(found.halves):

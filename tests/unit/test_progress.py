@@ -4,6 +4,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -117,6 +118,22 @@ def test_an_interrupt_that_a_library_swallows_still_ends_the_run() -> None:
                 signal.raise_signal(signal.SIGINT)
             advance(1)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_that_a_finaliser_swallows_is_not_told_as_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr("sys.unraisablehook", lambda what: told.append(what.exc_type))
+    with interrupts.remembered() as check, pytest.raises(KeyboardInterrupt):
+        for fault in (lambda _: signal.raise_signal(signal.SIGINT), lambda _: 1 / 0):
+            weak = weakref.ref(watched := Thing(), fault)
+            del watched
+            assert weak() is None
+        check()
+    assert told == [ZeroDivisionError]
+
+
+class Thing:
+    """Something that can be watched by a weak reference."""
 
 
 def test_an_interrupt_swallowed_before_a_phase_is_heeded_when_it_opens() -> None:

@@ -201,3 +201,12 @@ def test_an_option_of_a_later_version_counts_where_it_has_not_its_default(monkey
     for settings, count in (({"newer": 3}, 0), ({"newer": 4}, 1)):
         planned = replace(SMALL, settings={**SMALL.settings, **settings})
         assert len(differences(SMALL, planned)) == count
+
+
+def test_who_computes_is_no_difference_where_an_earlier_version_wrote_it_down() -> None:
+    planned = SMALL
+    named = {"workers": 8, "backend": "dask", "scheduler": None, "array": None, "sbatch": None}
+    assert differences(replace(planned, settings={**planned.settings, **named}), planned) == []
+    # Another audit may have options of these names.
+    ours, theirs = (replace(planned, settings={**planned.settings, "workers": count}) for count in (2, 3))
+    assert differences(ours, theirs) == ["workers: registered 2, here 3"]

@@ -14,6 +14,7 @@ import pytest
 from audits.core.records import Answer, Report, Verdict
 from audits.report import report_file
 from audits.report.comparison.tables import read_table
+from audits.report.records_file import write_records
 from audits.report.report_file import (
     dumps,
     fingerprint,
@@ -21,7 +22,6 @@ from audits.report.report_file import (
     read_report,
     schema,
     write_bytes,
-    write_records,
     write_report,
     write_text,
 )
@@ -233,13 +233,12 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
 
 def test_records_are_a_table_that_csv_reads_back(tmp_path: Path) -> None:
     rows = [{"path": 'a "b", c', "text": "zwei\nZeilen", "n": 3}, {"path": "ü", "text": "", "n": ""}]
-    write_records(rows, tmp_path / "records.csv")
+    write_records(rows, tmp_path)
     with (tmp_path / "records.csv").open(newline="", encoding="utf-8") as file:
         assert list(csv.DictReader(file)) == [{key: str(value) for key, value in row.items()} for row in rows]
     with pytest.raises(ValueError, match="extra"):
-        write_records([{"a": 1}, {"a": 1, "extra": 2}], tmp_path / "records.csv")
-    write_records([], tmp_path / "none.csv")
-    assert (tmp_path / "none.csv").read_bytes() == b""
+        write_records([{"a": 1}, {"a": 1, "extra": 2}], tmp_path)
+    assert write_records([], tmp_path).read_bytes() == b""
 
 
 @pytest.mark.parametrize(
@@ -254,7 +253,7 @@ def test_records_are_a_table_that_csv_reads_back(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_no_cell_of_the_records_is_a_formula(cell: Any, written: str, tmp_path: Path) -> None:
-    write_records([{"n": 1, "text": cell}], tmp_path / "records.csv")
+    write_records([{"n": 1, "text": cell}], tmp_path)
     with (tmp_path / "records.csv").open(newline="", encoding="utf-8") as file:
         assert list(csv.DictReader(file)) == [{"n": "1", "text": written}]
     if isinstance(cell, str):
@@ -266,7 +265,7 @@ def test_no_cell_of_the_records_is_a_formula(cell: Any, written: str, tmp_path: 
     [("=1+1", "'=1+1"), ("@SUM(A1)", "'@SUM(A1)"), ("a;＝1", "a;'＝1"), ("a\rb", "a\nb"), ("-1", "-1"), ("age", "age")],
 )
 def test_no_name_of_a_column_is_a_formula(name: str, written: str, tmp_path: Path) -> None:
-    write_records([{"n": 1, name: "x"}], tmp_path / "records.csv")
+    write_records([{"n": 1, name: "x"}], tmp_path)
     with (tmp_path / "records.csv").open(newline="", encoding="utf-8") as file:
         assert list(csv.DictReader(file)) == [{"n": "1", written: "x"}]
     # Who reads the records again finds the column by its own name.
@@ -279,7 +278,7 @@ def test_no_name_of_a_column_is_a_formula(name: str, written: str, tmp_path: Pat
 def test_the_umask_says_who_may_read_what_is_written(mask: int, tmp_path: Path) -> None:
     before = os.umask(mask)
     try:
-        write_records([{"speaker": "s1"}], tmp_path / "records.csv")
+        write_records([{"speaker": "s1"}], tmp_path)
         write_bytes(tmp_path / "figure.png", b"1")
     finally:
         os.umask(before)

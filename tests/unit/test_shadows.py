@@ -10,22 +10,26 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from audits.statistics.roc import area
+from probes.core import spreading
 from probes.core.cache import Cache
 from probes.core.errors import IncompleteError, InputError
 from probes.core.executor import Workers, run_jobs
 from probes.core.progress import Silent
+from probes.core.spreading import Machines
 from probes.generators import shadows
+from probes.generators.attacks.denoiser import KIND as SCORES
 from probes.generators.attacks.denoiser import Request, score_denoiser
+from probes.generators.attacks.denoiser_jobs import LENT, Asked, compute_scores, read_scores, scaled
+from probes.generators.denoisers import load_denoiser
 from probes.generators.diffusion import Denoiser, linear
 from probes.generators.generative_networks import fresh_denoiser
 from probes.generators.point_sets import PointSet, read_points
 from probes.generators.shadows import (
     KIND,
-    POINTS,
     Recipe,
     Shadows,
     complementary_halves,
@@ -80,12 +84,18 @@ def made(target: Denoiser, given: PointSet, cache: Cache, **more: Any) -> Shadow
     how: dict[str, Any] = {
         "count": 4,
         "recipe": RECIPE,
-        "workers": Workers(count=1),
+        "machines": Machines(workers=Workers(count=1)),
         "seed": 3,
         "draws": 2,
         "batch": 64,
     }
-    return train_and_score(target, given, [LOSS, SIMA], **{**how, "device": "cpu", **more}, cache=cache)
+    found = train_and_score(target, given, [LOSS, SIMA], **{**how, "device": "cpu", **more}, cache=cache)
+    assert found is not None
+    return found
+
+
+def workers(count: int) -> Machines:
+    return Machines(workers=Workers(count=count))
 
 
 def same(one: Shadows, other: Shadows) -> bool:
@@ -96,6 +106,10 @@ def same(one: Shadows, other: Shadows) -> bool:
 
 def entries(cache: Cache) -> list[Path]:
     return sorted(cache.folder.glob(f"{KIND}/*/*.safetensors"))
+
+
+def scores(cache: Cache) -> list[Path]:
+    return sorted(cache.folder.glob(f"{SCORES}/*/*.safetensors"))
 
 
 @pytest.mark.parametrize("count", [20, 21])
@@ -250,8 +264,16 @@ def test_what_was_trained_is_not_trained_again(tmp_path: Path, trained: list[int
     assert same(made(denoiser(), given, cache), first) and len(trained) == 4
     lost = entries(cache)[1]
     lost.unlink()
+    # The scores are there still: nobody asks for the weights.
+    assert same(made(denoiser(), given, cache), first) and len(trained) == 4
+    for path in scores(cache):
+        path.unlink()
     assert same(made(denoiser(), given, cache), first)
     assert len(trained) == 5 and lost in entries(cache)
+    # Damaged after they were looked for, they are computed again.
+    for path in scores(cache):
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
+    assert same(made(denoiser(), given, cache), first) and len(trained) == 5
     # More models, other attacks or draws need no old one anew.
     more = made(denoiser(), given, cache, count=6)
     assert len(trained) == 7 and all((more.scores[one][:4] == first.scores[one]).all() for one in (LOSS, SIMA))
@@ -278,7 +300,7 @@ def test_other_training_is_not_taken_for_this(
     first = made(target, given, cache)
     trained.clear()
     if change == "damaged":
-        for path in entries(cache):
+        for path in (*entries(cache), *scores(cache)):
             path.write_bytes(path.read_bytes()[:-50])
     if change == "torch":
         monkeypatch.setattr(shadows, "version", lambda package: f"{package} 0.1")
@@ -300,10 +322,47 @@ def test_other_training_is_not_taken_for_this(
 
 def test_the_number_of_processes_changes_no_bit(tmp_path: Path) -> None:
     given = points(tmp_path)
-    one, two = (made(denoiser(), given, Cache(tmp_path / f"{count}"), workers=Workers(count=count)) for count in (1, 2))
+    one, two = (made(denoiser(), given, Cache(tmp_path / f"{count}"), machines=workers(count)) for count in (1, 2))
     assert same(one, two)
     alike = [[path.read_bytes() for path in entries(Cache(tmp_path / f"{count}"))] for count in (1, 2)]
     assert len(alike[0]) == 4 and alike[0] == alike[1]
+
+
+OWN = """
+import torch
+from torch import nn
+
+
+class Mine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.only = nn.Linear(6, 6)
+
+    def forward(self, x, t):
+        return self.only(x.flatten(1)).reshape(x.shape)
+
+
+def net():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return Mine()
+"""
+
+
+def test_a_network_of_the_users_code_is_sent_to_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "net_of_mine.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    weights = tmp_path / "net.safetensors"
+    save_file({"only.weight": torch.eye(6), "only.bias": torch.zeros(6)}, weights)
+    factory: dict[str, Any] = {"factory": "net_of_mine:net", "allow_code": True}
+    mine = load_denoiser(weights, schedule="linear", shape=(1, 2, 3), **factory)
+    given = points(tmp_path)
+    one, two = (made(mine, given, Cache(tmp_path / f"{count}"), machines=workers(count)) for count in (1, 2))
+    assert same(one, two)
+    asked = Asked(requests=(LOSS,), seed=3, draws=2, batch=64, device="cpu")
+    cache = Cache(tmp_path / "2")
+    compute_scores(mine, given, asked, cache=cache, progress=Silent(), label="", machines=workers(2))
+    assert read_scores(mine, scaled(given), asked, cache) is not None
 
 
 def test_shadows_meet_the_noise_that_the_audited_model_meets(tmp_path: Path) -> None:
@@ -351,18 +410,18 @@ def test_a_model_that_is_lost_is_told_and_the_points_are_not_kept(
 ) -> None:
     cache, seen = Cache(tmp_path / "cache"), []
 
-    def running(function: Any, jobs: Any, workers: Workers, *, done: Any) -> dict[int, str]:
-        seen.append((len(list(cache.folder.glob(f"{POINTS}/*/*"))), [len(pickle.dumps(job)) for job in jobs]))
+    def running(function: Any, jobs: Any, here: Workers, *, done: Any, pool: object) -> dict[int, str]:
+        seen.append((len(list(cache.folder.glob(f"{LENT}/*/*"))), [len(pickle.dumps(job)) for job in jobs]))
         kept = [job for place, job in enumerate(jobs) if place not in lost]
-        return run_jobs(function, kept, workers, done=done) or lost
+        return run_jobs(function, kept, Workers(count=1), done=done) or lost
 
-    monkeypatch.setattr(shadows, "run_jobs", running)
+    monkeypatch.setattr(spreading, "run_jobs", running)
     given, target = points(tmp_path, 2000), denoiser(hidden=256)
     if lost:
         with pytest.raises(IncompleteError, match=r"1 of 4 shadow models were lost; of number 3, its worker died"):
-            made(target, given, cache)
+            made(target, given, cache, machines=workers(2))
     else:
-        made(target, given, cache)
+        made(target, given, cache, machines=workers(2))
     # Neither points, 48 kB, nor weights, 0.3 MB, go with a job.
     assert seen[0][0] == 1 and max(seen[0][1]) < 20_000
-    assert not list(cache.folder.glob(f"{POINTS}/*/*")) and len(entries(cache)) == 4 - len(lost)
+    assert not list(cache.folder.glob(f"{LENT}/*/*")) and len(entries(cache)) == 4 - len(lost)

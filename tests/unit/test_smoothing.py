@@ -3,7 +3,7 @@
 import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,20 @@ from probes.classifiers.noise import BLOCK, STREAMS, Noise, Stream
 from probes.classifiers.smoothing import BATCHES, MOST, ONE, ImageCounts, Sampler, VoteCounts
 from probes.core.cache import Cache
 from probes.core.errors import InputError
+from probes.core.executor import one_thread
 
 pytestmark = pytest.mark.numerical
 
 SHAPE = (1, 12, 12)
 GAUSSIAN = Noise("gaussian", 0.5)
 UNIFORM = Noise("uniform", 0.5)
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_job() -> Iterator[None]:
+    """Count with one thread, as every job does: two may share out sums by the size of a batch."""
+    with one_thread():
+        yield
 
 
 def image(number: int = 0, shape: tuple[int, int, int] = SHAPE) -> Tensor:
@@ -400,7 +408,7 @@ def test_the_fastest_batch_size_is_found_once_among_the_sizes(fast: int) -> None
     module = Slow(make_net("linear"), fast)
     sampler = make_sampler(module, batch=0)
     sampler.prepare(image())
-    assert sampler.batch == fast and fast in BATCHES["cpu"]
+    assert sampler.batch == fast and fast in BATCHES
     assert sampler.piece >= sampler.batch
     calls = module.calls
     assert calls > 0
@@ -411,6 +419,31 @@ def test_the_fastest_batch_size_is_found_once_among_the_sizes(fast: int) -> None
         sampler.count_votes(image(), 0, "pilot", 0, 96),
         make_sampler(make_net("linear")).count_votes(image(), 0, "pilot", 0, 96),
     )
+
+
+@pytest.mark.parametrize("pieces", [(32,), (32, 64, 96), (160, 32)])
+def test_draws_fall_into_the_same_batches_however_long_a_second_is(tmp_path: Any, pieces: tuple[int, ...]) -> None:
+    recorder = Recorder()
+    sampler = make_sampler(recorder, classes=2, batch=32)
+    counts = make_counts(Cache(tmp_path), sampler, pixels=torch.zeros(SHAPE))
+    counts.until("estimation", 100)
+    recorder.seen.clear()
+    drawn = counts.until("estimation", 100)
+    for piece in itertools.cycle(pieces):
+        if drawn.draws >= 300:
+            break
+        sampler.piece = piece
+        drawn = counts._grown("estimation", drawn, 300)
+    # From the block that holds draw 100 on: 96 to 304 in batches of two blocks.
+    assert [len(seen) for seen in recorder.seen] == [32] * 6 + [16]
+
+
+def test_no_larger_batch_is_tried_where_one_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoothing, "_LONG", 0.0)
+    module = Slow(make_net("linear"), 64)
+    sampler = make_sampler(module, batch=0)
+    sampler.prepare(image())
+    assert sampler.batch == BATCHES[0]
 
 
 def test_the_batch_of_large_images_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

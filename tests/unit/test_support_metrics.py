@@ -80,10 +80,11 @@ def test_membership_names_who_lies_where() -> None:
     x, y = line(0, 1, 3, 10), line(0.5, 2, 30)
     own, theirs = (balls(side(rows), [1])[0] for rows in (x, y))
     one, two = (knn.points(rows, x.mean(0)) for rows in (x, y))
-    who = membership(prepare_reference(own), theirs, knn.pairs(one, two, reach([own]), reach([theirs])))
+    who = membership(prepare_reference(own), theirs, knn.pairs(one, two, reach([own]), reach([theirs]))).of()
     assert who.held_by.tolist() == [2, 1, 0]
     assert who.holds.tolist() == [1, 1, 1, 0]
-    assert who.narrow.tolist() == [2, 1, 0]
+    # Of balls that are cut to the median, at most k count.
+    assert who.narrow.tolist() == [1, 1, 0]
     assert who.reached.tolist() == [True, True, True, True]
 
 
@@ -381,7 +382,7 @@ def test_balls_jump_in_halves_where_groups_are_hardly_larger_than_k(
     if members > 6:
         # A ball jumps where fewer than k others of its group are in the same half.
         assert widened_share(own) == pytest.approx(float(members_left.cdf(4)), abs=0.05)
-    assert widened_share(Balls(own.side, 5, own.radii[:1])) == 0.0
+    assert widened_share(Balls(own.side, 5, own.ranks[:1])) == 0.0
 
 
 def test_balls_that_jump_are_those_more_than_three_times_as_wide() -> None:

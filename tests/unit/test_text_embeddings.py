@@ -385,3 +385,26 @@ def test_tfidf_depends_on_the_reference_and_not_on_its_order(tmp_path: Path) -> 
     assert np.abs(one.vectors[0] - three.vectors[0]).max() > 1e-3
     assert one.shortened == 0
     assert len(list(tmp_path.rglob("*.safetensors"))) == 2
+
+
+def test_a_chunk_that_was_damaged_is_encoded_as_a_job_would(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, encoded = [], module._encoded
+
+    def counted(job: Any) -> Any:
+        seen.append(torch.get_num_threads())
+        return encoded(job)
+
+    monkeypatch.setattr(module, "_encoded", counted)
+    cache, spec = Cache(tmp_path), find_text_encoder(str(folders["bert"]))
+    how: dict[str, Any] = {"reference": (), "batch": 4, "cache": cache, "progress": Silent(), "label": "", **CPU}
+    torch.set_num_threads(2)
+    try:
+        first = encode_all(spec, TEXTS, **how).vectors
+        for path in cache.folder.glob(f"{module.KIND}/*/*"):
+            path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
+        assert np.array_equal(encode_all(spec, TEXTS, **how).vectors, first)
+    finally:
+        torch.set_num_threads(1)
+    assert seen == [1, 1]

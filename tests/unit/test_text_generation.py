@@ -20,8 +20,9 @@ from probes.core.progress import Silent
 from probes.models.checkpoints import find_model
 from probes.texts import text_generation
 from probes.texts.causal_lm import train_causal_lm, train_tokeniser
+from probes.texts.continuations import generate_all
 from probes.texts.synthetic_sentences import make_sentences
-from probes.texts.text_generation import TEXTS, CausalLM, Generated, check_causal, generate_all
+from probes.texts.text_generation import TEXTS, CausalLM, Generated, check_causal
 from probes.texts.token_draws import Sampling, row_seed
 
 SENTENCES = make_sentences(120, seed=4)

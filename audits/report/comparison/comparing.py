@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from audits.core import gates, registry
+from audits.core.option_groups import MACHINES
 from audits.core.records import Estimate, Report
 from audits.report.comparison.changes import Change, can_be_tested, corrected, in_both, independent, ranked, unmatched
 from audits.report.comparison.pairing import Matching, matched
@@ -16,8 +17,8 @@ from audits.report.comparison.tables import Table, read_table
 from audits.report.report_file import fingerprint_of, read_report
 from probes.core.errors import InputError
 
-PLACES = frozenset({"model", "manifest", "fail_if"})
-"""Settings of paths, and of what is done with the numbers, which do not change what is measured."""
+PLACES = frozenset({"model", "manifest", "fail_if", *MACHINES})
+"""Settings of paths and machines, and of what is done with the numbers, which do not change what is measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,8 @@ from audits.core.records import (
 )
 from audits.report.comparison.comparing import Run
 from audits.report.comparison.parts import Parts, Ratio, Rows
-from audits.report.comparison.tables import Floats, Table
+from audits.report.comparison.record_columns import Floats
+from audits.report.comparison.tables import Table
 from audits.statistics.binomial import clopper_pearson
 from audits.statistics.clustered_rates import rate_intervals
 from audits.statistics.mean_intervals import mean_interval

@@ -11,7 +11,8 @@ import numpy as np
 
 from audits.core.records import Estimate, Report
 from audits.report.comparison.parts import Bools, Integers, Pairing, Parts, Records, Rows
-from audits.report.comparison.tables import Floats, Table
+from audits.report.comparison.record_columns import Floats
+from audits.report.comparison.tables import Table
 from audits.statistics.unit_moves import Side, freedom, student, together
 
 LEAST = 5

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.core.records import Coordinate, Estimate
-from audits.report.comparison.tables import Floats, Table, Words
+from audits.report.comparison.record_columns import Floats, Words
+from audits.report.comparison.tables import Table
 from audits.statistics.roc import area
 
 Bools = NDArray[np.bool_]

@@ -1,27 +1,29 @@
-"""records.csv of a run, read as untrusted input: columns as text or numbers, each parsed once when asked for."""
+"""The records of a run, read as untrusted input: columns as text or numbers, each made once, when it is asked for."""
 
-import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from audits.report.comparison.record_columns import Column, Floats, Listed, Packed, Stored, Words, words
+from audits.report.records_file import CSV, PARQUET, records_file
 from audits.report.spreadsheet_cells import bare
 from probes.core.errors import InputError
 from probes.files.delimited import Delimited
+from probes.files.parquet_columns import ParquetColumns
 
-NAME = "records.csv"
-LARGEST = 64 * 2**20
-"""Bytes of a file that is read."""
-MOST_CELLS = 10_000_000
-"""Cells of a file that is read: each takes far more memory than its bytes in the file."""
-MADE_BY_MILES = "Make the run again: its records.csv was changed or damaged."
-
-Floats = NDArray[np.float64]
-Words = NDArray[np.object_]
+LARGEST = 256 * 2**20
+"""Bytes of records.csv that are read, and of memory about that they take until columns are asked for."""
+MOST_CELLS = 20_000_000
+"""Cells of records.csv that are read."""
+MOST_ROWS = 5_000_000
+"""Rows that are read: of each column that is asked for, a row takes eight bytes, and a text of its own 50 more."""
+_KEPT = 2**28
+"""Bytes of arrays of columns that are kept for further estimates, of either kind."""
+MADE_BY_MILES = "Make the run again: its {} was changed or damaged."
 
 
 class Table:
@@ -35,30 +37,40 @@ class Table:
         Every column as numbers, shape (rows,), NaN where a cell is empty; asking for a column of words is an error.
     """
 
-    def __init__(self, columns: Mapping[str, Sequence[str]], rows: int, where: str) -> None:
+    def __init__(self, columns: Mapping[str, Sequence[str] | Column], rows: int, where: str) -> None:
         self.rows = rows
-        self.text: Mapping[str, Words] = _Columns(columns, lambda cells, _: _words(cells))
+        found = {name: Listed(column) if isinstance(column, Sequence) else column for name, column in columns.items()}
+        self.text: Mapping[str, Words] = _Columns(found, lambda column, _: words(column, bare, rows))
         self._levels: dict[str, tuple[dict[str, int], NDArray[np.int64]]] = {}
-        self.numbers: Mapping[str, Floats] = _Columns(columns, lambda cells, name: _numbers(cells, name, where))
+        self.numbers: Mapping[str, Floats] = _Columns(found, lambda column, name: _numbers(column, rows, name, where))
 
     def is_level(self, name: str, level: str) -> NDArray[np.bool_]:
         """Return a mask of the rows with this level of a column, from an index kept for further levels."""
         if name not in self._levels:
             known: dict[str, int] = {}
-            codes = [known.setdefault(cell, len(known)) for cell in self.text[name]]
-            self._levels[name] = known, np.array(codes, dtype=np.int64)
+            codes = (known.setdefault(cell, len(known)) for cell in self.text[name])
+            self._levels[name] = known, np.fromiter(codes, dtype=np.int64, count=self.rows)
         known, found = self._levels[name]
         return np.asarray(found == known.get(level, -1))
 
 
 class _Columns(Mapping[str, Any]):
-    def __init__(self, columns: Mapping[str, Sequence[str]], made: Any) -> None:
+    """Columns as arrays, each made when it is asked for, and kept while the latest take no more than `_KEPT` bytes."""
+
+    def __init__(self, columns: Mapping[str, Column], made: Callable[[Column, str], Any]) -> None:
         self._columns, self._made, self._kept = columns, made, dict[str, Any]()
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._kept:
-            self._kept[name] = self._made(self._columns[name], name)
-        return self._kept[name]
+        found = self._kept.pop(name, None)
+        if found is None:
+            found = self._made(self._columns[name], name)
+            while self._kept and sum(one.nbytes for one in self._kept.values()) + found.nbytes > _KEPT:
+                del self._kept[next(iter(self._kept))]
+        self._kept[name] = found
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
@@ -68,69 +80,77 @@ class _Columns(Mapping[str, Any]):
 
 
 def read_table(folder: Path) -> Table | str:
-    """Read records.csv of a run folder, or return the reason why not: it is missing, or too large.
+    """Read the records of a run folder, or return the reason why not: they are missing, or too large.
 
     Raises
     ------
     InputError
         Where it is no table.
     """
-    file = folder / NAME
+    file = records_file(folder)
     # The reason is printed on pages, and file names need not be valid UTF-8.
     shown = os.fsencode(file).decode("utf-8", "replace")
     if not file.is_file():
         return f"{shown} is not there"
+    read = _read_csv if file.name == CSV else _read_parquet
     try:
-        size = file.stat().st_size
-        if size > LARGEST:
-            return f"{shown} has more than {LARGEST // 2**20} MiB"
-        if _most_cells(file) > MOST_CELLS:
-            return f"{shown} may hold more than {MOST_CELLS:,} cells"
-        head, columns = _parsed(file)
+        return read(file, shown)
     except OSError as error:
-        raise InputError(f"The records cannot be read: {error}", where=str(file), hint=MADE_BY_MILES) from error
+        hint = MADE_BY_MILES.format(file.name)
+        raise InputError(f"The records cannot be read: {error}", where=str(file), hint=hint) from error
     except InputError as error:
         message = f"The records cannot be read: {error.message}"
-        raise InputError(message, where=error.where, hint=MADE_BY_MILES) from error
-    if len(set(head)) < len(head):
-        raise InputError("Two columns have one name.", where=str(file), hint=MADE_BY_MILES)
-    rows = len(columns[0]) if columns else 0
-    return Table(dict(zip(head, columns, strict=True)), rows, str(file))
+        hint = error.hint if "pip install" in error.hint else MADE_BY_MILES.format(file.name)
+        raise InputError(message, where=error.where, hint=hint) from error
 
 
-def _most_cells(file: Path) -> int:
-    """Return an upper bound of the number of cells, header included, before any is made: a comma in a text counts."""
-    cells = 1
+def _read_parquet(file: Path, shown: str) -> Table | str:
+    held = ParquetColumns(file, hint=MADE_BY_MILES.format(PARQUET))
+    if held.rows > MOST_ROWS:
+        return f"{shown} has more than {MOST_ROWS:,} rows"
+    names = _checked([bare(name) for name in held.kinds], file)
+    columns = [Stored(held, name) for name in held.kinds]
+    return Table(dict(zip(names, columns, strict=True)), held.rows, str(file))
+
+
+def _read_csv(file: Path, shown: str) -> Table | str:
+    if file.stat().st_size > LARGEST:
+        return f"{shown} has more than {LARGEST // 2**20} MiB"
+    cells, rows = _most(file)
+    if cells > MOST_CELLS or rows > MOST_ROWS:
+        return f"{shown} may hold more than {MOST_CELLS:,} cells or {MOST_ROWS:,} rows"
+    table = Delimited(file, keep_empty=True)
+    names, rows = _checked([bare(name) for name in table.header], file), 0
+    columns = [Packed() for _ in names]
+    for block in table.blocks():
+        rows += len(block.rows)
+        for column, part in zip(columns, zip(*block.rows, strict=True), strict=True):
+            column.add(part)
+    return Table(dict(zip(names, columns, strict=True)), rows, str(file))
+
+
+def _checked(names: list[str], file: Path) -> list[str]:
+    if len(set(names)) < len(names):
+        hint = "Give the records as the run wrote them, or run the audit again."
+        raise InputError("Two columns have one name.", where=str(file), hint=hint)
+    return names
+
+
+def _most(file: Path) -> tuple[int, int]:
+    """Return upper bounds of cells and rows, header included, before any is made: a comma in a text counts."""
+    cells = rows = 1
     with file.open("rb") as opened:
         while data := opened.read(2**20):
-            cells += sum(data.count(mark) for mark in (b",", b"\n", b"\r"))
-    return cells
+            ends = data.count(b"\n") + data.count(b"\r")
+            rows += ends
+            cells += ends + data.count(b",")
+    return cells, rows
 
 
-def _parsed(file: Path) -> tuple[list[str], list[list[str]]]:
-    """Return the names and the cells of the columns."""
-    table = Delimited(file, keep_empty=True)
-    columns: list[list[str]] = [[] for _ in table.header]
-    # Transposed block by block: transposing all rows at once would double the memory.
-    for block in table.blocks():
-        for column, part in zip(columns, zip(*block.rows, strict=True), strict=True):
-            column.extend(part)
-    return [bare(name) for name in table.header], columns
-
-
-def _words(cells: Sequence[str]) -> Words:
-    found = np.empty(len(cells), dtype=object)
-    found[:] = [bare(cell) for cell in cells]
-    return found
-
-
-def _numbers(cells: Sequence[str], name: str, where: str) -> Floats:
+def _numbers(column: Column, rows: int, name: str, where: str) -> Floats:
     try:
-        found = np.array([float(cell) if cell else math.nan for cell in cells], dtype=np.float64)
+        found = [*column.numbers()]
     except ValueError as error:
-        raise InputError(
-            f"A cell is no number: {error}.", where=f"{where}, column {name}", hint=MADE_BY_MILES
-        ) from error
-    if np.isinf(found).any() or np.count_nonzero(np.isnan(found)) > cells.count(""):
-        raise InputError("A number is not finite.", where=f"{where}, column {name}", hint=MADE_BY_MILES)
-    return found
+        hint = MADE_BY_MILES.format(Path(where).name)
+        raise InputError(str(error), where=f"{where}, column {name}", hint=hint) from error
+    return np.concatenate([np.empty(0), *found]) if rows else np.empty(0)

@@ -18,6 +18,7 @@ from audits.report.exports.mlflow_stores import ROOT, Store, alone, check_files,
 from audits.report.exports.mlflow_stores import experiment as make_experiment
 from audits.report.exports.wording import ends, line, moment, outcome
 from audits.report.pages import content, registered
+from audits.report.records_file import records_file
 from audits.report.report_file import NAME
 from probes.core.errors import InputError
 
@@ -45,8 +46,7 @@ _PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_LOGGING_LEVEL": "WA
 Of a new database MLflow would tell each step.
 """
 
-RECORDS = "records.csv"
-_PAGES = (NAME, "report.html", "report.md", RECORDS)
+_PAGES = (NAME, "report.html", "report.md")
 NOT_GIVEN = content.setting(None)
 
 
@@ -88,7 +88,7 @@ def log(report: Report, file: Path, *, store: str | None, experiment: str, force
     force
         Log a report again that is there already.
     records
-        Copy records.csv too, which holds rows about people or items.
+        Copy records.csv or records.parquet too, which holds rows about people or items.
 
     Raises
     ------
@@ -254,9 +254,9 @@ def _found(report: Report, files: _Files) -> tuple[list[tuple[Path, str | None]]
     if file.name != NAME:
         return [(file, None)], []
     pictures = [f"{figure.file}.{kind}" for figure in report.figures for kind in ("png", "svg")]
-    wanted: list[tuple[Path, str | None]] = [
-        (file.parent / name, None) for name in _PAGES if name != RECORDS or files.records
-    ]
+    wanted: list[tuple[Path, str | None]] = [(file.parent / name, None) for name in _PAGES]
+    if files.records:
+        wanted.append((records_file(file.parent), None))
     if not (file.parent / "figures").is_symlink():
         wanted += [(file.parent / "figures" / name, "figures") for name in pictures]
     found = [(path, folder) for path, folder in wanted if path.is_file() and (path == file or not path.is_symlink())]

@@ -178,14 +178,41 @@ def score_denoiser(
     found = {request: np.empty(len(points), dtype=np.float64) for request in requests}
     with progress.phase(label, len(points), "points") as advance, _on_device(denoiser, device) as moved:
         target = Target(denoiser=moved, batch=batch, device=device, dtype=dtype)
-        for start in range(0, len(points), CHUNK):
-            part = slice(start, min(start + CHUNK, len(points)))
+        for part in chunks_of(len(points)):
             x = _block(points, part)
             chunk = Points(x=torch.from_numpy(x), indices=numbers[part], seed=seed, draws=draws)
             for request, scores in _chunk(target, chunk, list(found), cache).items():
                 found[request][part] = scores
             advance(len(x))
     return found
+
+
+def chunks_of(count: int) -> Iterator[slice]:
+    """Yield the chunks in which so many points are scored.
+
+    >>> [(part.start, part.stop) for part in chunks_of(600)]
+    [(0, 512), (512, 600)]
+    """
+    return (slice(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK))
+
+
+def chunk_keys(
+    denoiser: Denoiser,
+    points: PointSet | NDArray[np.float32],
+    part: slice,
+    indices: NDArray[np.int64],
+    *,
+    requests: Sequence[Request],
+    seed: int,
+    draws: int,
+    batch: int,
+    device: str,
+    dtype: str,
+) -> dict[Request, dict[str, object]]:
+    """Return under which keys of the cache the scores of a chunk are kept; no weights of the denoiser are needed."""
+    target = Target(denoiser=denoiser, batch=batch, device=device, dtype=dtype)
+    chunk = Points(x=torch.from_numpy(_block(points, part)), indices=indices, seed=seed, draws=draws)
+    return {request: _key(target, chunk, request) for request in requests}
 
 
 def _attack(name: str) -> Attack:
