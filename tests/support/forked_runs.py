@@ -8,6 +8,7 @@ come from the report alone, and are what costs most in a small run.
 import contextlib
 import importlib
 import json
+import math
 import os
 import random
 import shutil
@@ -147,6 +148,7 @@ def _child(asked: dict[str, Any]) -> None:
     code: Any = 70
     try:
         with contextlib.ExitStack() as stack:
+            stack.enter_context(_no_unasked_workers())
             for name, hook in HOOKS.items():
                 if name in asked:
                     stack.enter_context(hook(asked, log))
@@ -179,6 +181,21 @@ def _no_pages() -> Iterator[None]:
         yield
     finally:
         rendering.write_pages = write_pages
+
+
+@contextlib.contextmanager
+def _no_unasked_workers() -> Iterator[None]:
+    """Start no workers that a run does not ask for.
+
+    A job in which copies are made seems long, and what workers go on writing meanwhile differs from copy to copy.
+    """
+    from probes.core import spreading
+
+    worth, spreading.WORTH = spreading.WORTH, math.inf
+    try:
+        yield
+    finally:
+        spreading.WORTH = worth
 
 
 @contextlib.contextmanager
