@@ -494,8 +494,9 @@ def test_what_membership_reads_and_knows_by_name_is_documented() -> None:
     from probes.generators.generative_networks import NETWORKS
 
     attacks = {name for names in settings.ATTACKS.values() for name in names}
-    standing = {bounding.CERTIFIED, bounding.HEURISTIC, bounding.ASSUMES_GDP}
-    methods = {bounding.CLOPPER_PEARSON, bounding.GDP, bounding.ONE_RUN, bounding.ONE_RUN_FDP}
+    standing = {bounding.CERTIFIED, bounding.HEURISTIC, bounding.ASSUMES_GDP, bounding.ASSUMES_INDEPENDENT}
+    standing.add(bounding.ASSUMES_INDEPENDENT_GDP)
+    methods = {bounding.CLOPPER_PEARSON, bounding.GDP, *bounding._RUNS}
     verdicts = {"violation", "vacuous", "consistent"}
     known = {*attacks, *TIERS, *SELECTIONS, *standing, *methods, *verdicts, *leaks.ACCESS}
     assert known - coded(AUDITS["membership"]) == set()

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from audits.core.context import Draft
 from audits.core.numbers import bounded, percent
 from audits.core.records import Figure, Json
-from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, HEURISTIC, Bounds, Proved
+from audits.membership.bounding import (
+    ASSUMES_GDP,
+    ASSUMES_INDEPENDENT,
+    ASSUMES_INDEPENDENT_GDP,
+    CERTIFIED,
+    HEURISTIC,
+    Bounds,
+    Proved,
+)
 from audits.membership.claims import Claim
 from audits.membership.figure_parts import MOST_PANELS, Names, figure_of, label_of, rest_of, tabled
 from audits.membership.measure import Counts
@@ -17,6 +25,8 @@ STANDING = {
     CERTIFIED: ("circle", "certified"),
     HEURISTIC: ("diamond", "heuristic"),
     ASSUMES_GDP: ("triangle-up", "if Gaussian"),
+    ASSUMES_INDEPENDENT: ("square", "if canaries do not interfere"),
+    ASSUMES_INDEPENDENT_GDP: ("triangle-down", "if both"),
 }
 """Shape and words of a bound by what it rests on."""
 
@@ -30,7 +40,7 @@ def proofs(draft: Draft, counts: Counts, attacks: Names, models: Names) -> Figur
     claims = [claim.epsilon for claim in counts.claims.values()]
     # What a perfect attack proves under an assumption, or a claim far beyond all that can be proved, would leave no
     # room for the rest.
-    plain = [one.ceiling for one in proved if one.validity != ASSUMES_GDP]
+    plain = [one.ceiling for one in proved if one.validity not in (ASSUMES_GDP, ASSUMES_INDEPENDENT_GDP)]
     edge = 1.1 * max([*plain, *(one.epsilon for one in proved), 0.1])
     near = [claim for claim in claims if claim <= 2 * edge]
     # A claim that is not too far away is drawn, even if that leaves the bounds less room.
@@ -45,6 +55,8 @@ def proofs(draft: Draft, counts: Counts, attacks: Names, models: Names) -> Figur
         "chart. Circle: certified. Diamond: heuristic, since points of one training run are no independent trials. "
         "Triangle: holds if the trade-off curve is Gaussian."
     )
+    if any(one.validity == ASSUMES_INDEPENDENT for one in proved):
+        caption += " Square: holds if canaries do not interfere; triangle that points down: if both."
     if claims:
         caption += " Dashed: the claimed epsilon. A bound to the right of it contradicts the claim if it holds; the "
         caption += f"verdict is by {shown[0].leading.method}."

@@ -2,7 +2,8 @@
 
 Rates of one model's points are no independent trials of the game that epsilon is defined by: their bounds are called
 heuristic. Where each point was put in by a coin of its own, the one-run bounds hold; where every score is from a
-training run of its own, the plain ones do.
+training run of its own, the plain ones do. Bounds that hold canaries not to interfere, or the trade-off curve to be
+Gaussian, stand beside them, and no verdict rests on these.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,11 +23,15 @@ from audits.statistics.epsilon_bounds import ceiling
 from audits.statistics.joint_beta import joint_beta
 from audits.statistics.one_run import Guesses, count_guesses, one_run_epsilon
 from audits.statistics.one_run_fdp import one_run_fdp_epsilon
+from audits.statistics.one_run_independent import one_run_independent_epsilon, one_run_independent_gdp_epsilon
 from audits.statistics.roc import Bools, Call, Floats
 from audits.statistics.threshold_selection import bound
 
 CERTIFIED, HEURISTIC, ASSUMES_GDP = "certified", "heuristic", "assumes-gdp"
+ASSUMES_INDEPENDENT = "assumes-independent-canaries"
+ASSUMES_INDEPENDENT_GDP = "assumes-independent-gdp"
 CLOPPER_PEARSON, GDP, ONE_RUN, ONE_RUN_FDP = "clopper-pearson", "gdp", "one-run", "one-run-fdp"
+INDEPENDENT, INDEPENDENT_GDP = "one-run-independent", "one-run-independent-gdp"
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Shares of the points that are guessed, half of them as members: what the one-run bounds may choose from."""
 
@@ -159,6 +164,8 @@ _NAMES = {
     GDP: "one-sided Clopper-Pearson, trade-off curve held to be Gaussian",
     ONE_RUN: "one training run (Steinke et al. 2023)",
     ONE_RUN_FDP: "one training run, trade-off curve held to be Gaussian (Mahloujifar et al. 2024)",
+    INDEPENDENT: "one training run, canaries held not to interfere",
+    INDEPENDENT_GDP: "one training run, canaries held not to interfere and trade-off curve held to be Gaussian",
 }
 
 
@@ -199,31 +206,31 @@ def _one_run(case: _Case) -> Iterator[Proved]:
     """Yield the bounds from guesses about canaries, each included by a coin of its own."""
     attack, options = case.one.attack, case.options
     alpha = case.alpha
-    tried: tuple[float, ...] = SHARES
+    chooses, rest = attack.half(case.pool.chooses)
     judged = attack.judged
     # Of points with equal scores any may be guessed, as long as it is not their place in the file that says which.
     order = generator(case.seed, "ties").permutation(len(attack.scores))
-    chooses, rest = attack.half(case.pool.chooses)
-    if options.selection == "fixed":
-        tried = (options.threshold or 0.0,)
-    elif options.selection == "bonferroni":
+    if options.selection == "bonferroni":
         alpha /= len(SHARES)
-    else:
-        # Chosen for the bound without assumptions, as verdicts rest on it; the other takes the same share.
+    elif options.selection == "split":
         chosen = _guesses(attack.scores[chooses], attack.member[chooses], SHARES, order[chooses])
-        tried = (SHARES[int(np.argmax([_epsilon(one, case.delta, alpha) for one in chosen]))],)
         judged = rest
-    made = _guesses(attack.scores[judged], attack.member[judged], tried, order[judged])
     n = int(judged.sum())
-    for method, validity, of in ((ONE_RUN, CERTIFIED, _epsilon), (ONE_RUN_FDP, ASSUMES_GDP, _epsilon_fdp)):
-        if method == ONE_RUN_FDP and not case.delta:
+    every = (options.threshold or 0.0,) if options.selection == "fixed" else SHARES
+    made = dict(zip(every, _guesses(attack.scores[judged], attack.member[judged], every, order[judged]), strict=True))
+    for method, (validity, of, by) in _RUNS.items():
+        # Without delta the others are undefined, or the same.
+        if method != ONE_RUN and not case.delta:
             continue
-        reached = [of(one, case.delta, alpha) for one in made]
-        best = made[int(np.argmax(reached))][0]
+        tried: tuple[float, ...] = every
+        if options.selection == "split":
+            tried = (SHARES[int(np.argmax([by(one, case.delta, alpha) for one in chosen]))],)
+        reached = {share: of(made[share], case.delta, alpha) for share in tried}
+        best = made[max(reached, key=reached.__getitem__)][0]
         # A perfect attack gains by guessing more: its ceiling is over all shares that may be chosen.
-        perfect = _most(of, tried if options.selection == "fixed" else SHARES, n, case.delta, alpha)
+        perfect = _most(of, every, n, case.delta, alpha)
         how = f"{_NAMES[method]}, {best.guesses:,} of {n:,} guessed, {best.correct:,} right"
-        yield Proved(method=method, validity=validity, bound=case.bound(max(reached), perfect, n, how))
+        yield Proved(method=method, validity=validity, bound=case.bound(max(reached.values()), perfect, n, how))
 
 
 def provable(pool: Pool, options: Options, attacks: int, level: float) -> float | None:
@@ -277,3 +284,23 @@ def _epsilon(made: tuple[Guesses, int], delta: float, alpha: float) -> float:
 def _epsilon_fdp(made: tuple[Guesses, int], delta: float, alpha: float) -> float:
     guesses, points = made
     return one_run_fdp_epsilon(guesses.correct, guesses.guesses, points, delta=delta, level=1 - alpha)
+
+
+def _epsilon_independent(made: tuple[Guesses, int], delta: float, alpha: float) -> float:
+    guesses, points = made
+    return one_run_independent_epsilon(guesses.correct, guesses.guesses, points, delta=delta, level=1 - alpha)
+
+
+def _epsilon_independent_gdp(made: tuple[Guesses, int], delta: float, alpha: float) -> float:
+    guesses, points = made
+    return one_run_independent_gdp_epsilon(guesses.correct, guesses.guesses, points, delta=delta, level=1 - alpha)
+
+
+_RUNS: Mapping[str, tuple[str, Proof, Proof]] = {
+    # What each rests on, its bound, and the bound that its share of guesses is chosen for: mostly the one that verdicts
+    # rest on. Of a Gaussian mechanism without interference, far more guesses pay.
+    ONE_RUN: (CERTIFIED, _epsilon, _epsilon),
+    ONE_RUN_FDP: (ASSUMES_GDP, _epsilon_fdp, _epsilon),
+    INDEPENDENT: (ASSUMES_INDEPENDENT, _epsilon_independent, _epsilon),
+    INDEPENDENT_GDP: (ASSUMES_INDEPENDENT_GDP, _epsilon_independent_gdp, _epsilon_independent_gdp),
+}

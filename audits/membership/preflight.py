@@ -30,14 +30,26 @@ _A_PASS = 1e-10
 
 def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coordinate, ...]]:
     """Return every key that an estimate of the run can have, with its values."""
-    from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, ONE_RUN_FDP
+    from audits.membership.bounding import (
+        ASSUMES_GDP,
+        ASSUMES_INDEPENDENT,
+        ASSUMES_INDEPENDENT_GDP,
+        CERTIFIED,
+        CLOPPER_PEARSON,
+        GDP,
+        HEURISTIC,
+        INDEPENDENT,
+        INDEPENDENT_GDP,
+        ONE_RUN,
+        ONE_RUN_FDP,
+    )
 
     coins, plain = options.coin_flip is not None, options.coin_flip is None or options.selection != "fixed"
     methods = [CLOPPER_PEARSON] * plain + [ONE_RUN] * coins
     validities = [CERTIFIED] * (coins or options.independent) + [HEURISTIC] * (plain and not options.independent)
     if options.delta:
-        methods += [GDP] * plain + [ONE_RUN_FDP] * coins
-        validities.append(ASSUMES_GDP)
+        methods += [GDP] * plain + [ONE_RUN_FDP, INDEPENDENT, INDEPENDENT_GDP] * coins
+        validities += [ASSUMES_GDP, *[ASSUMES_INDEPENDENT, ASSUMES_INDEPENDENT_GDP] * coins]
     names = tuple(one.name for one in inputs.releases if one.name)
     tiers = {tier for one in inputs.releases for tier in one.tiers} or {options.tier}
     found: dict[str, tuple[Coordinate, ...]] = {

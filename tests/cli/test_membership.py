@@ -320,7 +320,12 @@ def test_one_run_bounds_need_the_word_that_coins_were_flipped(small: Small, quic
         for folder in (plain, flipped)
     }
     assert validity["run"] == {"clopper-pearson": "heuristic", "gdp": "assumes-gdp"}
-    assert validity["flipped"] == validity["run"] | {"one-run": "certified", "one-run-fdp": "assumes-gdp"}
+    assert validity["flipped"] == validity["run"] | {
+        "one-run": "certified",
+        "one-run-fdp": "assumes-gdp",
+        "one-run-independent": "assumes-independent-canaries",
+        "one-run-independent-gdp": "assumes-independent-gdp",
+    }
     assert "coin-flip" in warned(plain) and "coin-flip" not in warned(flipped)
     assert "heuristic-bounds" in warned(plain) and "heuristic-bounds" not in warned(flipped)
     # The verdict rests on what is certified.

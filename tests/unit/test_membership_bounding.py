@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,22 @@ from audits.membership.estimates import add_bounds
 from audits.membership.pool import Pool
 from audits.membership.rates import judged_of
 from audits.membership.scoring import Attack
+from audits.membership.verdicts import find_verdicts
 from audits.statistics.joint_beta import joint_beta
 from audits.statistics.one_run import count_guesses, one_run_epsilon
 from audits.statistics.one_run_fdp import one_run_fdp_epsilon
+from audits.statistics.one_run_independent import one_run_independent_epsilon, one_run_independent_gdp_epsilon
 from audits.statistics.threshold_selection import bound
 
 N = 200
 LEVEL = 0.95
 MEMBER = np.arange(2 * N) < N
 PLAIN, RUN = ("clopper-pearson", "gdp"), ("one-run", "one-run-fdp")
+ASSUMED = {
+    "one-run-fdp": "assumes-gdp",
+    "one-run-independent": "assumes-independent-canaries",
+    "one-run-independent-gdp": "assumes-independent-gdp",
+}
 
 
 @pytest.fixture
@@ -73,12 +81,12 @@ def rows(draft: Draft, name: str, **where: str) -> list[Estimate]:
         ({"independent": True, "delta": 0.0}, {"clopper-pearson": "certified"}),
         ({"independent": True, "selection": "fixed", "threshold": 1.0},
          {"clopper-pearson": "certified", "gdp": "assumes-gdp"}),
-        ({"coin_flip": 0.5}, {"clopper-pearson": "heuristic", "gdp": "assumes-gdp", "one-run": "certified",
-                              "one-run-fdp": "assumes-gdp"}),
+        ({"coin_flip": 0.5},
+         {"clopper-pearson": "heuristic", "gdp": "assumes-gdp", "one-run": "certified", **ASSUMED}),
         ({"coin_flip": 0.5, "selection": "bonferroni", "delta": 0.0},
          {"clopper-pearson": "heuristic", "one-run": "certified"}),
         ({"coin_flip": 0.5, "selection": "fixed", "threshold": 0.1},
-         {"one-run": "certified", "one-run-fdp": "assumes-gdp"}),
+         {"one-run": "certified", **ASSUMED}),
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("quick")
@@ -166,6 +174,53 @@ def test_one_run_bounds_are_those_of_the_engine(pool: Pool) -> None:
         (top,), _ = bounds(pool, perfect, selection=selection, threshold=threshold, coin_flip=0.5)
         assert top.proved["one-run"].epsilon == pytest.approx(top.proved["one-run"].ceiling, rel=1e-6)
         assert top.proved["one-run"].ceiling == pytest.approx(found.proved["one-run"].ceiling, rel=1e-6)
+
+
+@pytest.mark.parametrize("selection", ["fixed", "bonferroni", "split"])
+@pytest.mark.usefixtures("quick")
+def test_bounds_of_canaries_that_do_not_interfere_are_those_of_the_engine(pool: Pool, selection: str) -> None:
+    threshold = 0.2 if selection == "fixed" else None
+    one = attack(2)
+    (found,), draft = bounds(pool, one, selection=selection, threshold=threshold, coin_flip=0.5)
+    shares = (0.2,) if selection == "fixed" else bounding.SHARES
+    used = ~pool.chooses if selection == "split" else np.ones(2 * N, dtype=bool)
+    tail = 0.05 / len(shares) if selection == "bonferroni" else 0.05
+
+    def proved(mask: np.ndarray, share: float, of: Any) -> float:
+        each = int(share * mask.sum() / 2)
+        met = count_guesses(one.scores[mask], MEMBER[mask], each, each)
+        return float(of(met.correct, met.guesses, int(mask.sum()), delta=1e-5, level=1 - tail))
+
+    # The share of the Gaussian one is chosen for it; the other takes that of the bound that verdicts rest on.
+    for method, of, chosen_by in (
+        ("one-run-independent", one_run_independent_epsilon, one_run_epsilon),
+        ("one-run-independent-gdp", one_run_independent_gdp_epsilon, one_run_independent_gdp_epsilon),
+    ):
+        tried = shares
+        if selection == "split":
+            tried = (max(shares, key=lambda share: proved(pool.chooses, share, chosen_by)),)
+        assert found.proved[method].epsilon == pytest.approx(max(proved(used, share, of) for share in tried), rel=1e-9)
+        row = row_of(draft, found, method)
+        assert row.n == used.sum() and "canaries held not to interfere" in row.method
+        assert ("Gaussian" in row.method) == method.endswith("gdp")
+    assert found.proved["one-run"].epsilon <= found.proved["one-run-independent"].epsilon
+    assert found.proved["one-run-independent"].epsilon < found.proved["one-run-independent-gdp"].epsilon
+
+
+@pytest.mark.usefixtures("quick")
+def test_no_verdict_rests_on_canaries_that_do_not_interfere(pool: Pool) -> None:
+    (found,), table = bounds(pool, attack(mu=3.0), coin_flip=0.5)
+    certified = found.proved["one-run"].epsilon
+    assumed = {name: found.proved[name].epsilon for name in ASSUMED}
+    assert found.leading is found.proved["one-run"] and min(assumed.values()) > certified
+    # A claim that the estimates exceed, and the certified bound does not.
+    claim = Claim(epsilon=(certified + min(assumed.values())) / 2, delta=1e-5, source="as given")
+    counts = SimpleNamespace(claims={"": claim}, bounds=[found], options=Options(coin_flip=0.5))
+    table.add("epsilon_claimed", claim.interval)
+    find_verdicts(table, counts)  # type: ignore[arg-type]
+    (told,) = [one for one in table.findings if one.id == "membership.verdict"]
+    assert told.where["verdict"] == "consistent" and told.severity == "info"
+    assert {one.where.get("method") for one in told.evidence} == {"one-run", None}
 
 
 @pytest.mark.usefixtures("quick")

@@ -237,15 +237,19 @@ def test_coordinates_are_those_of_the_inputs(scores: ScoreSet, samples: Release)
     assert several["attack"] == ("nearest", "monte-carlo", "latent-search")
 
 
+RUNS = "one-run one-run-fdp one-run-independent one-run-independent-gdp"
+ASSUMED = "assumes-gdp assumes-independent-canaries assumes-independent-gdp"
+
+
 @pytest.mark.parametrize(
     ("options", "methods", "validities"),
     [
         ({}, "clopper-pearson gdp", "heuristic assumes-gdp"),
         ({"delta": 0.0}, "clopper-pearson", "heuristic"),
         ({"independent": True}, "clopper-pearson gdp", "certified assumes-gdp"),
-        ({"coin_flip": 0.5}, "clopper-pearson one-run gdp one-run-fdp", "certified heuristic assumes-gdp"),
+        ({"coin_flip": 0.5}, f"clopper-pearson gdp {RUNS}", f"certified heuristic {ASSUMED}"),
         ({"coin_flip": 0.5, "delta": 0.0}, "clopper-pearson one-run", "certified heuristic"),
-        ({"coin_flip": 0.5, "selection": "fixed", "threshold": 0.1}, "one-run one-run-fdp", "certified assumes-gdp"),
+        ({"coin_flip": 0.5, "selection": "fixed", "threshold": 0.1}, RUNS, f"certified {ASSUMED}"),
     ],
 )
 def test_coordinates_of_bounds_are_those_that_the_options_allow(
