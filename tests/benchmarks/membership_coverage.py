@@ -69,9 +69,10 @@ def audits() -> Iterator[Callable[..., "Audit"]]:
     from audits.core.context import Cache, Context
     from audits.membership import bounding
 
-    kept = {name: getattr(bounding, name) for name in ("joint_beta", "one_run_epsilon", "one_run_fdp_epsilon")}
+    runs = ("one_run_epsilon", "one_run_fdp_epsilon", "one_run_independent_epsilon", "one_run_independent_gdp_epsilon")
+    kept = {name: getattr(bounding, name) for name in ("joint_beta", *runs)}
     bounding.joint_beta = lambda *counts, **more: (0.0, 0.0)
-    for name in ("one_run_epsilon", "one_run_fdp_epsilon"):
+    for name in runs:
         setattr(bounding, name, lru_cache(maxsize=100_000)(kept[name]))
     # The correction for several p-values asks for a collection of garbage each time.
     gc.collect()
@@ -124,7 +125,7 @@ class Audit:
         from audits.membership.bounding import bound_all
         from audits.membership.rates import judged_of
 
-        given = Options(selection=selection, delta=DELTA, **options)
+        given = Options(selection=selection, **{"delta": DELTA, **options})
         pool = self.points(coins=given.coin_flip is not None)
         judged = [judged_of(self.attacks[0], self.context.level)]
         return bound_all(judged, pool, given, {}, level=self.context.level, seed=self.context.seed)[0].proved
@@ -186,7 +187,7 @@ def show_bounds(
     draws: int,
 ) -> None:
     """Print how often and how far bounds lie above or below the truth."""
-    print(f"{'mu':>4}{'truth':>8}  {'method':<16}{'selection':<12}{'validity':<13}{'mean':>8}{'above':>8}")
+    print(f"{'mu':>4}{'truth':>8}  {'method':<25}{'selection':<12}{'validity':<30}{'mean':>8}{'above':>8}")
     for mu in MUS:
         rng, true = np.random.default_rng([n, int(10 * mu)]), truth(mu)
         rows = [bounds(make(*draw(mu, n, rng), seed), mu) for seed in range(draws)]
@@ -194,7 +195,7 @@ def show_bounds(
             values = np.array([row[method, validity, selection] for row in rows])
             above = float((values > true).mean())
             print(
-                f"{mu:>4}{true:>8.3f}  {method:<16}{selection:<12}{validity:<13}{values.mean():>8.3f}{above:>8.4f}"
+                f"{mu:>4}{true:>8.3f}  {method:<25}{selection:<12}{validity:<30}{values.mean():>8.3f}{above:>8.4f}"
                 f"{marked(above, 1 - LEVEL, draws)}",
                 flush=True,
             )
