@@ -297,10 +297,10 @@ def _epsilon_independent_gdp(made: tuple[Guesses, int], delta: float, alpha: flo
 
 
 _RUNS: Mapping[str, tuple[str, Proof, Proof]] = {
-    # What each rests on, its bound, and the bound that its share of guesses is chosen for: mostly the one that verdicts
-    # rest on. Of a Gaussian mechanism without interference, far more guesses pay.
+    # What each rests on, its bound, and the bound that its share of guesses is chosen for. Without interference other
+    # numbers of guesses pay than for the one that verdicts rest on.
     ONE_RUN: (CERTIFIED, _epsilon, _epsilon),
     ONE_RUN_FDP: (ASSUMES_GDP, _epsilon_fdp, _epsilon),
-    INDEPENDENT: (ASSUMES_INDEPENDENT, _epsilon_independent, _epsilon),
+    INDEPENDENT: (ASSUMES_INDEPENDENT, _epsilon_independent, _epsilon_independent),
     INDEPENDENT_GDP: (ASSUMES_INDEPENDENT_GDP, _epsilon_independent_gdp, _epsilon_independent_gdp),
 }
