@@ -42,7 +42,7 @@ def found() -> Iterator[Any]:
 
 
 def too_often(share: float) -> bool:
-    return share * AUDITS > binom.isf(SURE, AUDITS, 0.05)
+    return bool(share * AUDITS > binom.isf(SURE, AUDITS, 0.05))
 
 
 @pytest.mark.parametrize(
