@@ -101,7 +101,7 @@ def claim_of(
 
         found = pld_epsilon(stages, delta)
         epsilon, notes = found.epsilon, found.notes
-        source += f", which is {bounded(found.renyi, up=True)} by {BY[RENYI]}"
+        source += f", which is {bounded(found.by_renyi, up=True)} by {BY[RENYI]}"
     else:
         accounted = rdp_epsilon(stages, delta)
         epsilon, notes = accounted.epsilon, accounted.notes

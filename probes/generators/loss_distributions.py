@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from probes.core.errors import InputError
-from probes.generators.accounting import Stage, rdp_epsilon
+from probes.generators.accounting import Stage, rdp_epsilon, renyi
 
 STEP_CELLS, ALL_CELLS = 2**12, 2**18
 """Cells for the loss of one step, and for that of all: with fewer, the epsilon is larger."""
@@ -20,8 +20,8 @@ LEAST_DELTA = 1e-12
 """Below it, what is rounded in a Fourier transform, and cut off at its ends, is no longer small beside delta."""
 MOST_EPSILON = 1000.0
 """What Renyi differential privacy may find; beyond it the grid would have to be coarse, and the claim says nothing."""
-MOST_KINDS = 100
-"""Different stages that are composed: each costs transforms of the whole grid."""
+MOST_KINDS, MOST_STEPS = 100, 10**6
+"""Different stages that are composed, each of which costs transforms of the whole grid, and steps."""
 _REACH = 10.0
 """Standard deviations of noise behind a loss: what lies beyond has a probability below 1e-23."""
 _CUT = 1e-16
@@ -37,14 +37,14 @@ class Distributed:
     ----------
     epsilon
         The smaller of both, since each is an upper bound.
-    renyi
+    by_renyi
         That of Renyi differential privacy.
     notes
         What a user should know of it.
     """
 
     epsilon: float
-    renyi: float
+    by_renyi: float
     notes: tuple[str, ...]
 
 
@@ -63,12 +63,12 @@ def pld_epsilon(history: Sequence[Stage], delta: float) -> Distributed:
     (Balle and Wang 2018, arXiv 1805.06530, theorem 8).
 
     >>> found = pld_epsilon([Stage(1.0, 1.0, 1)], 1e-5)
-    >>> round(found.epsilon, 3), found.epsilon < found.renyi
+    >>> round(found.epsilon, 3), found.epsilon < found.by_renyi
     (4.377, True)
     """
     accounted = rdp_epsilon(history, delta)
     together = _together(history)
-    _check(accounted.epsilon, delta, len(together))
+    _check(accounted.epsilon, delta, together)
     cell = _cell(history, together)
     distributions, whole = _package(), None
     for (noise, rate), steps in together.items():
@@ -80,10 +80,10 @@ def pld_epsilon(history: Sequence[Stage], delta: float) -> Distributed:
         whole = part if whole is None else whole.compose(part)
     found = math.inf if whole is None else float(whole.get_epsilon_for_delta(delta))
     if found <= accounted.epsilon:
-        return Distributed(epsilon=max(0.0, found), renyi=accounted.epsilon, notes=())
+        return Distributed(epsilon=max(0.0, found), by_renyi=accounted.epsilon, notes=())
     # Both are upper bounds: on a coarse grid that of the distributions may be the larger one.
     note = "Privacy loss distributions were rounded to more than Renyi differential privacy has, whose epsilon stands."
-    return Distributed(epsilon=accounted.epsilon, renyi=accounted.epsilon, notes=(note, *accounted.notes))
+    return Distributed(epsilon=accounted.epsilon, by_renyi=accounted.epsilon, notes=(note, *accounted.notes))
 
 
 def _together(history: Sequence[Stage]) -> Counter[tuple[float, float]]:
@@ -94,19 +94,23 @@ def _together(history: Sequence[Stage]) -> Counter[tuple[float, float]]:
     return together
 
 
-def _check(renyi: float, delta: float, kinds: int) -> None:
+def _check(by_renyi: float, delta: float, together: Counter[tuple[float, float]]) -> None:
     """Refuse what cannot be put on a grid."""
+    kinds, steps = len(together), together.total()
     other = "or let --accountant rdp do it"
     if delta < LEAST_DELTA:
         message = f"Privacy loss distributions are not computed at a delta of {delta:g}, only from {LEAST_DELTA:g} on."
         raise InputError(message, where="--accountant pld", hint=f"Give a larger --delta, {other}.")
-    if renyi > MOST_EPSILON:
+    if by_renyi > MOST_EPSILON:
         message = (
-            f"The training spends an epsilon of up to {renyi:.4g} by Renyi differential privacy; privacy loss "
+            f"The training spends an epsilon of up to {by_renyi:.4g} by Renyi differential privacy; privacy loss "
             f"distributions are computed up to {MOST_EPSILON:,.0f}."
         )
         hint = f"Check noise multiplier, sample rate and steps, {other}."
         raise InputError(message, where="--accountant pld", hint=hint)
+    if steps > MOST_STEPS:
+        message = f"{steps:,} steps are too many for privacy loss distributions, which compose {MOST_STEPS:,}."
+        raise InputError(message, where="--accountant pld", hint=f"Check the number of steps, {other}.")
     if kinds > MOST_KINDS:
         message = f"The history has {kinds:,} different stages; {MOST_KINDS} can be composed."
         hint = f"Round noise and rate up to fewer values, {other}."
@@ -115,10 +119,16 @@ def _check(renyi: float, delta: float, kinds: int) -> None:
 
 def _cell(history: Sequence[Stage], together: Counter[tuple[float, float]]) -> float:
     """Return the width of a cell of the grid, on which the loss of one step and that of all find room."""
-    step = max(_farthest(noise / (math.sqrt(steps) if rate == 1 else 1), rate) for (noise, rate), steps in
-               together.items())  # fmt: skip
     # Losses lie on both sides of 0.
-    return max(step / STEP_CELLS, 2 * rdp_epsilon(history, _CUT).epsilon / ALL_CELLS)
+    cell = 2 * rdp_epsilon(history, _CUT).epsilon / ALL_CELLS
+    for (noise, rate), steps in together.items():
+        once, times = (noise / math.sqrt(steps), 1) if rate == 1 else (noise, steps)
+        far = _farthest(once, rate)
+        # The package bounds where composed losses end by moments of an order of 1 / far and more. Of many small losses
+        # that is variance / far beyond their mean; the variance of a loss is about twice its divergence.
+        spread = 2 * times * float(renyi(once, rate)[0])
+        cell = max(cell, far / STEP_CELLS, spread / far / ALL_CELLS)
+    return cell
 
 
 def _farthest(noise: float, rate: float) -> float:
