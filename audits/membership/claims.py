@@ -101,7 +101,7 @@ def claim_of(
 
         found = pld_epsilon(stages, delta)
         epsilon, notes = found.epsilon, found.notes
-        source += f", which is {bounded(found.by_renyi, up=True)} by {BY[RENYI]}"
+        source += f" ({bounded(found.by_renyi, up=True)} by {BY[RENYI]})"
     else:
         accounted = rdp_epsilon(stages, delta)
         epsilon, notes = accounted.epsilon, accounted.notes
@@ -129,7 +129,9 @@ def searched(claim: Claim, runs: int, where: str) -> Claim:
     """
     if not 1 <= runs <= MOST_RUNS:
         hint = f"Give a whole number from 1 to {MOST_RUNS:,}."
-        raise InputError(f"{runs} runs cannot have been tried.", where=where, hint=hint)
+        # Python writes no whole number of thousands of digits.
+        said = f"{runs:,}" if abs(runs) < 10**12 else "So many"
+        raise InputError(f"{said} runs cannot have been tried.", where=where, hint=hint)
     if runs == 1:
         return claim
     epsilon, delta = _times(claim.epsilon, runs), _times(claim.delta, runs)

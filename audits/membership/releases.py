@@ -164,7 +164,9 @@ def _release(row: dict[str, Any], where: str, places: RootedPaths, options: Opti
         fits = isinstance(value, int | float) if _KEYS[key] is float else isinstance(value, _KEYS[key])
         # True is an int to Python, and would pass for an epsilon of 1.
         if not fits or isinstance(value, bool):
-            raise InputError(f"{key} = {value!r} cannot be read.", where=where, hint=f"Give {_KINDS[_KEYS[key]]}.")
+            # Python writes no whole number of thousands of digits.
+            shown = "a huge number" if isinstance(value, int) and abs(value) >= 10**12 else repr(value)
+            raise InputError(f"{key} = {shown} cannot be read.", where=where, hint=f"Give {_KINDS[_KEYS[key]]}.")
     name = row.get("name", "")
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise InputError("The model has no name that can be printed.", where=where, hint='Such as name = "ddpm".')

@@ -175,7 +175,7 @@ def test_a_search_over_accounted_runs_is_bounded_from_above_alone(tmp_path: Path
 def test_so_many_runs_that_nothing_is_claimed_are_refused_with_what_to_do() -> None:
     one = Claim(epsilon=2.0, delta=1e-5, source="")
     assert searched(one, 99_999, "").delta < 1
-    for runs, says in ((100_000, "a delta of 1"), (0, "0 runs"), (-1, "-1 runs"), (10**6 + 1, "1000001 runs")):
+    for runs, says in ((100_000, "a delta of 1"), (0, "0 runs"), (-1, "-1 runs"), (10**6 + 1, "1,000,001 runs")):
         with pytest.raises(InputError, match=says) as met:
             searched(one, runs, "suite.toml, model 2, runs_tried")
         assert met.value.where == "suite.toml, model 2, runs_tried"
