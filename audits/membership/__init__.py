@@ -18,6 +18,8 @@ TIERS = ("samples", "generator", "denoiser", "full")
 # As in the module of the bounds, which takes numpy: no command line should wait for that.
 SELECTIONS = ("split", "bonferroni", "fixed")
 MOST_FPR = 3
+ACCOUNTANTS = ("rdp", "pld")
+MOST_RUNS = 10**6
 _points, _model, _claim = (
     partial(option, panel=panel) for panel in ("Points", "Models and samples", "Claimed privacy")
 )
@@ -130,6 +132,22 @@ class Options(Workers):
     history: Path | None = _claim(
         "Or: a checkpoint of Opacus, or JSON, that holds the accountant's history. Looked for in --model too.",
         metavar="FILE",
+    )
+    accountant: str = _claim(
+        "How DP-SGD is accounted: Renyi differential privacy, or privacy loss distributions, which are tighter.",
+        "rdp",
+        choices=ACCOUNTANTS,
+        metavar="|".join(ACCOUNTANTS),
+        later=True,
+    )
+    runs_tried: int = _claim(
+        "Runs of which the released model is the best, each of the claimed epsilon and delta: the claim of the whole "
+        "search is judged.",
+        1,
+        metavar="N",
+        least=1,
+        most=MOST_RUNS,
+        later=True,
     )
     coin_flip: float | None = _claim(
         "Your statement that each point was included by its own fair coin toss (0.5), in one training run: allows the "

@@ -233,8 +233,8 @@ def _one_run(case: _Case) -> Iterator[Proved]:
         yield Proved(method=method, validity=validity, bound=case.bound(max(reached.values()), perfect, n, how))
 
 
-def provable(pool: Pool, options: Options, attacks: int, level: float) -> float | None:
-    """Return the bound, of those that verdicts use, of a perfect attack on all points among this many attacks.
+def provable(pool: Pool, options: Options, attacks: int, level: float, *, delta: float) -> float | None:
+    """Return the bound at `delta`, of those that verdicts use, of a perfect attack on all points among this many.
 
     None for plain bounds with `bonferroni`: how many thresholds share the error is told by the scores.
     """
@@ -243,11 +243,11 @@ def provable(pool: Pool, options: Options, attacks: int, level: float) -> float 
     if options.coin_flip is not None:
         shares = (options.threshold or 0.0,) if options.selection == "fixed" else SHARES
         share = alpha / len(SHARES) if options.selection == "bonferroni" else alpha
-        return _most(_epsilon, shares, int(proves.sum()), options.delta, share)
+        return _most(_epsilon, shares, int(proves.sum()), delta, share)
     if options.selection == "bonferroni":
         return None
     members = int(pool.member[proves].sum())
-    return ceiling(members, int(proves.sum()) - members, delta=options.delta, alpha=alpha)
+    return ceiling(members, int(proves.sum()) - members, delta=delta, alpha=alpha)
 
 
 Proof = Callable[[tuple[Guesses, int], float, float], float]

@@ -1,21 +1,27 @@
 """Claims of privacy: an epsilon as given, or accounted from noise, sampling and steps of a training."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audits.core.intervals import Interval, exact
 from audits.core.numbers import UPPER_BOUND, bounded, given
-from audits.membership import Options
+from audits.membership import ACCOUNTANTS, MOST_RUNS, Options
 from probes.core.errors import InputError
 
 if TYPE_CHECKING:
     from probes.generators.accounting import Stage
 
 
-ACCOUNTANT = "Renyi differential privacy of DP-SGD; the lower end is what these steps spend by any accountant"
-"""How an epsilon is accounted, in words."""
+RENYI, DISTRIBUTIONS = ACCOUNTANTS
+BY = {RENYI: "Renyi differential privacy", DISTRIBUTIONS: "privacy loss distributions"}
+"""Accountants in words."""
+ACCOUNTANT = "{} of DP-SGD; the lower end is what these steps spend by any accountant"
+SEARCH = "{} of DP-SGD, {} runs composed; the lower end says nothing"
+"""How an epsilon is accounted, in words: of one training, and of a search over several."""
 CERTAIN = 0.95
 """What stands as the level of a number that was not drawn, whatever level the run has."""
 
@@ -33,6 +39,10 @@ class Claim:
         epsilon was stated.
     notes
         What a user should know of it.
+    accountant
+        By which an epsilon was accounted, one of `ACCOUNTANTS`.
+    runs, each
+        How many runs the released model is the best of, and the claim of each; None where it was the only one.
     """
 
     epsilon: float
@@ -40,6 +50,9 @@ class Claim:
     source: str
     least: float | None = None
     notes: tuple[str, ...] = ()
+    accountant: str = RENYI
+    runs: int = 1
+    each: "Claim | None" = None
 
     @property
     def words(self) -> str:
@@ -56,7 +69,8 @@ class Claim:
         """Return the epsilon as given, or as interval from the least that the training spends to what was accounted."""
         if self.least is None:
             return exact(self.epsilon, n=1, unit="claims", level=CERTAIN)
-        method, ends = f"{UPPER_BOUND} {ACCOUNTANT}", {"low": self.least, "high": self.epsilon}
+        how = (ACCOUNTANT if self.each is None else SEARCH).format(BY[self.accountant], self.runs)
+        method, ends = f"{UPPER_BOUND} {how}", {"low": self.least, "high": self.epsilon}
         return Interval(value=self.epsilon, **ends, method=method, n=1, unit="claims", level=CERTAIN)
 
 
@@ -66,8 +80,15 @@ def claim_of(
     delta: float,
     stages: tuple["Stage", ...] | None,
     source: str,
+    accountant: str = RENYI,
 ) -> Claim | None:
-    """Return the claim of an epsilon or of a history of DP-SGD; None where nothing is claimed."""
+    """Return the claim of an epsilon or of a history of DP-SGD; None where nothing is claimed.
+
+    Raises
+    ------
+    InputError
+        Where the accountant cannot account for the history.
+    """
     if epsilon is not None:
         return Claim(epsilon=epsilon, delta=delta, source="as given")
     if not stages:
@@ -75,15 +96,65 @@ def claim_of(
     from audits.membership.privacy_loss import least_epsilon
     from probes.generators.accounting import rdp_epsilon
 
-    accounted = rdp_epsilon(stages, delta)
+    if accountant == DISTRIBUTIONS:
+        from probes.generators.loss_distributions import pld_epsilon
+
+        found = pld_epsilon(stages, delta)
+        epsilon, notes = found.epsilon, found.notes
+        source += f" ({bounded(found.by_renyi, up=True)} by {BY[RENYI]})"
+    else:
+        accounted = rdp_epsilon(stages, delta)
+        epsilon, notes = accounted.epsilon, accounted.notes
     least = least_epsilon(stages, delta)
     # Two bounds that contradict each other are rounding: the lower one then says nothing.
-    least = least if least <= accounted.epsilon else 0.0
-    return Claim(epsilon=accounted.epsilon, delta=delta, source=source, least=least, notes=accounted.notes)
+    least = least if least <= epsilon else 0.0
+    return Claim(epsilon=epsilon, delta=delta, source=source, least=least, notes=notes, accountant=accountant)
+
+
+def searched(claim: Claim, runs: int, where: str) -> Claim:
+    """Return the claim of a search over so many runs, each of the same claim: by plain composition (N eps, N delta).
+
+    It holds where the best run was chosen by what the runs gave out, and by nothing else of their training points.
+
+    Raises
+    ------
+    InputError
+        Where the runs are none or too many, or together claim nothing.
+
+    Examples
+    --------
+    >>> found = searched(Claim(epsilon=0.1, delta=1e-5, source="as given"), 3, "--runs-tried")
+    >>> found.epsilon, found.delta, found.each.epsilon
+    (0.3, 3e-05, 0.1)
+    """
+    if not 1 <= runs <= MOST_RUNS:
+        hint = f"Give a whole number from 1 to {MOST_RUNS:,}."
+        # Python writes no whole number of thousands of digits.
+        said = f"{runs:,}" if abs(runs) < 10**12 else "So many"
+        raise InputError(f"{said} runs cannot have been tried.", where=where, hint=hint)
+    if runs == 1:
+        return claim
+    epsilon, delta = _times(claim.epsilon, runs), _times(claim.delta, runs)
+    if delta >= 1 or math.isinf(epsilon):
+        both = f"epsilon {claim.number} and delta {claim.delta:g}"
+        raise InputError(
+            f"{runs:,} runs of {both} each together claim nothing: {'a delta' if delta >= 1 else 'an epsilon'} of "
+            f"{delta if delta >= 1 else epsilon:g}.",
+            where=where,
+            hint=f"Check the number of runs (--runs-tried), or give a delta below 1/{runs:,} and the epsilon of a run.",
+        )
+    least = None if claim.least is None else 0.0
+    source = f"by composition of {runs:,} runs of an epsilon of {claim.words} each, {claim.source}"
+    return replace(claim, epsilon=epsilon, delta=delta, source=source, least=least, runs=runs, each=claim)
+
+
+def _times(number: float, runs: int) -> float:
+    """Return a product as decimals have it: three times 0.1 is 0.3."""
+    return float(Decimal(repr(number)) * runs)
 
 
 def claim_of_options(options: Options) -> Claim | None:
-    """Return the claim of the options, after checking that there is only one.
+    """Return the claim of the options, after checking that there is only one: that of the search, if there was one.
 
     Raises
     ------
@@ -104,6 +175,12 @@ def claim_of_options(options: Options) -> Claim | None:
     ]
     if len(claims) > 1:
         raise InputError(f"{' and '.join(claims)} are two claims.", where=claims[-1], hint="Give one of them.")
+    claim = _single(options, training, given)
+    return None if claim is None else searched(claim, options.runs_tried, "--runs-tried")
+
+
+def _single(options: Options, training: Mapping[str, float | None], given: Sequence[str]) -> Claim | None:
+    """Return the claim of one run."""
     if options.epsilon is not None:
         check_epsilon(options.epsilon, "--epsilon")
         return claim_of(epsilon=options.epsilon, delta=options.delta, stages=None, source="")
@@ -116,12 +193,18 @@ def claim_of_options(options: Options) -> Claim | None:
                 hint="Epsilon follows from all three together.",
             )
         return claim_of(
-            epsilon=None, delta=options.delta, stages=(_stage(options),), source="accounted from the options"
+            epsilon=None,
+            delta=options.delta,
+            stages=(_stage(options),),
+            source="accounted from the options",
+            accountant=options.accountant,
         )
-    return claim_of_file(options.history, options.delta) if options.history is not None else None
+    if options.history is None:
+        return None
+    return claim_of_file(options.history, options.delta, accountant=options.accountant)
 
 
-def claim_of_file(path: Path, delta: float, *, where: str = "--history") -> Claim:
+def claim_of_file(path: Path, delta: float, *, where: str = "--history", accountant: str = RENYI) -> Claim:
     """Return the claim of the history of an accountant.
 
     Raises
@@ -141,7 +224,8 @@ def claim_of_file(path: Path, delta: float, *, where: str = "--history") -> Clai
             hint="Save it with PrivacyEngine.save_checkpoint of Opacus, or give --noise-multiplier, --sample-rate and "
             "--steps.",
         )
-    found = claim_of(epsilon=None, delta=delta, stages=stages, source=f"accounted from {path.name}")
+    source = f"accounted from {path.name}"
+    found = claim_of(epsilon=None, delta=delta, stages=stages, source=source, accountant=accountant)
     assert found is not None
     return found
 
@@ -194,6 +278,41 @@ def accounted(claim: Claim, of: str = "") -> str:
     floor = f"no accountant of these steps can go below {bounded(claim.least)}" if claim.least else "it may be loose"
     return (
         f"The epsilon of {claim.words} that is claimed{of} at delta {claim.delta:g} is {claim.source}. It is an upper "
-        f"bound, by Renyi differential privacy; {floor}. What is proved between the two might refute the training, and "
+        f"bound, by {BY[claim.accountant]}; {floor}. What is proved between the two might refute the training, and "
         "does not contradict this claim."
     )
+
+
+def of_search(claim: Claim, of: str = "") -> str:
+    """Return in words that the claim of a search is judged, what that of each run was, and when it holds."""
+    assert claim.each is not None
+    return (
+        f"The model released{of} is the best of {claim.runs:,} runs, each of which claims an epsilon of "
+        f"{claim.each.words} at delta {claim.each.delta:g}. Judged is the claim of the search: by plain composition "
+        f"{claim.words} at delta {claim.delta:g}. It holds if the best was chosen by what the runs gave out, without "
+        "another look at their training points. Tighter claims (Papernot and Steinke 2022) are only for a random "
+        "number of runs."
+    )
+
+
+def check_used(claims: Iterable[Claim], options: Options) -> None:
+    """Refuse options that change no claim, for a user who gives them thinks that they do.
+
+    Raises
+    ------
+    InputError
+        Where runs are given without a claim, or an accountant without a training to account for.
+    """
+    claims = tuple(claims)
+    if options.runs_tried > 1 and not claims:
+        raise InputError(
+            f"{options.runs_tried:,} runs were tried, but no privacy is claimed: that changes nothing.",
+            where="--runs-tried",
+            hint="Give the claim of each run, such as --epsilon, or leave it out.",
+        )
+    if options.accountant != RENYI and all(claim.least is None for claim in claims):
+        raise InputError(
+            "There is no training to account for: that changes nothing.",
+            where=f"--accountant {options.accountant}",
+            hint="Give --noise-multiplier, --sample-rate and --steps, or --history, in the place of an epsilon.",
+        )

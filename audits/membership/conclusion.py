@@ -83,7 +83,7 @@ def _may(draft: Draft, counts: Counts, found: Sequence[Found]) -> list[str]:
             epsilon = f"Epsilon{_of(claim).replace(' on ', ' of ', 1)} is "
             epsilon += f"at least {bounded(lower.value)}" if lower.value > 0 else "not shown to be above 0"
             lines.append(
-                f"{epsilon} at delta {counts.options.delta:g} ({percent(draft.level)}), by attack "
+                f"{epsilon} at delta {_delta(counts, claim):g} ({percent(draft.level)}), by attack "
                 f"{claim.where['attack']}, {kind}."
             )
     return lines or [claim.headline for claim in found if claim.id in ("membership.no-leak", "membership.alike")]
@@ -91,6 +91,11 @@ def _may(draft: Draft, counts: Counts, found: Sequence[Found]) -> list[str]:
 
 def _of(claim: Found) -> str:
     return f" on {claim.where['model']}" if "model" in claim.where else ""
+
+
+def _delta(counts: Counts, claim: Found) -> float:
+    """Return the delta of the judged claim: that of the model, or of the search that it is from."""
+    return counts.claims[str(claim.where.get("model", ""))].delta
 
 
 def _access(counts: Counts, access: str) -> str:
@@ -139,6 +144,8 @@ def _verdict_words(counts: Counts, found: Sequence[Found]) -> list[str]:
         lines.append("That a claim was tested which a perfect attack on so many points could not refute.")
     if "consistent" in kinds:
         lines.append("That a claimed epsilon holds: it was only not contradicted.")
+    if any(counts.claims[str(claim.where.get("model", ""))].each is not None for claim in verdicts):
+        lines.append("What a single run spends: judged is the claim of the search that chose among the runs.")
     if any(row.where["validity"] != CERTIFIED for row in lower):
         lines.append("A heuristic bound as proof: points of one training run are no independent trials.")
     return lines

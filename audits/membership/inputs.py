@@ -3,6 +3,7 @@
 from audits.core.context import Context, Plan
 from audits.core.records import Subject
 from audits.membership import Options
+from audits.membership.claims import check_used
 from audits.membership.preflight import coordinates_of, cost_of, names_of, possible, warnings_of
 from audits.membership.reading import Inputs, read
 from audits.membership.settings import ATTACKS, DENOISER, LANGUAGE, check_options
@@ -27,6 +28,7 @@ def check(options: Options, context: Context) -> Plan:
     """
     check_options(options)
     inputs, sources = read(options, context)
+    check_used(inputs.claims.values(), options)
     _check_attacks(inputs, options)
     return Plan(
         inputs=inputs,

@@ -10,7 +10,7 @@ from audits.core.numbers import bounded, counted
 from audits.core.records import Coordinate, Warning
 from audits.core.wording import listed
 from audits.membership import TIERS, Options
-from audits.membership.claims import accounted, stated
+from audits.membership.claims import accounted, of_search, stated
 from audits.membership.membership_scores import ScoreSet, ShadowScores
 from audits.membership.reading import Inputs
 from audits.membership.settings import ATTACKS, DENOISER, LANGUAGE, LIRA, NEED_REFERENCE
@@ -47,7 +47,7 @@ def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coord
     coins, plain = options.coin_flip is not None, options.coin_flip is None or options.selection != "fixed"
     methods = [CLOPPER_PEARSON] * plain + [ONE_RUN] * coins
     validities = [CERTIFIED] * (coins or options.independent) + [HEURISTIC] * (plain and not options.independent)
-    if options.delta:
+    if any(deltas_of(inputs, options)):
         methods += [GDP] * plain + [ONE_RUN_FDP, INDEPENDENT, INDEPENDENT_GDP] * coins
         validities += [ASSUMES_GDP, *[ASSUMES_INDEPENDENT, ASSUMES_INDEPENDENT_GDP] * coins]
     names = tuple(one.name for one in inputs.releases if one.name)
@@ -66,6 +66,11 @@ def coordinates_of(inputs: Inputs, options: Options) -> Mapping[str, tuple[Coord
     if options.blind and inputs.blind is not None:
         found["classifier"] = ("linear", "trees")
     return found | ({"model": names, "against": names} if names else {})
+
+
+def deltas_of(inputs: Inputs, options: Options) -> set[float]:
+    """Return the deltas of all bounds: of the claim of a model, or of the options where it has none."""
+    return {inputs.claims[model].delta if model in inputs.claims else options.delta for model in inputs.models}
 
 
 def names_of(inputs: Inputs, options: Options) -> list[str]:
@@ -99,7 +104,7 @@ def warnings_of(inputs: Inputs, options: Options) -> tuple[Warning, ...]:
     ]
     sides = int(inputs.pool.member.sum()), int((~inputs.pool.member).sum())
     found += _of_sides(*sides)
-    if not options.delta:
+    if not all(deltas_of(inputs, options)):
         text = "With delta 0 no Gaussian trade-off curve has a finite epsilon: no such bound."
         found.append(Warning(id="no-gdp", message=text))
     for one in inputs.releases:
@@ -137,7 +142,10 @@ def _of_claims(inputs: Inputs, options: Options) -> Iterator[Warning]:
     for model, claim in inputs.claims.items():
         if claim.least is not None:
             # Without coordinates: it limits no other number of the model.
-            yield Warning(id="claim", message=accounted(claim, f" for {model}" if model else ""))
+            text = accounted(claim.each or claim, f"{' of each run' * bool(claim.each)}{f' for {model}' * bool(model)}")
+            yield Warning(id="claim", message=text)
+        if claim.each is not None:
+            yield Warning(id="search", message=of_search(claim, f" as {model}" if model else ""))
         for note in claim.notes:
             yield Warning(id="claim", message=note)
     word = stated(options)
@@ -271,7 +279,8 @@ def _provable(inputs: Inputs, options: Options, level: float) -> list[tuple[str,
     if not isinstance(inputs.given, ScoreSet):
         return []
     attacks = len(names_of(inputs, options))
-    most = provable(inputs.pool, options, attacks, level)
+    (delta,) = deltas_of(inputs, options)
+    most = provable(inputs.pool, options, attacks, level, delta=delta)
     shared = f"; {attacks} attacks share the error" if attacks > 1 else ""
     return [] if most is None else [("provable", f"an epsilon of {bounded(most)}, by a perfect attack{shared}")]
 

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from audits.membership import Options
-from audits.membership.claims import Claim, check_delta, check_epsilon, claim_of, claim_of_file, claim_of_options
+from audits.membership.claims import (
+    Claim,
+    check_delta,
+    check_epsilon,
+    claim_of,
+    claim_of_file,
+    claim_of_options,
+    searched,
+)
 from audits.membership.language_models import LanguageModel
 from audits.membership.pool import check_alike
 from probes.core.errors import InputError
@@ -29,8 +37,10 @@ MOST_MODELS, LONGEST_NAME = 20, 60
 _PATHS = ("samples", "denoiser", "generator", "discriminator", "history")
 _KEYS = {
     "name": str, "arch": str, "schedule": str, "prediction": str, "discriminator_arch": str, "latent": int,
-    "epsilon": float, "delta": float, **dict.fromkeys(_PATHS, str),
+    "epsilon": float, "delta": float, "runs_tried": int, **dict.fromkeys(_PATHS, str),
 }  # fmt: skip
+_KINDS = {str: "text in quotes", int: "a whole number", float: "a number"}
+"""What a key takes, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,7 +106,8 @@ def releases_of(options: Options, shape: tuple[int, ...]) -> tuple[Release, ...]
     if claim is None and options.model is not None:
         path = Path(options.model).expanduser()
         if path.suffix in PICKLES and read_history(path):
-            claim = claim_of_file(path, options.delta, where="--model")
+            claim = claim_of_file(path, options.delta, where="--model", accountant=options.accountant)
+            claim = searched(claim, options.runs_tried, "--runs-tried")
     return (replace(found, claim=claim),)
 
 
@@ -153,7 +164,9 @@ def _release(row: dict[str, Any], where: str, places: RootedPaths, options: Opti
         fits = isinstance(value, int | float) if _KEYS[key] is float else isinstance(value, _KEYS[key])
         # True is an int to Python, and would pass for an epsilon of 1.
         if not fits or isinstance(value, bool):
-            raise InputError(f"{key} = {value!r} cannot be read.", where=where, hint=f"Give a {_KEYS[key].__name__}.")
+            # Python writes no whole number of thousands of digits.
+            shown = "a huge number" if isinstance(value, int) and abs(value) >= 10**12 else repr(value)
+            raise InputError(f"{key} = {shown} cannot be read.", where=where, hint=f"Give {_KINDS[_KEYS[key]]}.")
     name = row.get("name", "")
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise InputError("The model has no name that can be printed.", where=where, hint='Such as name = "ddpm".')
@@ -200,12 +213,28 @@ def _options_named(file: str, option: str) -> Iterator[None]:
 
 
 def _claim(row: Mapping[str, Any], paths: Mapping[str, Path], where: str, options: Options) -> Claim | None:
-    delta = float(row.get("delta", options.delta))
+    """Return the claim of a model of a suite: that of the search, if it was chosen among several runs."""
+    claim = _single(row, paths, where, options)
+    runs = row.get("runs_tried", options.runs_tried)
+    if claim is not None:
+        return searched(claim, runs, f"{where}, runs_tried")
+    if "runs_tried" in row:
+        raise InputError(
+            "Several runs were tried, but no privacy is claimed: that changes nothing.",
+            where=f"{where}, runs_tried",
+            hint="Give the epsilon or the history of each run, or leave it out.",
+        )
+    return None
+
+
+def _single(row: Mapping[str, Any], paths: Mapping[str, Path], where: str, options: Options) -> Claim | None:
+    """Return the claim of one run of a model."""
+    delta = _number(row.get("delta", options.delta), f"{where}, delta")
     check_delta(delta, f"{where}, delta")
     if "epsilon" in row and "history" in row:
         raise InputError("epsilon and history are two claims.", where=where, hint="Give one of them.")
     if "epsilon" in row:
-        epsilon = float(row["epsilon"])
+        epsilon = _number(row["epsilon"], f"{where}, epsilon")
         check_epsilon(epsilon, f"{where}, epsilon")
         return claim_of(epsilon=epsilon, delta=delta, stages=None, source="")
     if "history" not in paths:
@@ -214,4 +243,11 @@ def _claim(row: Mapping[str, Any], paths: Mapping[str, Path], where: str, option
         raise InputError(
             "With delta 0, Gaussian noise gives no epsilon.", where=f"{where}, delta", hint="Such as 1e-5."
         )
-    return claim_of_file(paths["history"], delta, where=f"{where}, history")
+    return claim_of_file(paths["history"], delta, where=f"{where}, history", accountant=options.accountant)
+
+
+def _number(value: int | float, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError("The number is too large.", where=where, hint="Give a smaller one.") from None

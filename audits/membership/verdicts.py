@@ -30,7 +30,8 @@ def find_verdicts(draft: Draft, counts: Counts) -> None:
             kinds = ["equal"] * any(one.judged.constant for one in of)
             kinds += ["the wrong way round"] * any(one.judged.flipped for one in of)
             why = f"all scores are {' or '.join(kinds)}" if of else "no attack was made on it"
-            text = f"The claimed epsilon of {claim.words} was not judged: {why}."
+            searched = "" if claim.each is None else f" for a search over {claim.runs:,} runs"
+            text = f"The claimed epsilon of {claim.words}{searched} was not judged: {why}."
             draft.warn("no-verdict", text, **model_where(model))
         broken = [one for one in own if _verdict(one.leading, claim) == VIOLATION]
         for one in broken or own[:1]:
@@ -53,18 +54,21 @@ def _find_verdict(draft: Draft, counts: Counts, bounds: Bounds, claim: Claim) ->
     # The number of the headline comes first.
     if verdict == VACUOUS:
         evidence[:2] = [ceiling, lower]
-        headline = f"Too few points to test {_claimed(claim, attack.model)}: a perfect attack could show at most"
+        which = "" if claim.each is None else "the search's "
+        headline = f"Too few points to test {which}{_claimed(claim, attack.model)}: a perfect attack could show at most"
         headline += f" {_written(leading.ceiling, claim)}."
         text = f"{_basis(leading.validity, counts.options)} "
         least = "nothing above 0" if not leading.epsilon else f"at least {_written(leading.epsilon, claim)}"
         text += f"As it is, attack {attack.name} shows {least}, with {_size(bounds)}."
+        text += _of_search(leading, claim)
     else:
         denied = "" if verdict == VIOLATION else "not "
         proof = "attack {} proves at least {}" if certified else "the heuristic bound by attack {} is {}"
-        headline = f"The claimed {_claimed(claim, attack.model)} is {denied}contradicted: "
+        which = "claimed" if claim.each is None else "search's"
+        headline = f"The {which} {_claimed(claim, attack.model)} is {denied}contradicted: "
         headline += f"{proof.format(attack.name, _written(leading.epsilon, claim))}."
         text = f"With {_size(bounds)}, a perfect attack would prove {_written(leading.ceiling, claim)}. "
-        text += _basis(leading.validity, counts.options) + _between(leading, claim)
+        text += _basis(leading.validity, counts.options) + _between(leading, claim) + _of_search(leading, claim)
     shared = f"; {rivals} attacks share the error" if rivals > 1 else ""
     severity: Severity = "info" if verdict == CONSISTENT else "high" if certified and verdict == VIOLATION else "medium"
     draft.find(
@@ -84,6 +88,17 @@ def _claimed(claim: Claim, model: str) -> str:
     return f"epsilon {'=' if claim.least is None else '≤'} {claim.number}" + (f" for {model}" if model else "")
 
 
+def _of_search(leading: Proved, claim: Claim) -> str:
+    """Return words on what a run of a search claims, and whether that would be contradicted."""
+    if claim.each is None:
+        return ""
+    text = f" Judged is the search over {claim.runs:,} runs, each of which claims {claim.each.words} at delta "
+    text += f"{claim.each.delta:g}."
+    if claim.each.epsilon < leading.epsilon <= claim.epsilon:
+        text += " That claim of a single run would be contradicted."
+    return text
+
+
 def _written(bound: float, claim: Claim) -> str:
     """Return a bound rounded down, with the fewest digits that keep it on its side of the claim."""
     written = [bounded(bound, digits=digits) for digits in range(3, MOST_DIGITS + 1)]
@@ -93,7 +108,8 @@ def _written(bound: float, claim: Claim) -> str:
 
 def _between(leading: Proved, claim: Claim) -> str:
     """Return words on a bound below an accounted claim but above what the training spends at least."""
-    if claim.least is None or not claim.least < leading.epsilon <= claim.epsilon:
+    # Of a search nothing is known from below: the run that was chosen may have spent less than any.
+    if claim.least is None or claim.each is not None or not claim.least < leading.epsilon <= claim.epsilon:
         return ""
     return (
         f" What was proved lies between {bounded(claim.least)}, below which no accountant of these steps can go, and "

@@ -9,7 +9,18 @@ import pytest
 
 from audits.core.options import check_record
 from audits.membership import Options
-from audits.membership.claims import accounted, check_delta, check_epsilon, claim_of, claim_of_file, claim_of_options
+from audits.membership.claims import (
+    Claim,
+    accounted,
+    check_delta,
+    check_epsilon,
+    check_used,
+    claim_of,
+    claim_of_file,
+    claim_of_options,
+    of_search,
+    searched,
+)
 from probes.core.errors import InputError
 from probes.generators.accounting import Stage, rdp_epsilon
 
@@ -88,6 +99,13 @@ def test_more_noise_claims_less_and_more_steps_claim_more() -> None:
         ({"epsilon": math.nan}, "--epsilon", "nan"),
         ({"epsilon": 1.0, "delta": 1.0}, "--delta", "1.0"),
         ({"delta": -1e-9}, "--delta", "-1e-09 is too small"),
+        ({"epsilon": 1.0, "runs_tried": 0}, "--runs-tried", "0 is too small"),
+        ({"epsilon": 1.0, "runs_tried": -3}, "--runs-tried", "-3 is too small"),
+        ({"epsilon": 1.0, "runs_tried": 10**400}, "--runs-tried", "too large"),
+        ({"epsilon": 1.0, "delta": 0.5, "runs_tried": 2}, "--runs-tried", "a delta of 1"),
+        ({"epsilon": 1e308, "runs_tried": 10}, "--runs-tried", "an epsilon of inf"),
+        ({**TRAINING, "accountant": "gdp"}, "--accountant", "gdp"),
+        ({**TRAINING, "delta": 0.0, "accountant": "pld"}, "--delta", "delta 0"),
         ({"history": Path("/nowhere/h.json")}, "--history /nowhere/h.json", "no such file"),
     ],
 )
@@ -121,3 +139,58 @@ def test_what_no_epsilon_is(value: float) -> None:
     with pytest.raises(InputError, match=f"^{value} is no epsilon"):
         check_epsilon(value, "here")
     check_epsilon(0.0, "here")
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "runs", "of_all"), [(0.1, 1e-5, 3, (0.3, 3e-5)), (8, 0, 20, (160, 0)),
+                         (0, 1e-3, 999, (0, 0.999)), (1.1, 1e-6, 10**5, (110_000, 0.1))])  # fmt: skip
+def test_a_search_claims_the_sum_of_its_runs(
+    epsilon: float, delta: float, runs: int, of_all: tuple[float, float]
+) -> None:
+    claim = claim_of_options(Options(epsilon=epsilon, delta=delta, runs_tried=runs))
+    assert claim is not None and (claim.epsilon, claim.delta) == of_all and claim.runs == runs
+    assert claim.each == claim_of_options(Options(epsilon=epsilon, delta=delta))
+    assert claim.interval.value == of_all[0] and claim.interval.method == "exact"
+    told = of_search(claim, " as ddpm")
+    assert f"best of {runs:,} runs, each of which claims an epsilon of {epsilon:g} at delta {delta:g}." in told
+    assert "as ddpm" in told and f"by plain composition {claim.words} at delta {of_all[1]:g}" in told
+    assert "random number of runs" in told and "without another look" in told
+
+
+def test_one_run_is_no_search(tmp_path: Path) -> None:
+    assert searched(Claim(epsilon=1.0, delta=1e-5, source=""), 1, "") == Claim(epsilon=1.0, delta=1e-5, source="")
+    assert claim_of_options(Options(**TRAINING, runs_tried=1)) == claim_of_options(Options(**TRAINING))
+
+
+def test_a_search_over_accounted_runs_is_bounded_from_above_alone(tmp_path: Path) -> None:
+    history = written(tmp_path / "h.json", {"history": [[1.0, 0.01, 1000]]})
+    for given in (TRAINING, {"history": history}):
+        claim = claim_of_options(Options(**given, runs_tried=4))
+        assert claim is not None and claim.each is not None and (claim.each.least or 0) > 0 and claim.least == 0
+        assert claim.epsilon == pytest.approx(4 * claim.each.epsilon) and claim.words.startswith("at most ")
+        ends = claim.interval
+        assert (ends.low, ends.high) == (0, claim.epsilon) and "4 runs composed" in ends.method
+        assert f"4 runs of an epsilon of {claim.each.words} each, {claim.each.source}" in claim.source
+
+
+def test_so_many_runs_that_nothing_is_claimed_are_refused_with_what_to_do() -> None:
+    one = Claim(epsilon=2.0, delta=1e-5, source="")
+    assert searched(one, 99_999, "").delta < 1
+    for runs, says in ((100_000, "a delta of 1"), (0, "0 runs"), (-1, "-1 runs"), (10**6 + 1, "1,000,001 runs")):
+        with pytest.raises(InputError, match=says) as met:
+            searched(one, runs, "suite.toml, model 2, runs_tried")
+        assert met.value.where == "suite.toml, model 2, runs_tried"
+        assert ("--runs-tried" if runs == 100_000 else "whole number from 1") in met.value.hint
+
+
+def test_what_changes_no_claim_is_refused() -> None:
+    stated = Claim(epsilon=2.0, delta=1e-5, source="as given")
+    with pytest.raises(InputError, match="that changes nothing") as met:
+        check_used((), Options(runs_tried=5))
+    assert met.value.where == "--runs-tried" and "--epsilon" in met.value.hint
+    for claims in ((), (stated,)):
+        with pytest.raises(InputError, match="no training to account for") as met:
+            check_used(claims, Options(accountant="pld"))
+        assert met.value.where == "--accountant pld" and "--history" in met.value.hint
+    check_used((), Options())
+    check_used((stated,), Options(runs_tried=5))
+    check_used((stated, replace(stated, least=0.0)), Options(accountant="pld"))

@@ -9,7 +9,7 @@ import pytest
 from audited_points import inputs_of, labelled, points_of
 
 from audits.membership import Options
-from audits.membership.claims import Claim
+from audits.membership.claims import Claim, searched
 from audits.membership.membership_scores import ScoreSet, ShadowScores, read_scores
 from audits.membership.pool import Pool
 from audits.membership.preflight import FEW, coordinates_of, cost_of, names_of, possible, warnings_of
@@ -327,3 +327,36 @@ def test_a_model_costs_its_forward_passes() -> None:
     assert "shadow models" not in rows
     more = dict(cost_of(found, Options(attack=("loss",), draws=5, shadows=4), 0.95))
     assert more["shadow models"] == f"4 models of {WEIGHTS:,} weights" and "MB in the cache" in more["disk"]
+
+
+def test_before_the_run_each_model_stands_with_the_delta_of_its_own_claim(scores: ScoreSet) -> None:
+    def claimed(name: str, delta: float) -> Release:
+        return Release(name=name, claim=Claim(epsilon=2.0, delta=delta, source="as given"))
+
+    both = inputs(releases=(claimed("a", 0.0), claimed("b", 1e-5)))
+    # The options' delta is of no model here.
+    assert "gdp" in coordinates_of(both, Options(delta=0.0))["method"] and "no-gdp" in warned(both)
+    only = inputs(releases=(claimed("b", 1e-5),))
+    assert "no-gdp" not in warned(only, delta=0.0)
+    assert "gdp" not in coordinates_of(inputs(releases=(claimed("a", 0.0),)), Options())["method"]
+
+
+def test_of_a_search_the_provable_is_at_the_delta_of_all_runs(scores: ScoreSet) -> None:
+    one = Claim(epsilon=2.0, delta=1e-3, source="as given")
+    rows = {}
+    for runs in (1, 100):
+        found = inputs(scores, claim=searched(one, runs, ""))
+        rows[runs] = dict(cost_of(found, Options(delta=1e-3, epsilon=2.0, runs_tried=runs), 0.95))
+        messages = warned(found, delta=1e-3)
+        assert ("search" in messages) == (runs > 1)
+    assert rows[1]["provable"] != rows[100]["provable"]
+    assert rows[100]["provable"] == dict(cost_of(inputs(scores), Options(delta=0.1), 0.95))["provable"]
+    assert "an epsilon of 200, delta 0.1, by composition of 100 runs of an epsilon of 2 each" in rows[100]["claimed"]
+
+
+def test_an_accounted_search_is_told_run_by_run_and_as_a_whole(scores: ScoreSet) -> None:
+    one = Claim(epsilon=2.06, delta=1e-5, source="accounted from the options", least=1.83)
+    messages = warned(inputs(scores, claim=searched(one, 3, "")))
+    assert "The epsilon of at most 2.06 that is claimed of each run at delta 1e-05" in messages["claim"]
+    assert "can go below 1.83" in messages["claim"]
+    assert "by plain composition at most 6.18 at delta 3e-05" in messages["search"]

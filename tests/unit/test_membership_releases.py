@@ -73,6 +73,35 @@ def test_several_models_of_a_suite(folder: Path) -> None:
     assert suite(folder, 'name = "bare"\n' + SAMPLES)[0].claim is None
 
 
+def test_runs_of_a_suite_are_those_of_the_model_or_of_the_option(folder: Path) -> None:
+    first = f'name = "a"\n{SAMPLES}epsilon = 8\ndelta = 1e-3\nruns_tried = 3\n'
+    second = f'name = "b"\n{SAMPLES}history = "h.json"\n'
+    one, other, bare = suite(folder, first, second, f'name = "c"\n{SAMPLES}', delta=1e-6, runs_tried=20)
+    assert one.claim is not None and (one.claim.epsilon, one.claim.delta, one.claim.runs) == (24.0, 3e-3, 3)
+    assert one.claim.each is not None and (one.claim.each.epsilon, one.claim.each.delta) == (8.0, 1e-3)
+    assert other.claim is not None and (other.claim.delta, other.claim.runs) == (2e-5, 20) and bare.claim is None
+
+
+def test_what_a_key_takes_is_told_in_words(folder: Path) -> None:
+    for line, hint in (
+        ('runs_tried = "3"', "Give a whole number."), ("runs_tried = 3.0", "Give a whole number."),
+        ("runs_tried = true", "Give a whole number."), ("latent = 1.5", "Give a whole number."),
+        ('epsilon = "3"', "Give a number."), ("arch = 3", "Give text in quotes."),
+    ):  # fmt: skip
+        assert refused(folder, f'name = "one"\n{SAMPLES}{line}\n').hint == hint
+
+
+def test_a_checkpoint_of_several_runs_claims_for_them_all(folder: Path) -> None:
+    import torch
+
+    weights = fresh_denoiser(SHAPE, hidden=6, layers=1, seed=0).state_dict()
+    account = {"history": [(1.0, 0.01, 1000)], "mechanism": "rdp"}
+    torch.save({"module_state_dict": weights, "privacy_accountant_state_dict": account}, folder / "own.pt")
+    how = {"model": str(folder / "own.pt"), "arch": "mlp-denoiser", "schedule": "linear"}
+    one, all_ = (releases_of(Options(**how, runs_tried=runs), SHAPE)[0].claim for runs in (1, 5))
+    assert one is not None and all_ is not None and all_.each == one and all_.delta == 5e-5
+
+
 def test_an_absolute_path_is_taken_as_it_stands(folder: Path, tmp_path: Path) -> None:
     (found,) = suite(tmp_path, f'name = "one"\nsamples = "{folder / "samples.npy"}"\n')
     assert found.samples is not None and len(found.samples) == 12
@@ -96,6 +125,15 @@ def test_an_absolute_path_is_taken_as_it_stands(folder: Path, tmp_path: Path) ->
         (f'name = "one"\n{SAMPLES}epsilon = inf\n', "model 1, epsilon", "inf is no epsilon"),
         (f'name = "one"\n{SAMPLES}epsilon = nan\n', "model 1, epsilon", "nan is no epsilon"),
         (f'name = "one"\n{SAMPLES}delta = 1\n', "model 1, delta", "no delta"),
+        (f'name = "one"\n{SAMPLES}epsilon = 1{"0" * 400}\n', "model 1, epsilon", "too large"),
+        (f'name = "one"\n{SAMPLES}delta = 1{"0" * 400}\n', "model 1, delta", "too large"),
+        (f'name = "one"\n{SAMPLES}epsilon = 1\nruns_tried = 0\n', "model 1, runs_tried", "0 runs"),
+        (f'name = "one"\n{SAMPLES}epsilon = 1\nruns_tried = -2\n', "model 1, runs_tried", "-2 runs"),
+        (f'name = "one"\n{SAMPLES}epsilon = 1\nruns_tried = 1{"0" * 400}\n', "model 1, runs_tried", "cannot have"),
+        (f'name = "one"\n{SAMPLES}epsilon = 1\nruns_tried = 0x{"f" * 9000}\n', "model 1, runs_tried", "So many runs"),
+        (f'name = "one"\n{SAMPLES}arch = 0x{"f" * 9000}\n', "model 1", "arch = a huge number cannot be read"),
+        (f'name = "one"\n{SAMPLES}epsilon = 1\ndelta = 0.5\nruns_tried = 2\n', "model 1, runs_tried", "a delta of 1"),
+        (f'name = "one"\n{SAMPLES}runs_tried = 2\n', "model 1, runs_tried", "changes nothing"),
         (f'name = "one"\n{SAMPLES}epsilon = 3\nhistory = "h.json"\n', "model 1", "two claims"),
         (f'name = "one"\n{SAMPLES}delta = 0\nhistory = "h.json"\n', "model 1, delta", "delta 0"),
         (f'name = "one"\n{SAMPLES}history = "none.json"\n', "model 1, history", "no such file"),
