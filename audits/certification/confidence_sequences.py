@@ -9,7 +9,7 @@ largest p that lost.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from audits.certification.bounds import Counts, Floats, Interval, Limits, fullest_rival
 
@@ -37,6 +37,10 @@ class Bet:
     failures: Floats
     a: Floats
     b: Floats
+
+    def of(self, places: NDArray[np.int64]) -> "Bet":
+        """Return the bets at some places."""
+        return Bet(self.successes[places], self.failures[places], self.a[places], self.b[places])
 
     def log_capital(self, odds: Floats) -> tuple[Floats, Floats]:
         """Return the logarithm of the capital, started with 1, and its slope, at log odds of p.
@@ -106,21 +110,24 @@ def _last_won(bet: Bet, goal: float, high: Floats) -> Floats:
 
     Newton's steps from the left, where the logarithm of the capital is nearly convex; halvings where one goes too far.
     """
-    low = np.full(high.shape, -ODDS)
+    low, high = np.full(high.shape, -ODDS), high.copy()
     capital, slope = bet.log_capital(low)
-    halve = capital < goal
+    halve, live = capital < goal, np.arange(len(low))
     for _ in range(_MOST):
+        left, right = low[live], high[live]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            step = (goal - capital) / slope
-        ahead = low + np.where(np.isfinite(step) & (step > 0), step, 0.0)
-        tried = np.where(halve | (ahead >= high) | (ahead <= low), (low + high) / 2, ahead)
-        if ((high - low < STEP) | ((step < STEP) & ~halve)).all():
+            step = (goal - capital[live]) / slope[live]
+        ahead = left + np.where(np.isfinite(step) & (step > 0), step, 0.0)
+        tried = np.where(halve[live] | (ahead >= right) | (ahead <= left), (left + right) / 2, ahead)
+        far = (right - left >= STEP) & ((step >= STEP) | halve[live])
+        live, tried = live[far], tried[far]
+        if not len(live):
             break
-        there, steepness = bet.log_capital(tried)
+        there, steepness = bet.of(live).log_capital(tried)
         won = there >= goal
-        low, high = np.where(won, tried, low), np.where(won, high, tried)
-        capital, slope = np.where(won, there, capital), np.where(won, steepness, slope)
-        halve = ~won
+        halve[live] = ~won
+        low[live[won]], capital[live[won]], slope[live[won]] = tried[won], there[won], steepness[won]
+        high[live[~won]] = tried[~won]
     return low
 
 
