@@ -57,7 +57,11 @@ class Options(option_groups.Workers):
     )
     n0: int = option("Draws that choose the class and the interval.", 100, metavar="N", least=1, most=MOST)
     n: int = option(
-        "Draws that the certificate rests on; the most in decide and pilot.", 100_000, metavar="N", least=1, most=MOST
+        "Draws that the certificate rests on; the most in decide, pilot and anytime.",
+        100_000,
+        metavar="N",
+        least=1,
+        most=MOST,
     )
     alpha: float = option("Probability that an image's certificate is false, at most.", 0.001, above=0, under=0.5)
     radii: tuple[str, ...] = option(
@@ -67,10 +71,11 @@ class Options(option_groups.Workers):
         metavar="R,...",
     )
     mode: str = option(
-        "fixed: n draws per image; decide: until the radii are decided; pilot: as many as a first look asks for.",
+        "fixed: n draws per image; decide: until the radii are decided; pilot: as many as a first look asks for; "
+        "anytime: until the radii are decided, or without --radii until more draws would add little.",
         "fixed",
-        choices=("fixed", "decide", "pilot"),
-        metavar="fixed|decide|pilot",
+        choices=("fixed", "decide", "pilot", "anytime"),
+        metavar="fixed|decide|pilot|anytime",
     )
     interval: str = option(
         "Limits of the top class alone, of the top class and its rivals, or whichever the n0 draws favour.",
@@ -81,6 +86,12 @@ class Options(option_groups.Workers):
     )
     norm: str = option(
         "l2 with Gaussian noise, or l1 with uniform noise.", "l2", choices=("l2", "l1"), metavar="l2|l1", panel=_NOISE
+    )
+    randomised: bool = option(
+        "Limits that spend alpha exactly, with a random number for each image, kept in records.csv (not in anytime).",
+        False,
+        panel=_NOISE,
+        not_with=_LOG,
     )
     lipschitz: str | None = option(
         "Lipschitz constant of each soft output, as you assert it, or computed: certify soft outputs with it.",
@@ -93,7 +104,7 @@ class Options(option_groups.Workers):
         "Draws of the pilot, which choose n (mode pilot).", 1000, metavar="N", panel=_NOISE, least=10, most=MOST
     )
     target_loss: float = option(
-        "Share of the radius at n draws that the pilot may give up.",
+        "Share of the radius at n draws that pilot and anytime may give up.",
         0.025,
         metavar="SHARE",
         above=0,

@@ -65,13 +65,17 @@ Limits = tuple[float, float]
 """What the top class's probability is at least, and any other's at most, both with 1 - alpha at once."""
 
 
-def vote_limits(votes: Counts, interval: Interval, alpha: float) -> Limits:
+LowerLimit = Callable[[ArrayLike, ArrayLike, float], Floats]
+"""Lower limit of a proportion, of successes, trials and an error probability."""
+
+
+def vote_limits(votes: Counts, interval: Interval, alpha: float, lower: LowerLimit = lower_limit) -> Limits:
     """Return limits of the class probabilities from votes, shape (classes,), that did not name the top class.
 
     For two classes the upper limit is that of the fullest count among all rivals, with alpha / 2 for any number of
     them. The rival that is strongest in truth is one fixed class; the fullest count is no smaller than its own, so
     neither is the limit, and its own limit fails with alpha / 2. To take the limit of a rival that was named
-    beforehand would not do: another may be the strongest.
+    beforehand would not do: another may be the strongest. `lower` must not fall as successes rise.
 
     Examples
     --------
@@ -81,10 +85,10 @@ def vote_limits(votes: Counts, interval: Interval, alpha: float) -> Limits:
     """
     draws = int(votes.sum())
     if interval.kind == "one-sided":
-        low = float(lower_limit(votes[interval.top], draws, alpha))
+        low = float(lower(votes[interval.top], draws, alpha))
         return low, 1.0 - low
-    low = float(lower_limit(votes[interval.top], draws, alpha / 2))
-    high = float(clopper_pearson_upper(fullest_rival(votes, interval.top), draws, alpha / 2))
+    low = float(lower(votes[interval.top], draws, alpha / 2))
+    high = 1.0 - float(lower(draws - fullest_rival(votes, interval.top), draws, alpha / 2))
     # All rivals together have at most what the top class leaves: that limit costs no error of its own.
     return low, min(high, 1.0 - low)
 

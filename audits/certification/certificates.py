@@ -29,6 +29,8 @@ class Verdict:
         Draws that met the label, out of how many.
     published, gaussian
         For soft outputs: the radius of the published Lipschitz bound, and the one without a Lipschitz constant.
+    u
+        The random number that randomised limits took.
     """
 
     index: int
@@ -45,15 +47,16 @@ class Verdict:
     interval: str | None = None
     published: float | None = None
     gaussian: float | None = None
+    u: float | None = None
 
 
 def judge(drawn: Drawn, rule: Rule) -> Verdict:
     """Return the certificate that the counts of one image prove.
 
-    All looks hold at once with 1 - alpha, so the best of them may be told.
+    All looks hold at once with 1 - alpha, so the best of them may be told. Of a confidence sequence the last is kept.
     """
     interval = interval_of(drawn.selection, rule)
-    proved = [limits_of(tally, interval, rule) for tally in drawn.looks]
+    proved = [limits_of(tally, interval, rule, selection=drawn.selection, u=drawn.u) for tally in drawn.looks]
     best = max(proved, key=lambda limits: radius_of(limits, rule))
     low, high = best
     radius = radius_of(best, rule)
@@ -77,6 +80,7 @@ def judge(drawn: Drawn, rule: Rule) -> Verdict:
         # Each radius takes its own best look: which one that is, the geometry decides.
         published=rounded_down(max(_published(limits, rule) for limits in proved)) if plain else None,
         gaussian=rounded_down(max(radius_of(limits, plain) for limits in proved)) if plain else None,
+        u=drawn.u if rule.randomised else None,
     )
 
 

@@ -1,7 +1,7 @@
 """The charts of the audit; each answers the question in its title."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +11,7 @@ from audits.certification.log_comparison import LogCounts
 from audits.certification.measure import Counts
 from audits.certification.parts import LEAST
 from audits.certification.radii import rounded_down
-from audits.certification.rules import Rule
+from audits.certification.rules import Mode, Rule
 from audits.core.context import Draft
 from audits.core.numbers import bounded, percent
 from audits.core.records import Figure, Json
@@ -21,6 +21,11 @@ from audits.statistics import clopper_pearson
 POINTS = 40
 BINS = 12
 MOST_CLASSES = 30
+_STOPS: Mapping[Mode, str] = {
+    "decide": "Draws stop as soon as the radii are decided.",
+    "anytime": "Draws stop as soon as they settle what is asked.",
+    "pilot": "A pilot chose how many.",
+}
 
 
 def figures(draft: Draft, counts: Counts | LogCounts) -> Iterator[Figure]:
@@ -57,7 +62,8 @@ def _curve(verdicts: Sequence[Verdict], rule: Rule, level: float, *, log: bool) 
         series.append(("published bound", [row.published or 0.0 for row in verdicts]))
         series.append(("without it", [row.gaussian or 0.0 for row in verdicts]))
     rows: list[Json] = []
-    asked = rule.radii if rule.mode == "decide" else tuple(np.linspace(0.0, top, POINTS + 1))
+    decides = rule.asked and rule.mode in ("decide", "anytime")
+    asked = rule.radii if decides else tuple(np.linspace(0.0, top, POINTS + 1))
     for name, radii in series:
         for radius in asked:
             hits = sum(row.correct and own >= radius for row, own in zip(verdicts, radii, strict=True))
@@ -195,8 +201,7 @@ def _cost(verdicts: Sequence[Verdict], rule: Rule) -> Figure:
     return Figure(
         id="draws",
         title="How many draws did an image take?",
-        caption="Forward passes under noise, those that choose the class included. "
-        + ("Draws stop as soon as the radii are decided." if rule.mode == "decide" else "A pilot chose how many."),
+        caption="Forward passes under noise, those that choose the class included. " + _STOPS[rule.mode],
         file="draws",
         spec=bars(rows, label="draws", value=Axis("images", "Images")),
     )

@@ -9,6 +9,7 @@ import torch
 
 from audits.certification import ARCHITECTURES
 from audits.certification.model_and_images import ModelSource, Work, elsewhere
+from audits.certification.randomised_limits import uniform_of
 from audits.certification.rules import Rule
 from audits.certification.sampling import Drawn, draw
 from audits.core.context import Cache, Context
@@ -80,11 +81,16 @@ class ImageJob:
     label: int
     digest: str
 
+    @property
+    def u(self) -> float | None:
+        """The random number of its limits, where they are randomised."""
+        return uniform_of(self.setting.seed, self.index) if self.rule.randomised else None
+
     def stored(self) -> Drawn | None:
         """Return the counts where the cache has all that the rule asks for, else None; nothing is drawn."""
         counts = ImageCounts(sampler=_refuse, cache=self.cache, key=self.key, index=self.index, pixels=torch.empty(0))
         try:
-            return draw(counts, self.label, self.rule)
+            return draw(counts, self.label, self.rule, self.u)
         except _MissingError:
             return None
 
@@ -124,7 +130,7 @@ def count_image(job: ImageJob) -> None:
         pixels=torch.from_numpy(pixels),
         advance=partial(bench.advance, job.index),
     )
-    draw(counts, job.label, job.rule)
+    draw(counts, job.label, job.rule, job.u)
 
 
 def hold(setting: Setting, work: Work, advance: Callable[[int, int], None]) -> None:

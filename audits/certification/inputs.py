@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from audits.certification import Options
+from audits.certification.drawing_settings import DrawingSettings
 from audits.certification.log_comparison import log_coordinates, unpaired_notes
 from audits.certification.logs import ROUNDINGS, USUAL_ALPHAS, Log
 from audits.certification.named_logs import read_logs, together
@@ -34,6 +35,8 @@ class Inputs:
         Names of the classes, empty where only their numbers are known.
     attributes
         Column -> level of every image that is certified.
+    drawing, origin
+        Of stored counts: the settings that they were drawn with, None where the file does not say; seed and device.
     """
 
     rule: Rule
@@ -43,6 +46,8 @@ class Inputs:
     subject: Subject | None = None
     work: "Work | None" = None
     stored: tuple[Drawn, ...] = ()
+    drawing: DrawingSettings | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
     log: Log | None = None
 
 
@@ -115,6 +120,8 @@ def _check_counts(options: Options) -> Plan:
         attributes=stored.attributes,
         subject=stored.subject,
         stored=stored.drawn,
+        drawing=stored.drawing,
+        origin=stored.origin,
     )
     source = Source(
         role="counts", path=str(options.from_counts), sha256=sha256_file(stored.file), items=len(stored.drawn)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from audits.certification.drawing_settings import settings_of
 from audits.certification.measure import Counts
 from audits.certification.stored_counts import FORMAT, PARTS
 
@@ -16,7 +17,8 @@ def packed(counts: Counts) -> bytes:
 
     Tensors, m images, L looks at the most, K classes: `index`, `label`, `clean` (m), `seconds` (m),
     `selection.draws` (m), `selection.votes|sums|squares` (m, K), `looks.draws` (m, L) with 0 where a look was not
-    needed, `looks.votes|sums|squares` (m, L, K). The header's metadata tell the settings.
+    needed, `looks.votes|sums|squares` (m, L, K), and of randomised limits `u` (m). The header's metadata
+    tell the settings.
     """
     from safetensors.numpy import save
 
@@ -34,11 +36,21 @@ def packed(counts: Counts) -> bytes:
         tensors[f"looks.{part}"] = np.stack(
             [np.stack(_padded([getattr(tally, part) for tally in item.looks], deepest, blank)) for item in drawn]
         )
+    if all(item.u is not None for item in drawn):
+        tensors["u"] = np.array([item.u for item in drawn], dtype=np.float64)
+    # Counts that are judged again keep the settings that they were drawn with.
+    drawing = inputs.drawing if inputs.stored else settings_of(rule)
     about = {
         "format": FORMAT,
-        "settings": {"mode": rule.mode, "n0": rule.n0, "n": rule.n, "pilot": rule.pilot},
+        "settings": {
+            "mode": rule.mode,
+            "n0": rule.n0,
+            "n": rule.n,
+            "pilot": rule.pilot,
+            **(asdict(drawing) if drawing else {}),
+        },
         "geometry": {"norm": rule.geometry.norm, "sigma": rule.geometry.sigma},
-        "drawn": {**counts.settings, "torch": _torch()},
+        "drawn": dict(inputs.origin) if inputs.stored else {**counts.settings, "torch": _torch()},
         "given": inputs.given,
         "names": inputs.names,
         "attributes": dict(inputs.attributes),

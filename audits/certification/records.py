@@ -52,6 +52,7 @@ def records(counts: "Counts | LogCounts") -> list[dict[str, Any]]:
             "label_name": str(class_name(row.label, names)) if names else "",
             "radius_published": row.published,
             "radius_gaussian": row.gaussian,
+            **({"u": row.u} if counts.rule.randomised else {}),
             **{column: levels[index] for column, levels in attributes.items()},
         }
         for index, row in enumerate(counts.verdicts)

@@ -10,12 +10,16 @@ from typing import Literal
 
 from audits.certification import Options
 from audits.certification.bounds import Method, bernstein_shift
+from audits.certification.confidence_sequences import sequence_limit
 from audits.certification.radii import Geometry, ceiling, least_draws
+from probes.classifiers.noise import BLOCK
 from probes.core.errors import InputError
 
 LOOKS = 12
 FIRST_LOOK = 100
-Mode = Literal["fixed", "decide", "pilot"]
+BATCH, GROWTH = 64, 8
+"""Draws between two looks of `anytime`: so many, or a GROWTH-th of those made, whichever is more, in whole BLOCKs."""
+Mode = Literal["fixed", "decide", "pilot", "anytime"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +31,15 @@ class Rule:
     alpha
         Error probability of one image's certificate.
     looks
-        Numbers of draws at which a decision may fall; each spends an equal part of alpha.
+        Numbers of draws at which a decision may fall; each spends an equal part of alpha, in mode anytime all of it.
     radii
-        What is asked, ascending; in the modes fixed and pilot it decides nothing.
+        What is asked, ascending; in the modes fixed and pilot, and where it is a grid, it decides nothing.
     asked
         Whether the radii were asked for; a grid otherwise.
     asserted
         Whether the Lipschitz constant is the user's word.
+    randomised
+        Whether a random number for each image makes its limits exact.
     """
 
     mode: Mode
@@ -48,11 +54,13 @@ class Rule:
     target_loss: float = 0.025
     asked: bool = False
     asserted: bool = True
+    randomised: bool = False
 
     @property
     def share(self) -> float:
         """Error probability of one look."""
-        return self.alpha / len(self.looks)
+        # The limits of all looks of a confidence sequence hold at once as they are.
+        return self.alpha if self.mode == "anytime" else self.alpha / len(self.looks)
 
     @property
     def soft(self) -> bool:
@@ -66,7 +74,12 @@ class Rule:
             # Outputs that are all 1 do not vary: what is left is the second term of the shift.
             least = float(bernstein_shift(0.0, max(self.looks[-1], 2), self.share))
             return max(self.geometry.radius(1.0 - least, least), 0.0) if least < 0.5 else 0.0
-        return ceiling(replace(self.geometry, lipschitz=None), self.looks[-1], self.share)
+        if self.mode == "anytime":
+            low = float(sequence_limit(self.looks[-1], 0, self.share, (self.n0, 0)))
+            return self.geometry.radius(low, 1.0 - low)
+        # The luckiest random number stands for twice the error, so that what is left of it is 1/2.
+        share = 0.5 if self.randomised else self.share
+        return ceiling(replace(self.geometry, lipschitz=None), self.looks[-1], share)
 
 
 def rule_of(options: Options, *, images: int, lipschitz: float | None = None) -> Rule:
@@ -84,10 +97,7 @@ def rule_of(options: Options, *, images: int, lipschitz: float | None = None) ->
             hint="Give a number above 0, in units of pixels in [0, 1]: 0.25 is a quarter of the range.",
         )
     radii = parse_radii(options.radii)
-    if options.mode == "decide" and not radii:
-        raise InputError(
-            "Which radii shall be decided?", where="--mode decide", hint="Name them, such as --radii 0.25,0.5."
-        )
+    _check_together(options, radii)
     if options.norm == "l1" and options.lipschitz is not None:
         raise InputError(
             "The Lipschitz-aware radius is known for l2 only.",
@@ -95,7 +105,7 @@ def rule_of(options: Options, *, images: int, lipschitz: float | None = None) ->
             hint="Leave one of the two out.",
         )
     # The looks share alpha whether or not they come: when to stop may then depend on the counts.
-    looks = geometric_looks(options.n) if options.mode == "decide" else (options.n,)
+    looks = {"decide": geometric_looks, "anytime": batched_looks}.get(options.mode, lambda n: (n,))(options.n)
     rule = Rule(
         mode=options.mode,  # type: ignore[arg-type]
         method=options.interval,  # type: ignore[arg-type]
@@ -110,8 +120,65 @@ def rule_of(options: Options, *, images: int, lipschitz: float | None = None) ->
         target_loss=options.target_loss,
         asked=bool(radii),
         asserted=options.lipschitz != "computed",
+        randomised=options.randomised,
     )
     return rule if radii else replace(rule, radii=grid(rule.ceiling))
+
+
+def _check_together(options: Options, radii: tuple[float, ...]) -> None:
+    """Refuse what a mode and random numbers cannot do.
+
+    Raises
+    ------
+    InputError
+        With the options that do not go together.
+    """
+    # Of counts, the mode is theirs and was not given.
+    mode = () if options.from_counts else (f"--mode {options.mode}",)
+    if options.mode == "decide" and not radii:
+        raise InputError(
+            "Which radii shall be decided?",
+            where=", ".join(mode) or "--radii",
+            hint="Name them, such as --radii 0.25,0.5."
+            if mode
+            else "The counts do not name the radii that they were drawn for. Give some, such as --radii 0.25,0.5.",
+        )
+    if options.mode == "anytime" and options.lipschitz is not None:
+        raise InputError(
+            "Limits of soft outputs do not hold at any number of draws.",
+            where=", ".join((*mode, "--lipschitz")),
+            hint="Take --mode fixed, decide or pilot, or leave --lipschitz out.",
+        )
+    if options.mode == "anytime" and options.from_log:
+        raise InputError(
+            "Which radii a confidence sequence can give depends on draws that no log holds.",
+            where="--mode anytime, --from-log",
+            hint="Leave --mode out: the log is then held against a fixed number of draws.",
+        )
+    if options.randomised and options.mode == "anytime":
+        raise InputError(
+            "Limits that hold at any number of draws leave nothing for a random number to spend.",
+            where=", ".join(("--randomised", *mode)),
+            hint="Leave --randomised out, or take --mode fixed, decide or pilot.",
+        )
+    if options.randomised and options.lipschitz is not None:
+        raise InputError(
+            "Random numbers break the ties of whole votes; soft outputs have none.",
+            where="--randomised, --lipschitz",
+            hint="Leave one of the two out.",
+        )
+
+
+def batched_looks(n: int) -> tuple[int, ...]:
+    """Return the numbers of draws at which `anytime` looks, up to n.
+
+    >>> batched_looks(1000), len(batched_looks(100_000)), batched_looks(50)
+    ((64, 128, 192, 256, 320, 384, 448, 512, 576, 640, 720, 800, 896, 1000), 54, (50,))
+    """
+    looks = [min(BATCH, n)]
+    while looks[-1] < n:
+        looks.append(min(looks[-1] + max(BATCH, looks[-1] // GROWTH // BLOCK * BLOCK), n))
+    return tuple(looks)
 
 
 def geometric_looks(n: int) -> tuple[int, ...]:
@@ -175,7 +242,13 @@ def asserted(text: str) -> float:
 
 def too_few(rule: Rule) -> int:
     """Return how many draws the rule would need to certify anything, 0 where it has them."""
+    if rule.randomised:
+        # A lucky number may certify after any.
+        return 0
     needed = least_draws(rule.share)
+    if rule.mode == "anytime":
+        while float(sequence_limit(needed, 0, rule.share, (rule.n0, 0))) < 0.5:
+            needed += 1
     return needed if rule.looks[-1] < needed else 0
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from audits.certification.drawing_settings import STOPPING, DrawingSettings, differences
 from audits.certification.log_fit import Reading
 from audits.certification.measure import Counts
 from audits.certification.rules import Rule, too_few
@@ -53,6 +54,29 @@ def warn(draft: Draft, counts: Counts) -> None:
     _warn_run(draft, rule)
     if counts.inputs.stored:
         draft.warn("judged-again", JUDGED_AGAIN)
+        _warn_drawn(draft, rule, counts.inputs.drawing)
+
+
+def _warn_drawn(draft: Draft, rule: Rule, drawing: DrawingSettings | None) -> None:
+    """Warn where counts were drawn for another question, or do not say for which."""
+    if drawing is None and rule.mode in STOPPING:
+        draft.warn(
+            "drawn-otherwise",
+            f"The counts were drawn in mode {rule.mode} and do not say for which radii and alpha: more draws might "
+            "certify more here.",
+        )
+    if drawing is None:
+        return
+    other = differences(drawing, rule) if rule.mode in STOPPING else []
+    if other:
+        draft.warn(
+            "drawn-otherwise",
+            f"The draws of mode {rule.mode} stopped by other settings: {'; '.join(other)}. The certificates hold, but "
+            "more draws might certify more.",
+        )
+    if drawing.randomised != rule.randomised:
+        were, are = ("randomised", "not") if drawing.randomised else ("not randomised", "randomised")
+        draft.warn("randomised-otherwise", f"The limits of the run that drew were {were}; here they are {are}.")
 
 
 def warn_of_log(draft: Draft, rule: Rule, reading: Reading, /, name: str) -> None:
@@ -132,10 +156,16 @@ def _warn_run(draft: Draft, rule: Rule) -> None:
             f"Under noise of {rule.geometry.sigma:g} the network is right on less than half of the draws. Train it "
             "with noise, or use less.",
         )
-    if rule.mode == "decide":
+    if rule.mode == "decide" or (rule.mode == "anytime" and rule.asked):
         draft.warn(
             "early-stopping",
             "Draws stop as soon as the radii asked are decided: certified accuracy is meant at these radii, and the "
+            "average certified radius is smaller than all draws would give.",
+        )
+    if rule.mode == "anytime" and not rule.asked:
+        draft.warn(
+            "early-stopping",
+            f"Draws stop where all {rule.n:,} are expected to add {rule.target_loss:g} of the radius at most: the "
             "average certified radius is smaller than all draws would give.",
         )
     if rule.soft and rule.asserted:

@@ -1,12 +1,14 @@
-"""Draws around an image, as many as the rule says: all, until the radii are decided, or what a pilot asks.
+"""Draws around an image, as many as the rule says: all, until they settle what is asked, or what a pilot asks.
 
 Only sampling happens here; what the counts prove is judged from them alone, so that it can be judged again.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from audits.certification.anytime_stopping import settled
 from audits.certification.bounds import (
     Counts,
     Interval,
@@ -17,6 +19,8 @@ from audits.certification.bounds import (
     soft_limits,
     vote_limits,
 )
+from audits.certification.confidence_sequences import sequence_limits
+from audits.certification.randomised_limits import randomised_lower_limit
 from audits.certification.rules import FIRST_LOOK, Rule
 from audits.statistics.binomial import lower_limit
 from probes.classifiers.smoothing import ONE, ImageCounts, VoteCounts
@@ -35,7 +39,9 @@ class Drawn:
     selection
         Counts of the draws that choose class and interval; with a pilot, its counts.
     looks
-        Cumulative counts of the fresh draws at each look, in order.
+        Cumulative counts of the fresh draws at each look, in order; of a confidence sequence those of the last alone.
+    u
+        The random number of randomised limits; None where none was drawn.
     """
 
     index: int
@@ -44,6 +50,7 @@ class Drawn:
     selection: VoteCounts
     looks: tuple[VoteCounts, ...]
     seconds: float
+    u: float | None = None
 
     @property
     def draws(self) -> int:
@@ -51,8 +58,8 @@ class Drawn:
         return self.selection.draws + self.looks[-1].draws
 
 
-def draw(counts: ImageCounts, label: int, rule: Rule) -> Drawn:
-    """Draw around one image as often as the rule asks, and return the counts."""
+def draw(counts: ImageCounts, label: int, rule: Rule, u: float | None = None) -> Drawn:
+    """Draw around one image as often as the rule asks, and return the counts; `u` is its random number, if any."""
     clean = counts.clean()
     if rule.mode == "pilot":
         selection = counts.until("pilot", rule.pilot)
@@ -60,9 +67,12 @@ def draw(counts: ImageCounts, label: int, rule: Rule) -> Drawn:
     else:
         selection = counts.until("selection", rule.n0)
         looks = [counts.until("estimation", rule.looks[0])]
-        while len(looks) < len(rule.looks) and not decided(selection, looks, rule):
+        while len(looks) < len(rule.looks) and not decided(selection, looks, rule, u):
             looks.append(counts.until("estimation", rule.looks[len(looks)]))
     counts.save()
+    if rule.mode == "anytime":
+        # The last limit holds whenever draws stopped, and needs no other look.
+        looks = looks[-1:]
     return Drawn(
         index=counts.index,
         label=label,
@@ -70,6 +80,7 @@ def draw(counts: ImageCounts, label: int, rule: Rule) -> Drawn:
         selection=selection,
         looks=tuple(looks),
         seconds=counts.seconds,
+        u=u,
     )
 
 
@@ -88,10 +99,18 @@ def interval_of(selection: VoteCounts, rule: Rule) -> Interval:
     return pair[int(np.argmax(gains))]
 
 
-def limits_of(tally: VoteCounts, interval: Interval, rule: Rule) -> Limits:
-    """Return the limits of one look."""
+def limits_of(
+    tally: VoteCounts, interval: Interval, rule: Rule, *, selection: VoteCounts | None = None, u: float | None = None
+) -> Limits:
+    """Return the limits of one look; a confidence sequence needs the selection, a randomised limit its number."""
     if rule.soft:
         return _soft(tally, interval, rule, 1.0)
+    if rule.mode == "anytime":
+        assert selection is not None
+        return sequence_limits(votes_of(selection), votes_of(tally), interval, rule.share)
+    if rule.randomised:
+        assert u is not None
+        return vote_limits(votes_of(tally), interval, rule.share, partial(randomised_lower_limit, u=u))
     return vote_limits(votes_of(tally), interval, rule.share)
 
 
@@ -111,14 +130,16 @@ def votes_of(tally: VoteCounts) -> Counts:
     return array
 
 
-def decided(selection: VoteCounts, looks: list[VoteCounts], rule: Rule) -> bool:
+def decided(selection: VoteCounts, looks: list[VoteCounts], rule: Rule, u: float | None = None) -> bool:
     """Tell whether each requested radius is proved, or so unlikely to be that more draws would be wasted.
 
     To stop without a proof is always sound. It happens where even the upper limit of the top class's probability,
     with the lower limit of its strongest rival, would not reach the radius.
     """
     interval = interval_of(selection, rule)
-    reached = max(radius_of(limits_of(tally, interval, rule), rule) for tally in looks)
+    if rule.mode == "anytime":
+        return settled(votes_of(selection), votes_of(looks[-1]), interval, rule)
+    reached = max(radius_of(limits_of(tally, interval, rule, u=u), rule) for tally in looks)
     open_radii = [radius for radius in rule.radii if radius > reached]
     if not open_radii:
         return True

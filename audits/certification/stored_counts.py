@@ -1,6 +1,7 @@
 """The counts of an earlier run, read from their file, and the new rule laid over them: no model, no images, no draw."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from audits.certification import Options
+from audits.certification.drawing_settings import DrawingSettings, read_settings
 from audits.certification.parts import distinct
+from audits.certification.randomised_limits import uniform_of
 from audits.certification.rules import Rule, asserted, rule_of
 from audits.certification.sampling import Drawn
 from audits.core.records import Subject
@@ -23,7 +26,15 @@ PARTS = ("votes", "sums", "squares")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The counts of an earlier run, with its subject and, in words, how they were drawn."""
+    """The counts of an earlier run, with its subject and, in words, how they were drawn.
+
+    Parameters
+    ----------
+    drawing
+        The settings that they were drawn with; None where the file does not say.
+    origin
+        Seed, dtype, device and torch of the run that drew.
+    """
 
     file: Path
     rule: Rule
@@ -33,6 +44,8 @@ class Stored:
     drawn: tuple[Drawn, ...]
     subject: Subject | None
     note: str
+    drawing: DrawingSettings | None
+    origin: Mapping[str, Any]
 
 
 def read_counts(options: Options) -> Stored:
@@ -64,15 +77,18 @@ def read_counts(options: Options) -> Stored:
         _check_file(about, tensors)
         images = len(tensors["index"])
         rule = rule_of(settled, images=images, lipschitz=lipschitz)
+        _check_seed(rule, about, tensors, str(file))
         return Stored(
             file=file,
             rule=rule,
             given=int(about["given"]),
             names=distinct(about["names"]),
             attributes={name: tuple(levels) for name, levels in about["attributes"].items()},
-            drawn=_unpacked(tensors, rule),
+            drawn=_unpacked(tensors, rule, about),
             subject=Subject(**about["subject"]) if about["subject"] else None,
             note=_described(rule, images, about),
+            drawing=read_settings(about["settings"]),
+            origin=about.get("drawn", {}),
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, ZeroDivisionError) as error:
         raise _damaged(str(file)) from error
@@ -104,8 +120,25 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return about, tensors
 
 
-def _unpacked(tensors: dict[str, Any], rule: Rule) -> tuple[Drawn, ...]:
+def _check_seed(rule: Rule, about: dict[str, Any], tensors: dict[str, Any], where: str) -> None:
+    """Refuse randomised limits where neither random numbers nor the seed that gives them is known.
+
+    A seed that is chosen now might be chosen by what the counts show.
+    """
+    if rule.randomised and "u" not in tensors and type(about.get("drawn", {}).get("seed")) is not int:
+        raise InputError(
+            "The counts hold no random numbers, and no seed to draw them from.",
+            where=f"--randomised, {where}",
+            hint="Leave --randomised out, or draw anew without --from-counts.",
+        )
+
+
+def _unpacked(tensors: dict[str, Any], rule: Rule, about: dict[str, Any]) -> tuple[Drawn, ...]:
     rows = []
+    numbers = tensors.get("u")
+    if numbers is None and rule.randomised:
+        # Of the seed that the draws had: another would be one more chance.
+        numbers = [uniform_of(about["drawn"]["seed"], int(index)) for index in tensors["index"]]
     for image in range(len(tensors["index"])):
         looks = [
             VoteCounts(int(draws), *(tensors[f"looks.{part}"][image, look] for part in PARTS))
@@ -117,8 +150,7 @@ def _unpacked(tensors: dict[str, Any], rule: Rule) -> tuple[Drawn, ...]:
             int(tensors["selection.draws"][image]), *(tensors[f"selection.{part}"][image] for part in PARTS)
         )
         stops = tuple(tally.draws for tally in looks)
-        asked = stops == rule.looks[: len(stops)] if rule.mode != "pilot" else len(stops) == 1 and stops[0] <= rule.n
-        if not looks or not asked or selection.draws != (rule.pilot if rule.mode == "pilot" else rule.n0):
+        if not looks or not _asked(stops, rule) or selection.draws != (rule.pilot if rule.mode == "pilot" else rule.n0):
             raise ValueError("draws that the settings do not ask for")
         # The selection and the first look begin at nothing; every further look goes on from the one before it.
         for before, tally in zip([None, None, *looks], [selection, *looks], strict=False):
@@ -131,9 +163,19 @@ def _unpacked(tensors: dict[str, Any], rule: Rule) -> tuple[Drawn, ...]:
                 selection=selection,
                 looks=tuple(looks),
                 seconds=float(tensors["seconds"][image]),
+                u=None if numbers is None else float(numbers[image]),
             )
         )
     return tuple(rows)
+
+
+def _asked(stops: tuple[int, ...], rule: Rule) -> bool:
+    """Tell whether a rule looks after so many draws."""
+    if rule.mode == "pilot":
+        return len(stops) == 1 and stops[0] <= rule.n
+    if rule.mode == "anytime":
+        return len(stops) == 1 and stops[0] in rule.looks
+    return stops == rule.looks[: len(stops)]
 
 
 def _check_tally(tally: VoteCounts, before: VoteCounts | None) -> None:
@@ -164,7 +206,8 @@ def _check_file(about: dict[str, Any], tensors: dict[str, Any]) -> None:
     """Refuse a file whose parts do not fit together."""
     shapes = {part: tensors[f"looks.{part}"].shape for part in PARTS}
     images, looks, classes = shapes["votes"]
-    whole = [name for name in tensors if name != "seconds"]
+    whole = [name for name in tensors if name not in ("seconds", "u")]
+    u = tensors.get("u", np.ones(images))
     index, label, clean = (tensors[name] for name in ("index", "label", "clean"))
     fits = (
         images > 0
@@ -178,10 +221,13 @@ def _check_file(about: dict[str, Any], tensors: dict[str, Any]) -> None:
         and bool((index >= 0).all())
         and len(np.unique(index)) == images
         and int(index.max()) < int(about["given"])
+        and u.shape == (images,)
+        and u.dtype == np.float64
+        and bool(((u > 0) & (u <= 1)).all())
         and bool((np.isfinite(tensors["seconds"]) & (tensors["seconds"] >= 0)).all())
         and isinstance(about.get("drawn", {}), dict)
         and about["geometry"]["norm"] in ("l2", "l1")
-        and about["settings"]["mode"] in ("fixed", "decide", "pilot")
+        and about["settings"]["mode"] in ("fixed", "decide", "pilot", "anytime")
         and all(1 <= about["settings"][name] <= MOST for name in ("n0", "n", "pilot"))
         and all(len(levels) == images for levels in about["attributes"].values())
         and all(isinstance(name, str) for name in about["names"])
@@ -194,6 +240,7 @@ def _check_file(about: dict[str, Any], tensors: dict[str, Any]) -> None:
 def _settings(options: Options, about: dict[str, Any], where: str) -> Options:
     """Fill in the options that the counts fix, and refuse an option that contradicts them."""
     try:
+        drawing = read_settings(about["settings"])
         fixed = {
             **{name: about["settings"][name] for name in ("mode", "n0", "n", "pilot")},
             **{name: about["geometry"][name] for name in ("norm", "sigma")},
@@ -207,8 +254,11 @@ def _settings(options: Options, about: dict[str, Any], where: str) -> Options:
                     where=f"--{name}",
                     hint="Leave it out, or draw anew without --from-counts.",
                 )
+        # What decisions were drawn for is asked again, unless something else is.
+        if fixed["mode"] in ("decide", "anytime") and not options.radii:
+            fixed["radii"] = tuple(map(repr, drawing.radii)) if drawing else ()
         return replace(options, **fixed)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise _damaged(where) from error
 
 

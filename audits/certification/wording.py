@@ -11,6 +11,7 @@ from audits.core.wording import span
 _DRAWS: dict[Mode, str] = {
     "fixed": "n = {:,} draws an image",
     "decide": "draws until the radii are decided, n = {:,} an image at the most,",
+    "anytime": "draws until they settle what is asked, n = {:,} an image at the most,",
     "pilot": "as many draws as a pilot asks for, n = {:,} an image at the most,",
 }
 _LIMITS: dict[Method, str] = {
@@ -41,10 +42,11 @@ def settings_of(counts: Counts) -> str:
     if counts.reading:
         return settings_of_log(rule, counts.reading)
     noise = f"sigma {rule.geometry.sigma:g} ({rule.geometry.norm})"
+    ties = ", randomised" if rule.randomised else ""
     soft = f", soft outputs with the Lipschitz constant {rule.geometry.lipschitz:.6g}" if rule.soft else ""
     return (
         f"Settings: {noise}, {_DRAWS[rule.mode].format(rule.n)} after n0 = {rule.n0:,} that choose, "
-        f"alpha {rule.alpha:.6g} an image, {_LIMITS[rule.method]}{soft}."
+        f"alpha {rule.alpha:.6g} an image, {_LIMITS[rule.method]}{ties}{soft}."
     )
 
 

@@ -344,6 +344,60 @@ def test_decide_stops_early_and_decides_as_all_draws_do(digits: Digits, call_mil
     assert read(again)["estimates"] == read(early)["estimates"]
 
 
+def test_anytime_says_by_what_it_stopped(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
+    words = digits.command("--mode", "anytime", "--radii", "0.1,0.2", "--max", "6", n=2_000)
+    early = finish(call_miles, words, tmp_path / "early")
+    assert all(104 <= int(row["draws"]) <= 2_040 for row in records(early))
+    counts = ["certify", "--from-counts", str(early)]
+    # Without radii, those that the draws were for are asked again.
+    again = finish(call_miles, counts, tmp_path / "again")
+    assert read(again)["estimates"] == read(early)["estimates"]
+    other = finish(call_miles, [*counts, "--radii", "0.3"], tmp_path / "other")
+    for folder, told in ((again, False), (other, True)):
+        assert ("drawn-otherwise" in [warning["id"] for warning in read(folder)["warnings"]]) is told
+    # What is judged again keeps what it was drawn for.
+    twice = finish(call_miles, ["certify", "--from-counts", str(other)], tmp_path / "twice")
+    assert read(twice)["estimates"] == read(early)["estimates"]
+
+
+def test_old_counts_of_decide_ask_for_radii_and_say_what_they_lack(
+    digits: Digits, call_miles: Call, tmp_path: Path
+) -> None:
+    early = finish(
+        call_miles, digits.command("--mode", "decide", "--radii", "0.1", "--max", "6", n=2000), tmp_path / "run"
+    )
+
+    def old(tensors: dict[str, Any], about: dict[str, Any]) -> None:
+        about["settings"] = {name: about["settings"][name] for name in ("mode", "n0", "n", "pilot")}
+
+    words = rewritten(early, tmp_path, old)
+    refusal = call_miles(*words, cwd=tmp_path)
+    one_panel(refusal, "--radii")
+    assert "--mode decide" not in refusal.err
+    judged = finish(call_miles, [*words, "--radii", "0.1"], tmp_path / "judged")
+    assert read(judged)["estimates"] == read(early)["estimates"]
+    assert "drawn-otherwise" in [warning["id"] for warning in read(judged)["warnings"]]
+
+
+def test_random_numbers_are_kept_and_judge_again(
+    digits: Digits, certified: Path, call_miles: Call, tmp_path: Path
+) -> None:
+    lucky = finish(call_miles, digits.command("--by", "site", "--randomised"), tmp_path / "run")
+    numbers = [float(row["u"]) for row in records(lucky)]
+    assert counts_of(lucky)["u"] == numbers and len(set(numbers)) == 21
+    plain = [float(row["radius"]) for row in records(certified)]
+    assert all(float(row["radius"]) >= own for row, own in zip(records(lucky), plain, strict=True))
+    assert "u" not in records(certified)[0]
+    for source in (lucky, certified):
+        # The numbers are of the seed that drew, whatever the seed of the judge.
+        words = ["certify", "--from-counts", str(source), "--randomised", "--seed", "9"]
+        again = finish(call_miles, words, tmp_path / source.parent.name / "again")
+        assert [row["radius"] for row in records(again)] == [row["radius"] for row in records(lucky)]
+    without = finish(call_miles, ["certify", "--from-counts", str(lucky)], tmp_path / "without")
+    assert [float(row["radius"]) for row in records(without)] == plain
+    assert "randomised-otherwise" in [warning["id"] for warning in read(without)["warnings"]]
+
+
 def test_pilot_draws_less_for_a_little_less(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
     words = digits.command("--mode", "pilot", "--pilot", "200", "--target-loss", "0.1", n=20_000)
     few = finish(call_miles, words, tmp_path / "few")
