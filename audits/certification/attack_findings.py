@@ -35,8 +35,8 @@ def find_attacks(draft: Draft, counts: Counts) -> None:
     draft.find(
         "certify.attacked",
         "info",
-        f"{none}{_how(attacks)} {FAILS} The true share of certified images that some change of this length turns is "
-        "no smaller.",
+        f"{none}{_how(attacks)} {FAILS} So the interval bounds the share of certified images that some change of this "
+        "length turns from below alone: its upper end is about this attack.",
         [beyond, within],
         headline=f"Twice as far as certified, the attack turned the answer on {span(beyond)} of the certified images.",
         how_sure=f"{over_images(beyond)} {_test(attacks)}",
