@@ -18,6 +18,7 @@ from probes.classifiers.smoothing import MOST
 _MODEL, _DATA, _NOISE, _OTHER = "Model", "Data", "Certificates", "Without a model"
 _LOG, _COUNTS, _DRAWN = ("from_log",), ("from_counts",), ("from_log", "from_counts")
 """Sources of which nothing is drawn any more: what decides the draws has no meaning beside them."""
+_ATTACK: dict[str, Any] = {"panel": "Attack", "least": 1, "only_with": ("attack_steps",), "later": True}
 _CHANNELS: dict[str, Any] = {"several": False, "panel": _MODEL, "not_with": _COUNTS}
 
 ARCHITECTURES = (
@@ -117,6 +118,20 @@ class Options(option_groups.Workers):
         metavar="auto|N",
         panel=_NOISE,
     )
+    attack_steps: int = option(
+        "Attack certified images within their radius and twice as far, in so many steps; 0: not at all.",
+        0,
+        metavar="N",
+        panel="Attack",
+        least=0,
+        most=10_000,
+        not_with=(*_DRAWN, "lipschitz"),
+        later=True,
+    )
+    attack_draws: int = option("Noisy copies that a step of an attack follows.", 32, metavar="K", most=MOST, **_ATTACK)
+    attack_images: int = option(
+        "Images chosen at random, of which those that are certified are attacked.", 100, metavar="M", **_ATTACK
+    )
     arch: str | None = option(
         "Architecture of the weights: resnet50 and others, torchvision:NAME, timm:NAME.",
         metavar="NAME",
@@ -186,6 +201,24 @@ MEASURES = (
     Measure("noisy_accuracy", _PART, "accuracy under noise", unit="images", worse="down", ends=SHARE),
     Measure("draws_per_item", (), "draws per image", unit="images"),
     Measure("false_certificate_bound", ("log",), "probability of any false certificate, at most", unit="images"),
+    Measure(
+        "attack_success",
+        ("multiple",),
+        "share of attacked images whose answer the attack turned",
+        unit="images",
+        worse="up",
+        ends=SHARE,
+    ),
+    Measure(
+        "attack_error_chance",
+        (),
+        "probability of so many certificates contradicted by error alone, at most",
+        unit="images",
+        compared=False,
+        written="probability",
+        ends=SHARE,
+        gated=False,
+    ),
     Measure("lipschitz_constant", ("origin",), "Lipschitz constant of each soft output", unit="networks"),
     Measure("implied_alpha", ("log",), "least alpha that the largest radius needs", unit="radius"),
     Measure("reachable_share", ("alpha", "rounding", "log"), "share of radii that whole votes can reach", unit="radii"),
@@ -245,6 +278,10 @@ STEPS = {
     "certify.noise-defeats": "Train the classifier under noise of this sigma, or certify with a smaller one.",
     "certify.noise-costs": (
         "Train the classifier under noise of this sigma, or certify with a smaller one and accept smaller radii."
+    ),
+    "certify.contradicted": (
+        "Cite no certificate of this run. Look for what makes the network answer otherwise than when its votes were "
+        "counted: chance, other images of a batch, device, rounding."
     ),
     "certify.uneven": (
         "Report the weakest class with the whole, and look at its images that are abstained from or wrong."

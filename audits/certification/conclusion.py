@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from audits.certification.attack_findings import CONTRADICTED
 from audits.certification.measure import Counts
 from audits.certification.wording import accuracy_at, certain, settings_of
 from audits.core.context import Draft
@@ -9,7 +10,7 @@ from audits.core.numbers import decimals, point, written
 from audits.core.records import SEVERITIES, Estimate
 from audits.core.wording import span
 
-_LEADING = ("noisy_accuracy", "implied_alpha", "abstention_rate")
+_LEADING = ("noisy_accuracy", "implied_alpha", "abstention_rate", "attack_success")
 """Measures of a finding graver than certified accuracy that stand before it among the numbers on top."""
 
 
@@ -26,7 +27,7 @@ def conclude(draft: Draft, counts: Counts) -> None:
     )
     numbers = [(row, f"certified accuracy at radius {float(row.where['radius']):g}") for row in rows]
     # Without its settings a radius means nothing.
-    numbers = numbers if _known(counts) else []
+    numbers = numbers if _citable(draft, counts) else []
     leading = [(row, row.measure.label) for row in worst.evidence[:1] if row.name in _LEADING]
     draft.conclude(
         worst.headline,
@@ -37,29 +38,41 @@ def conclude(draft: Draft, counts: Counts) -> None:
 
 
 def _may(draft: Draft, counts: Counts, rows: list[Estimate]) -> Iterator[str]:
-    if _known(counts):
+    if _citable(draft, counts):
         whom = "By the log, the smoothed classifier" if counts.reading else "The smoothed classifier"
         for row in rows:
             yield f"{whom} has certified accuracy {accuracy_at(row)} ({counts.rule.geometry.norm})."
         yield f"{settings_of(counts)}{f' {certain(counts)}' if counts.reading else ''}"
+    beyond = draft.get("attack_success", multiple=2)
+    if beyond and not _contradicted(draft):
+        yield f"An attack twice as far as certified turned the answer on {span(beyond)} of the certified images."
     clean, noisy = draft.get("clean_accuracy"), draft.get("noisy_accuracy")
     if clean and noisy:
         yield f"The network alone is right on {span(clean)} of the images, on {span(noisy)} of their noisy copies."
     for claim in draft.findings:
         if claim.id in ("certify.unreachable-radii", "certify.implied-alpha") or (
-            claim.id == "certify.uneven" and _known(counts)
+            claim.id == "certify.uneven" and _citable(draft, counts)
         ):
             yield claim.headline
 
 
-def _known(counts: Counts) -> bool:
-    """Tell whether sigma, n and alpha of the certificates are known, without which a radius means nothing."""
-    return counts.alpha is not None
+def _citable(draft: Draft, counts: Counts) -> bool:
+    """Tell whether sigma, n and alpha of the certificates are known, without which a radius means nothing.
+
+    And whether no attack has contradicted the certificates beyond error.
+    """
+    return counts.alpha is not None and not _contradicted(draft)
+
+
+def _contradicted(draft: Draft) -> bool:
+    return any(claim.id == CONTRADICTED for claim in draft.findings)
 
 
 def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
     rule, reading = counts.rule, counts.reading
-    if not _known(counts):
+    if _contradicted(draft):
+        yield "Any certified accuracy: attacks within certified radii turned more answers than error explains."
+    elif not _citable(draft, counts):
         yield "Any certified accuracy: with which settings these certificates were made, is not known."
     if rule.soft and rule.asserted:
         yield (
@@ -73,6 +86,8 @@ def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
         yield f"That all certificates hold: at least one is false with probability up to {point(bound)}."
     for low, high, by in _alike(draft):
         yield f"That certified accuracy is alike by {by}: {low} for one group and {high} for another fit the data."
+    if draft.get("attack_success", multiple=2):
+        yield "That an image which the attack did not turn is safe beyond its certified radius."
     yield "Anything on turned, shifted or otherwise changed images, or on a distance in another norm."
     if counts.inputs.stored:
         yield "These numbers as planned in advance, if alpha, interval or radii were chosen by what the counts show."

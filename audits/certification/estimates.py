@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from audits.certification.attack_outcomes import add_attacks
 from audits.certification.certificates import ABSTAIN
 from audits.certification.image_means import mean_or_none, mean_within, share
 from audits.certification.log_comparison import LogCounts, add_logs
@@ -37,6 +38,8 @@ def estimates(draft: Draft, counts: Counts | LogCounts) -> None:
     if counts.inputs.log and counts.reading:
         add_log_estimates(draft, counts.inputs.log, rule, counts.reading)
     _add_bound(draft, counts)
+    if counts.attacks is not None:
+        add_attacks(draft, counts.attacks, rule)
 
 
 def _add_part(draft: Draft, part: Part, rule: Rule) -> None:

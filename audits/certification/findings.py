@@ -1,5 +1,6 @@
 """The findings: how far certificates reach, on what share of the images, what noise costs, and who differs."""
 
+from audits.certification.attack_findings import find_attacks
 from audits.certification.certificates import ABSTAIN
 from audits.certification.conclusion import conclude
 from audits.certification.differences import find_differences
@@ -29,6 +30,7 @@ def findings(draft: Draft, counts: Counts | LogCounts) -> None:
     _find_noise(draft)
     _find_accuracy(draft, counts)
     find_differences(draft, counts.rule, counts.inputs.attributes)
+    find_attacks(draft, counts)
     warn(draft, counts)
     conclude(draft, counts)
 

@@ -120,7 +120,7 @@ def count_image(job: ImageJob) -> None:
     InputError
         Where model or image are others than those that were checked, or the outputs are not finite under noise.
     """
-    bench = held(_held_key(job.setting), lambda: _loaded(job.setting))
+    bench = bench_of(job.setting)
     pixels = bench.pixels(job)
     counts = ImageCounts(
         sampler=bench.sampler,
@@ -131,6 +131,17 @@ def count_image(job: ImageJob) -> None:
         advance=partial(bench.advance, job.index),
     )
     draw(counts, job.label, job.rule, job.u)
+
+
+def bench_of(setting: Setting) -> Bench:
+    """Return the network and the images that this process holds, loaded where it does not.
+
+    Raises
+    ------
+    InputError
+        Where it is not the model that was checked.
+    """
+    return held(_held_key(setting), lambda: _loaded(setting))
 
 
 def hold(setting: Setting, work: Work, advance: Callable[[int, int], None]) -> None:

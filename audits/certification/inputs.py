@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audits.certification import Options
+from audits.certification.attack_outcomes import MULTIPLES, attack_cost
 from audits.certification.drawing_settings import DrawingSettings
 from audits.certification.log_comparison import log_coordinates, unpaired_notes
 from audits.certification.logs import ROUNDINGS, USUAL_ALPHAS, Log
@@ -80,6 +81,10 @@ def _check_images(options: Options, context: Context) -> Plan:
     work = find_work(options, context)
     classifier, images, chosen = work.classifier, work.images, work.chosen
     rule = rule_of(options, images=len(chosen), lipschitz=lipschitz_of(options, work, context.dtype))
+    if options.attack_steps:
+        from audits.certification.attacking import check_attack
+
+        check_attack(work, rule, context)
     inputs = Inputs(
         rule=rule,
         given=len(images),
@@ -97,9 +102,10 @@ def _check_images(options: Options, context: Context) -> Plan:
         inputs=inputs,
         subject=inputs.subject,
         data=(Source(role="images", path=images.path, sha256=images.sha256, items=len(images)), *_map_source(work)),
-        cost=_cost(rule, len(chosen)),
+        cost=_cost(rule, len(chosen)) + attack_cost(options, rule, len(chosen), images.shape),
         notes=(*classifier.notes, *described(images), *images.notes),
-        coordinates=coordinates_of(inputs, [int(images.labels[index]) for index in chosen]),
+        coordinates=coordinates_of(inputs, [int(images.labels[index]) for index in chosen])
+        | ({"multiple": MULTIPLES} if options.attack_steps else {}),
         measure=lambda: measured_cost(work, rule, options, context),
         settings={"from_log": None},
     )

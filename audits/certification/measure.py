@@ -21,6 +21,7 @@ from probes.core.holding import release
 from probes.core.spreading import spread
 
 if TYPE_CHECKING:
+    from audits.certification.attack_outcomes import Attacks
     from audits.certification.image_jobs import ImageJob
     from audits.certification.model_and_images import Work
 
@@ -35,12 +36,15 @@ class Counts:
         The counts of each image; empty for a log.
     settings
         With which seed, dtype and device the run was asked for; counts.safetensors says it.
+    attacks
+        What attacks on certified images came to; None where none was asked for.
     """
 
     inputs: Inputs
     verdicts: tuple[Verdict, ...]
     drawn: tuple[Drawn, ...] = ()
     settings: Mapping[str, str | int] = field(default_factory=dict)
+    attacks: "Attacks | None" = None
 
     @property
     def rule(self) -> Rule:
@@ -69,16 +73,27 @@ def measure(options: Options, inputs: Inputs | Logs, context: Context) -> Counts
         return LogCounts(logs=inputs)
     if inputs.log:
         return Counts(inputs=inputs, verdicts=inputs.log.verdicts)
-    drawn = inputs.stored or tuple(_drawn(inputs, options, context))
+    jobs, drawn = ([], inputs.stored) if inputs.stored else _drawn(inputs, options, context)
+    verdicts = tuple(judge(item, inputs.rule) for item in drawn)
     return Counts(
         inputs=inputs,
-        verdicts=tuple(judge(item, inputs.rule) for item in drawn),
+        verdicts=verdicts,
         drawn=drawn,
         settings={"seed": context.seed, "dtype": context.dtype, "device": context.device},
+        attacks=_attacked(inputs, jobs, verdicts, options, context) if options.attack_steps else None,
     )
 
 
-def _drawn(inputs: Inputs, options: Options, context: Context) -> list[Drawn]:
+def _attacked(
+    inputs: Inputs, jobs: "list[ImageJob]", verdicts: tuple[Verdict, ...], options: Options, context: Context
+) -> "Attacks":
+    from audits.certification.attacking import attacked
+
+    assert inputs.work is not None
+    return attacked(inputs.work, jobs, verdicts, options, context)
+
+
+def _drawn(inputs: Inputs, options: Options, context: Context) -> "tuple[list[ImageJob], tuple[Drawn, ...]]":
     from audits.certification.image_jobs import count_image, hold
     from audits.certification.job_list import jobs_of, stored
 
@@ -115,8 +130,9 @@ def _drawn(inputs: Inputs, options: Options, context: Context) -> list[Drawn]:
             # What a worker drew is told now.
             done=lambda place: advance(each - told[jobs[place].index]),
         )
-    context.machines.join(last=True)
-    return [_read(job, one) for job, one in zip(jobs, found, strict=True)]
+    # Attacks come after it, which need the certificates of all images.
+    context.machines.join(last=not options.attack_steps)
+    return jobs, tuple(_read(job, one) for job, one in zip(jobs, found, strict=True))
 
 
 def _read(job: "ImageJob", found: Drawn | None) -> Drawn:

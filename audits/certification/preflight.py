@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from audits.certification import Options
+from audits.certification.attacking import passes_left
 from audits.certification.image_jobs import ImageJob, sampler_of
 from audits.certification.job_list import jobs_of, stored
 from audits.certification.model_and_images import Work, decode, elsewhere
@@ -31,22 +32,30 @@ def measured_cost(work: Work, rule: Rule, options: Options, context: Context) ->
     # Arrays are held, and were looked at whole.
     lines = decode(images, work.chosen, context.progress) if Path(images.path).is_dir() else ()
     jobs, part = jobs_of(work, rule, options, context), context.machines.part
-    mine = [job for place, job in enumerate(jobs) if part is None or part.has(place)]
-    left = [job for job, found in zip(mine, stored(mine, context), strict=True) if found is None]
-    lines += (("drawn", f"{len(mine) - len(left):,} of {many(len(mine), 'image', 'images')}, in the cache"),)
-    if not left:
+    places = [place for place in range(len(jobs)) if part is None or part.has(place)]
+    counts = dict(zip(places, stored([jobs[place] for place in places], context), strict=True))
+    left = sum(found is None for found in counts.values())
+    attacks, passes = passes_left(jobs, counts, options, context) if options.attack_steps else (0, 0)
+    lines += (("drawn", f"{len(places) - left:,} of {many(len(places), 'image', 'images')}, in the cache"),)
+    if options.attack_steps:
+        lines += (("attacked", f"at most {many(attacks, 'attack is', 'attacks are')} left"),)
+    if not left and not attacks:
         return (*lines, ("time", "nothing is left to draw"))
     if elsewhere(context):
-        return (*lines, ("time", f"of {many(len(left), 'image', 'images')}; the GPUs are left to the workers"))
-    return lines + _cost(left, work, context)
+        return (*lines, ("time", f"of {many(left, 'image', 'images')}; the GPUs are left to the workers"))
+    return lines + _cost(jobs[places[0]], left, attacks, passes, work, context)
 
 
-def _cost(left: list[ImageJob], work: Work, context: Context) -> tuple[tuple[str, str], ...]:
-    rule, workers = left[0].rule, context.machines.workers
-    seconds, batch = _seconds(left[0], work)
-    lanes = workers.lanes(len(left))
-    bound = "" if rule.mode == "fixed" else "at most "
-    total = seconds * len(left) * most_draws(rule)
+def _cost(
+    job: ImageJob, left: int, attacks: int, passes: int, work: Work, context: Context
+) -> tuple[tuple[str, str], ...]:
+    """Return what the images that are left cost, and attacks that come to so many forward passes."""
+    rule, workers = job.rule, context.machines.workers
+    seconds, batch = _seconds(job, work)
+    lanes = workers.lanes(max(left, attacks))
+    bound = "" if rule.mode == "fixed" and not attacks else "at most "
+    total = seconds * (left * most_draws(rule) + passes)
+    what = many(left, "image", "images") + (f" and {many(attacks, 'attack', 'attacks')}" if attacks else "")
     unit = "core" if context.device == "cpu" else "GPU"
     at_once = f"{lanes} at once ({workers.backend})"
     peak = peak_memory()
@@ -55,8 +64,7 @@ def _cost(left: list[ImageJob], work: Work, context: Context) -> tuple[tuple[str
         ("draws", f"{1 / seconds:,.0f} a second on one {unit}, {batch} at a time (measured)"),
         (
             "time",
-            f"{bound}{_duration(total / lanes)} for {many(len(left), 'image', 'images')}, {at_once}; "
-            f"{total / 3600:.2f} {unit}-hours",
+            f"{bound}{_duration(total / lanes)} for {what}, {at_once}; {total / 3600:.2f} {unit}-hours",
         ),
         ("memory", memory),
     )

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Words = Mapping[str, NDArray[np.object_]]
 Numbers = Mapping[str, NDArray[np.float64]]
 TSV = "certify.tsv"
+ATTACKED = {1: "attack_within", 2: "attack_beyond"}
+"""Columns of what attacks came to, by the multiple of the certified radius."""
 
 
 def coverage(counts: "Counts | LogCounts") -> Coverage:
@@ -53,10 +55,22 @@ def records(counts: "Counts | LogCounts") -> list[dict[str, Any]]:
             "radius_published": row.published,
             "radius_gaussian": row.gaussian,
             **({"u": row.u} if counts.rule.randomised else {}),
+            **_attack_words(counts, row.index),
             **{column: levels[index] for column, levels in attributes.items()},
         }
         for index, row in enumerate(counts.verdicts)
     ]
+
+
+def _attack_words(counts: "Counts", index: int) -> dict[str, str]:
+    """Return whether attacks turned an image, empty where it was not attacked; no columns where no image was."""
+    if counts.attacks is None:
+        return {}
+    turned = counts.attacks.turned
+    return {
+        column: "" if (hit := turned.get((index, multiple))) is None else "turned" if hit else "not turned"
+        for multiple, column in ATTACKED.items()
+    }
 
 
 def _log_records(counts: LogCounts) -> list[dict[str, Any]]:
@@ -117,6 +131,10 @@ def parts(rows: Rows, name: str, where: Mapping[str, Any]) -> Ratio | None:
         counted *= rows.text["label_name" if isinstance(label, str) else "label"] == str(label)
     if "log" in where:
         counted *= rows.text["log"] == str(where["log"])
+    if name == "attack_success":
+        # Over the attacked images alone, which two runs need not share.
+        words = rows.text[ATTACKED[int(where["multiple"])]]
+        return Ratio((words == "turned") * 1.0, (words != "") * 1.0)
     if name.endswith("_difference"):
         return None
     over = _summed(rows.numbers, name, where)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from torch import Tensor
 
-Stream = Literal["selection", "pilot", "estimation"]
+Stream = Literal["selection", "pilot", "estimation", "attack"]
 STREAMS: tuple[Stream, ...] = ("selection", "pilot", "estimation")
+"""Streams whose draws are counted; those of an attack only point a way."""
 
 BLOCK = 16
 """Draws whose noise is made together; batches are whole blocks."""

@@ -8,6 +8,7 @@ they add up the same in any order.
 import statistics
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,12 @@ class Sampler:
         if not self.batch:
             self.batch = self._fastest(pixels.to(self.device))
         self.piece = max(self.piece, self.batch)
+
+    def reseeded(self, seed: int) -> "Sampler":
+        """Return a sampler of the same network under noise of another seed."""
+        other = copy(self)
+        other.seed = seed
+        return other
 
     def clean(self, pixels: "Tensor") -> int:
         """Return the class of an image without noise."""
