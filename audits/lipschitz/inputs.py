@@ -11,7 +11,7 @@ from audits.lipschitz import Options
 from probes.classifiers.class_maps import read_class_map
 from probes.classifiers.classifier_files import Classifier, check_classifier, load_classifier
 from probes.classifiers.images import Images, load_images
-from probes.classifiers.linear_operators import Convolution, Operator
+from probes.classifiers.linear_operators import Dense, Operator, convolution_of
 from probes.classifiers.lipschitz_bound import weighted
 from probes.classifiers.lipschitz_steps import Shape, Step, read_steps
 from probes.classifiers.resizing import has_processor, resizing_of
@@ -171,15 +171,17 @@ def _cost(steps: Sequence[Step], images: Images | None, options: Options) -> tup
 
 
 def _seconds(layer: Operator, steps: int) -> float:
-    if not isinstance(layer, Convolution):
+    if isinstance(layer, Dense):
         outputs, inputs = layer.weight.shape
         return _CUBED * min(outputs, inputs) ** 3 + steps * 2 * outputs * inputs / _PRODUCTS
-    grid, stride = symbol_grid(layer)
+    conv = convolution_of(layer)
+    assert conv is not None
+    grid, stride = symbol_grid(conv)
     # Weights are real: half of the frequencies are conjugates of the other half.
-    matrices = (grid[0] // stride[0]) * (grid[1] // stride[1] // 2 + 1) * layer.groups
-    cells = layer.size[0] * layer.size[1] / (layer.stride[0] * layer.stride[1])
-    passes = steps * 2 * cells * layer.weight.numel() / _PRODUCTS
-    return float(matrices * _CUBED * min(block_sides(layer, stride)) ** 3 + passes)
+    matrices = (grid[0] // stride[0]) * (grid[1] // stride[1] // 2 + 1) * conv.groups
+    cells = conv.size[0] * conv.size[1] / (conv.stride[0] * conv.stride[1])
+    passes = steps * 2 * cells * conv.weight.numel() / _PRODUCTS
+    return float(matrices * _CUBED * min(block_sides(conv, stride)) ** 3 + passes)
 
 
 def _shape(texts: tuple[str, ...]) -> Shape | None:

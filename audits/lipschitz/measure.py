@@ -12,7 +12,7 @@ from audits.core.records import Coordinate
 from audits.lipschitz import Options
 from audits.lipschitz.inputs import Inputs, layer_name
 from audits.lipschitz.margins import Answer, measure_margins
-from probes.classifiers.linear_operators import Convolution, Operator
+from probes.classifiers.linear_operators import Convolution, Operator, Transposed
 from probes.classifiers.lipschitz_bound import LipschitzBound, lipschitz_bound
 from probes.classifiers.spectral_norm import DOWN, EXACT_UP_TO, ITERATIONS, Norm, has_own_symbol
 from probes.classifiers.spectral_norm import measure as measure_norm
@@ -112,6 +112,9 @@ def cached_norm(layer: Operator, steps: int, cache: Cache) -> Norm:
 
 
 def _content(layer: Operator) -> list[Any]:
+    if isinstance(layer, Transposed):
+        # Both have one norm, and are measured in one way.
+        return _content(layer.convolution)
     # In float64, in which the norm is computed: a file in another precision with equal weights is the same layer.
     weight = layer.weight.detach().cpu().double().contiguous()
     digest = sha256(weight.numpy().tobytes()).hexdigest()

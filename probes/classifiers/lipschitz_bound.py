@@ -11,7 +11,7 @@ from typing import Literal
 
 from torch import nn
 
-from probes.classifiers.linear_operators import Convolution, Operator, Pair
+from probes.classifiers.linear_operators import Operator, Pair, Transposed, convolution_of
 from probes.classifiers.lipschitz_steps import Shape, Step, read_steps
 from probes.classifiers.spectral_norm import STEPS, UP, Norm, measure
 from probes.core.progress import Progress, Silent
@@ -31,7 +31,8 @@ class LayerBound:
     lower
         A norm that was reached by a vector, for layers with weights.
     grid, stride, padding
-        Height and width of the input, strides, and cells added above, below, left and right; of convolutions.
+        Height and width of the input, strides, and cells added above, below, left and right; of convolutions. A
+        transposed one cuts so many cells off.
     """
 
     name: str
@@ -144,14 +145,16 @@ def _bound_of(step: Step, lower_steps: int, norms: Measure) -> LayerBound:
         bound = step.constant if step.constant == 1.0 else step.constant * UP
         return LayerBound(name=step.name, kind=step.kind, method="proven", bound=bound)
     norm = norms(step.constant, lower_steps)
-    conv = step.constant if isinstance(step.constant, Convolution) else None
+    conv = convolution_of(step.constant)
+    # A transposed convolution takes what its convolution gives.
+    taken = step.constant.size if isinstance(step.constant, Transposed) else conv.size if conv else None
     return LayerBound(
         name=step.name,
         kind=step.kind,
         method="exact" if norm.tight else "gram",
         bound=norm.value,
         lower=norm.lower,
-        grid=conv.size if conv else None,
+        grid=taken,
         stride=conv.stride if conv else None,
         padding=conv.padding if conv else None,
         seconds=norm.seconds,

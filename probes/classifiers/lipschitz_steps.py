@@ -19,7 +19,8 @@ from torch.nn.utils import parametrize
 
 from probes.classifiers.folding import fold_graph, hooked, trace
 from probes.classifiers.linear_operators import Operator
-from probes.classifiers.lipschitz_constants import as_module, of_mean, of_module, of_scaling, why_unknown
+from probes.classifiers.lipschitz_constants import as_module, of_mean, of_module, of_scaling
+from probes.classifiers.lipschitz_refusals import attended, attention_in, why_attention, why_unknown
 from probes.core.errors import InputError
 
 Shape = tuple[int, int, int]
@@ -88,7 +89,7 @@ def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
         )
     # In double before folding: the bound is then of the network given, not of one rounded again.
     network = copy.deepcopy(module).eval().to("cpu", torch.float64)
-    graph = trace(network)
+    graph = _traced(network)
     picture = torch.rand(1, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     try:
         with torch.no_grad():
@@ -114,6 +115,18 @@ def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
             hint="Use the operations that make a new tensor.",
         )
     return steps
+
+
+def _traced(network: nn.Module) -> fx.GraphModule:
+    """Return the graph of a network; where there is none, say too that it holds attention."""
+    try:
+        return trace(network)
+    except InputError as error:
+        held = attention_in(network)
+        if not held:
+            raise
+        more = f"It holds attention ({held}), for which no constant is known here, however it is written."
+        raise InputError(error.message, where=error.where, hint=more) from error
 
 
 class _Shapes(ShapeProp):
@@ -343,14 +356,21 @@ class _Reader:
         name = str(getattr(node.target, "__name__", node.target))
         return f"{stack[-1][1].__name__}.{name}" if stack and stack[-1][0] else name
 
+    def _tokens(self, node: fx.Node, part: nn.Module | None) -> int:
+        """Return over how many tokens of the picture an attention goes; 0 where not all that it takes is of it."""
+        taken = [*node.args[:3], *(node.kwargs[name] for name in ("query", "key", "value") if name in node.kwargs)]
+        return attended(node.target, part, [_size(one) for one in self._dependent(taken)])
+
     def _refusal(self, node: fx.Node) -> InputError:
         kind = self._kind(node)
         part = self.graph.get_submodule(str(node.target)) if node.op == "call_module" else None
+        around = [type_.__name__ for _, type_ in (node.meta.get("nn_module_stack") or {}).values()]
+        why = why_attention(node.target, part, [kind, *around], self._tokens(node, part)) or why_unknown(kind, part)
         listed = "The page docs/audits/lipschitz.md lists the layers and operations that have one."
         return InputError(
             f"No Lipschitz constant is known for {kind}: the network has no proven bound.",
             where=f"layer {self._location(node)}",
-            hint=" ".join(filter(None, (why_unknown(kind, part), listed))),
+            hint=" ".join(filter(None, (why, listed))),
         )
 
 
