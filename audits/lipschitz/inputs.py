@@ -15,12 +15,15 @@ from probes.classifiers.linear_operators import Dense, Operator, convolution_of
 from probes.classifiers.lipschitz_bound import weighted
 from probes.classifiers.lipschitz_steps import Shape, Step, read_steps
 from probes.classifiers.resizing import has_processor, resizing_of
+from probes.classifiers.slope_ascent import POLISH
 from probes.classifiers.spectral_norm import block_sides, symbol_grid
 from probes.core.errors import InputError
 from probes.files.images import Resizing
 
 MIN_IMAGES = 10
 """Images that a class needs for a radius of its own."""
+STARTS = 8
+"""Ascents, where their number is not given."""
 _TRIED = 8
 _CUBED = 4.3e-10
 """Seconds per cubed side of a matrix whose eigenvalues are computed, on one core."""
@@ -92,7 +95,13 @@ def check(options: Options, context: Context) -> Plan:
         cost=_cost(steps, images, options),
         notes=(*classifier.notes, *(images.notes if images is not None else ())),
         coordinates=_coordinates(steps, classes, classifier),
+        settings={} if options.ascent_steps is None else {"ascent_starts": ascent_starts(options)},
     )
+
+
+def ascent_starts(options: Options) -> int:
+    """Return how many ascents there are, where there are any."""
+    return STARTS if options.ascent_starts is None else options.ascent_starts
 
 
 def layer_name(name: str, classifier: Classifier) -> str:
@@ -162,6 +171,10 @@ def _cost(steps: Sequence[Step], images: Images | None, options: Options) -> tup
     layers = weighted(steps)
     seconds = sum(_seconds(layer, options.lower_steps) for _, layer in layers)
     forwards = f"{len(images):,} images, forwards and back, in float64" if images is not None else "one"
+    if options.ascent_steps is not None:
+        starts = ascent_starts(options)
+        passes = starts * (2 * options.ascent_steps + 4 * POLISH)
+        forwards += f"; ascent: {starts:,} starts, at most {passes:,} pictures forwards and back, in float64"
     return (
         ("layers", f"{len(layers)} with weights"),
         ("forwards", forwards),

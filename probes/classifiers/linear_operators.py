@@ -98,10 +98,13 @@ class Transposed:
         From what the layer gives to what it takes.
     size
         Height and width of the layer's input, which are those of the convolution's output.
+    stride
+        Strides of the layer; of the convolution too, but where its output has one cell, which no stride moves.
     """
 
     convolution: Convolution
     size: Pair
+    stride: Pair
 
     def apply(self, x: Tensor) -> Tensor:
         """Apply the operator to x of shape (1, channels, height, width)."""

@@ -56,11 +56,15 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LipschitzBound:
-    """|logits(x) - logits(y)| <= product |x - y| in l2, for all pictures x and y; `stages` multiply to it."""
+    """|logits(x) - logits(y)| <= product |x - y| in l2, for all pictures x and y; `stages` multiply to it.
+
+    `linear` tells that the logits are a matrix times the pixels, plus a constant: then one slope holds everywhere.
+    """
 
     product: float
     layers: tuple[LayerBound, ...]
     stages: tuple[Stage, ...]
+    linear: bool = False
 
 
 Measure = Callable[[Operator, int], Norm]
@@ -117,7 +121,8 @@ def lipschitz_bound(
             reached.append(record.bound * _joined(step, reached))
             if not isinstance(step.constant, float):
                 advance(1)
-    return LipschitzBound(product=reached[-1], layers=tuple(layers), stages=_stages(steps, reached))
+    linear = all(step.linear for step in steps)
+    return LipschitzBound(product=reached[-1], layers=tuple(layers), stages=_stages(steps, reached), linear=linear)
 
 
 def weighted(steps: Sequence[Step]) -> list[tuple[Step, Operator]]:
@@ -147,15 +152,15 @@ def _bound_of(step: Step, lower_steps: int, norms: Measure) -> LayerBound:
     norm = norms(step.constant, lower_steps)
     conv = convolution_of(step.constant)
     # A transposed convolution takes what its convolution gives.
-    taken = step.constant.size if isinstance(step.constant, Transposed) else conv.size if conv else None
+    told = step.constant if isinstance(step.constant, Transposed) else conv
     return LayerBound(
         name=step.name,
         kind=step.kind,
         method="exact" if norm.tight else "gram",
         bound=norm.value,
         lower=norm.lower,
-        grid=taken,
-        stride=conv.stride if conv else None,
+        grid=told.size if told else None,
+        stride=told.stride if told else None,
         padding=conv.padding if conv else None,
         seconds=norm.seconds,
     )

@@ -26,6 +26,12 @@ x = sqrt(2) it is 1.12890413, at -sqrt(2) it is -0.129, and it tends to 1 and 0.
 OWN_SPREAD = (nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d, nn.RMSNorm)
 """Layers that divide by the spread of what they are given, so that their slope grows where there is little of it."""
 
+LINEAR = frozenset((
+    nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Flatten, nn.ZeroPad2d, nn.ConstantPad2d, nn.Conv2d,
+    nn.ConvTranspose2d, nn.Linear, nn.BatchNorm1d, nn.BatchNorm2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d,
+))  # fmt: skip
+"""Layers that are linear in evaluation mode, but for a constant that they add."""
+
 
 def of_module(part: nn.Module, kind: type[nn.Module], before: Size, after: Size) -> Constant:
     """Return the constant of a module of exactly the type `kind`, for one input size and its output size."""
@@ -102,17 +108,24 @@ def _conv_transpose(part: Any, before: Size, after: Size) -> Constant:
         )
     ]
     (height, top, bottom), (width, left, right) = axes
+    # One cell alone has no neighbour that its window could overlap, whatever the stride.
+    strides = [
+        max(stride, dilation * (taps - 1) + 1) if inputs == 1 else stride
+        for inputs, stride, dilation, taps in zip(
+            before[-2:], part.stride, part.dilation, part.kernel_size, strict=True
+        )
+    ]
     if height < 1 or width < 1:
         return 0.0
     convolution = Convolution(
         weight=part.weight,
         size=(height, width),
-        stride=part.stride,
+        stride=(strides[0], strides[1]),
         padding=(top, bottom, left, right),
         dilation=part.dilation,
         groups=part.groups,
     )
-    return Transposed(convolution=convolution, size=(before[-2], before[-1]))
+    return Transposed(convolution=convolution, size=(before[-2], before[-1]), stride=part.stride)
 
 
 def _from_transposed(

@@ -19,7 +19,7 @@ from torch.nn.utils import parametrize
 
 from probes.classifiers.folding import fold_graph, hooked, trace
 from probes.classifiers.linear_operators import Operator
-from probes.classifiers.lipschitz_constants import as_module, of_mean, of_module, of_scaling
+from probes.classifiers.lipschitz_constants import LINEAR, as_module, of_mean, of_module, of_scaling
 from probes.classifiers.lipschitz_refusals import attended, attention_in, why_attention, why_unknown
 from probes.core.errors import InputError
 
@@ -56,6 +56,8 @@ class Step:
         How the constants of several sources join: sum, or root of the sum of squares.
     constant
         The proven constant of the operation, or the linear operator whose norm is one.
+    linear
+        Whether the operation is linear, but for a constant that it adds.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Step:
     spreads: tuple[float, ...]
     combine: Combine = "chain"
     constant: float | Operator = 1.0
+    linear: bool = True
 
 
 def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
@@ -228,7 +231,7 @@ class _Reader:
         constant = None if part is None or kind is None else of_module(part.eval(), kind, _size(source), _size(node))
         if constant is None or kind is None:
             raise self._refusal(node)
-        self._append(node, source, constant=constant, kind=kind.__name__)
+        self._append(node, source, constant=constant, kind=kind.__name__, linear=kind in LINEAR)
 
     def _sum(self, node: fx.Node) -> None:
         if node.kwargs or len(node.args) != 2:
@@ -293,6 +296,7 @@ class _Reader:
         constant: float | Operator = 1.0,
         broadcast: bool = False,
         kind: str = "",
+        linear: bool = True,
     ) -> None:
         full = math.prod(_size(node))
         step = Step(
@@ -303,6 +307,7 @@ class _Reader:
             spreads=tuple(math.sqrt(full / math.prod(_size(source))) if broadcast else 1.0 for source in sources),
             combine=combine,
             constant=constant,
+            linear=linear,
         )
         self.indices[node] = len(self.steps)
         self.steps.append(step)
