@@ -150,8 +150,8 @@ def _find_ascent(draft: Draft, counts: Counts, ascent: Ascent) -> None:
         headline = "Ascent met no slope above 0."
     else:
         text += (
-            f" went from a slope of {bounded(ascent.begun)} at the steepest start to {point(slope)}. The true constant is "
-            f"at least that; steeper places may exist."
+            f" went from a slope of {bounded(ascent.begun)} at the steepest start to {point(slope)}. The true "
+            "constant is at least that; steeper places may exist."
         )
         headline = f"Ascent met a slope of {point(slope)}: the bound is at most {point(left)} times too large."
         if _is_met(counts):

@@ -51,8 +51,8 @@ def trace(module: nn.Module) -> fx.GraphModule:
 def fold_batchnorm(module: nn.Module) -> nn.Module:
     """Return a network equal to `module` in evaluation mode, with batch normalisations folded away.
 
-    A BatchNorm2d after a Conv2d or ConvTranspose2d, or a BatchNorm1d after a Linear on vectors, with scale g, shift b, mean m,
-    variance v and epsilon e, turns weight W and bias c into W' = a W and c' = a (c - m) + b with
+    A BatchNorm2d after a Conv2d or ConvTranspose2d, or a BatchNorm1d after a Linear on vectors, with scale g, shift b,
+    mean m, variance v and epsilon e, turns weight W and bias c into W' = a W and c' = a (c - m) + b with
     a = g / sqrt(v + e) per output channel, computed in float64. Only where nothing else uses the output
     of the layer, and the layer is called once. Where there is nothing to fold, or the network cannot be
     traced, `module` itself is returned; it is never changed.

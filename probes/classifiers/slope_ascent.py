@@ -1,8 +1,8 @@
-"""Ascent on the slope of a network: points between which its logits move far, as a lower bound of its Lipschitz constant.
+"""Ascent on the slope of a network, for a lower bound of its Lipschitz constant.
 
 The slope at a point is the largest singular value of the Jacobian. In a network of ReLUs it is constant between kinks,
-so that its gradient says nothing. What climbs is the slope of a chord, |f(x + r v) - f(x - r v)| / (2 r), whose two ends
-lie beyond kinks; r shrinks from step to step. Whatever is reported is the slope at a point, never that of the chord.
+so that its gradient says nothing. What climbs is the slope of a chord, |f(x + r v) - f(x - r v)| / (2 r), whose two
+ends lie beyond kinks; r shrinks from step to step. What is returned is the slope at a point, never that of a chord.
 """
 
 import math
@@ -45,9 +45,9 @@ def climb(
 ) -> list[Climb]:
     """Climb from each picture and return the largest slopes that were met.
 
-    Points stay in the range of pictures, [0, 1] in each pixel, up to a hair. Each step is one pass forwards and back for
-    both ends of a chord; the slopes at its ends are at least the length of what comes back, and the end where that is
-    largest gets a power iteration at last. Pictures do not influence each other.
+    Points stay in the range of pictures, [0, 1] in each pixel, up to a hair. Each step is one pass forwards and back
+    for both ends of a chord; the slopes at its ends are at least the length of what comes back, and the end where
+    that is largest gets a power iteration at last. Pictures do not influence each other.
 
     Parameters
     ----------
@@ -112,8 +112,8 @@ def slopes(network: nn.Module, points: Tensor) -> list[float]:
 def _slopes(network: Network, points: Tensor, seeds: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return |J^T u| at each point for a unit vector u of logits, and the direction of J^T u among pixels.
 
-    J^T u is linear in u, so that its gradient along u gives J v: the second pass backwards. Whatever u is, the length is
-    no more than the largest singular value.
+    J^T u is linear in u, so that its gradient along u gives J v: the second pass backwards. Whatever u is, the length
+    is no more than the largest singular value.
     """
     with torch.enable_grad():
         # A copy, since a layer may change its input in place.
