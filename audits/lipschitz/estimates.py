@@ -65,7 +65,7 @@ def _warn_of_spread(draft: Draft, counts: Counts) -> None:
         draft.warn(
             "own-spread",
             f"{many} by the spread of each picture's own numbers ({', '.join(sorted(set(kinds)))}). The constant, max "
-            "|gamma| / sqrt(eps), is reached only where these numbers are nearly equal; elsewhere the slope is far less.",
+            "|gamma| / sqrt(eps), is reached only where these numbers are nearly equal; elsewhere the slope is less.",
         )
 
 

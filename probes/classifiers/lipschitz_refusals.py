@@ -12,8 +12,8 @@ _FLAT = (nn.Conv1d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose3d)
 _BY_FUNCTION = ("layer_norm", "group_norm", "instance_norm", "rms_norm", "conv2d", "conv_transpose2d")
 _UNBOUNDED = (
     "By itself, dot-product self-attention over two tokens or more has in general no finite constant on unbounded "
-    "inputs (Kim, Papamakarios and Mnih 2021). What comes before it may bound its inputs, but for both together none is "
-    "known here."
+    "inputs (Kim, Papamakarios and Mnih 2021). What comes before it may bound its inputs, but for both together none "
+    "is known here."
 )
 _WHOLE = "It holds attention; no constant is known for the whole layer."
 
