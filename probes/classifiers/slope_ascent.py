@@ -74,6 +74,9 @@ def climb(
     pulled_most = torch.zeros_like(at_start)
     for step in range(steps):
         half = root * LONG * (SHORT / LONG) ** (step / max(steps - 1, 1))
+        # Where the network is flat, any way is as good: another one at each step.
+        turned = hairs.flatten(1).roll(step, 1).reshape(hairs.shape)
+        across = _where(_lengths(across) > 0, across, _unit(turned))
         ends = [(points + side * half * across).clamp(0, 1) for side in (1, -1)]
         risen, (ahead, behind) = _chord(network, ends[0] + hairs, ends[1] + hairs)
         if not seeds.numel():
@@ -85,8 +88,9 @@ def climb(
             pulled_most = torch.maximum(pulled_most, lengths)
         # Moving both ends changes the chord by what they pull more on the one side, turning it by what both pull.
         uphill = ahead - behind
-        noise = _lengths(uphill) <= _STILL * pulled_most
-        points = (points + STRIDE * half * _where(noise, torch.zeros_like(uphill), _unit(uphill))).clamp(0, 1)
+        # Where both pull alike the chord crosses no kink, and goes on along itself.
+        alike = _lengths(uphill) <= _STILL * _lengths(ahead)
+        points = (points + STRIDE * half * _where(alike, across, _unit(uphill))).clamp(0, 1)
         across = _unit(ahead + behind)
         advance(len(pictures))
     if steps:
