@@ -1,4 +1,4 @@
-"""Does the audit report slopes by ascent as lower bounds, go on after an interrupt, and speak rightly of flat networks?"""
+"""Are slopes by ascent told as lower bounds, kept over an interrupt, and flat networks spoken of rightly?"""
 
 from collections.abc import Callable
 from dataclasses import replace
