@@ -59,6 +59,21 @@ class Options:
     lower_steps: int = option(
         "Most steps of the power iteration that bounds a layer from below.", 600, metavar="N", least=1
     )
+    ascent_steps: int | None = option(
+        "Climb to steep places in so many steps, for a larger lower bound of the constant.",
+        metavar="N",
+        least=1,
+        most=1_000_000,
+        later=True,
+    )
+    ascent_starts: int | None = option(
+        "How many ascents, from the images first and then from random pictures (default: 8).",
+        metavar="K",
+        least=1,
+        most=1_000_000,
+        only_with=("ascent_steps",),
+        later=True,
+    )
 
 
 MEASURES = (
@@ -68,6 +83,8 @@ MEASURES = (
     ),
     Measure("product_bound", (), "proved bound of the whole network", unit="layers"),
     Measure("constant_lower", (), "steepest slope that was met", unit="images"),
+    Measure("ascent_slope", (), "steepest slope that ascent met", unit="starts"),
+    Measure("left_open", (), "proved bound over the steepest slope met", unit="starts", neutral=1.0),
     Measure("margin_radius", ("label",), "median radius within which an answer is proved", unit="images"),
 )
 
@@ -90,6 +107,10 @@ STEPS = {
     "lipschitz.radius": (
         "Compare the radius with the change that you must withstand; for larger ones train down the layer of "
         "the largest factor."
+    ),
+    "lipschitz.ascent": (
+        "More steps and starts can only raise the lower bound; a smaller upper bound takes the parts of the largest "
+        "factors trained down."
     ),
     "lipschitz.product": "Give images (--data) for radii, and train down the layer of the largest factor.",
 }

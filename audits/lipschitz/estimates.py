@@ -4,10 +4,12 @@ from audits.core.context import Draft
 from audits.core.intervals import Interval, exact
 from audits.core.numbers import ATTAINED, UPPER_BOUND
 from audits.core.records import Coordinate
+from audits.lipschitz.ascent import Ascent
 from audits.lipschitz.inputs import MIN_IMAGES
 from audits.lipschitz.margins import Answer, median_interval
 from audits.lipschitz.measure import Counts
 from probes.classifiers.lipschitz_bound import LayerBound
+from probes.classifiers.lipschitz_constants import OWN_SPREAD
 from probes.classifiers.spectral_norm import UP
 
 OF_IMAGES = (
@@ -19,6 +21,13 @@ OF_OPERATION = f"{UPPER_BOUND} a formula"
 OF_NETWORK = f"{UPPER_BOUND} proved from the bounds of all layers"
 IN_LAYER = f"{ATTAINED} a stretch met by power iteration; the upper end is the proved bound"
 IN_NETWORK = f"{ATTAINED} the largest slope that was met; the upper end is the proved bound"
+BY_ASCENT = (
+    f"{ATTAINED} the largest slope that ascent met, a lower bound of the constant; the upper end is the proved bound"
+)
+OPEN = (
+    f"{UPPER_BOUND} the proved bound over the largest slope that was met; the bound is at most so many times too large"
+)
+BY_SPREAD = frozenset(kind.__name__ for kind in OWN_SPREAD)
 
 
 def estimates(draft: Draft, counts: Counts) -> None:
@@ -29,9 +38,35 @@ def estimates(draft: Draft, counts: Counts) -> None:
     weights = sum(layer.lower is not None for layer in counts.bound.layers)
     method = f"{OF_NETWORK}; the lower end is the largest slope that was met" if steepest else OF_NETWORK
     draft.add("product_bound", _proved(product, min(steepest, product), method, n=weights))
+    _warn_of_spread(draft, counts)
+    if counts.ascent is not None:
+        _add_ascent(draft, counts, counts.ascent)
     if counts.answers:
         draft.limit(OF_IMAGES)
         _add_answers(draft, counts)
+
+
+def _add_ascent(draft: Draft, counts: Counts, ascent: Ascent) -> None:
+    """Add the largest slope that ascent met, and what stays open between the largest of all and the bound."""
+    product, starts = counts.bound.product, len(ascent.climbs)
+    draft.add("ascent_slope", _attained(ascent.steepest, product, BY_ASCENT, n=starts, unit="starts"))
+    if counts.steepest > 0:
+        ratio = max(product / counts.steepest, 1.0)
+        draft.add("left_open", Interval(value=ratio, low=1.0, high=ratio, method=OPEN, n=starts, unit="starts"))
+    else:
+        draft.warn("flat", "No ascent met a slope above 0: nothing can be said of how much too large the bound is.")
+
+
+def _warn_of_spread(draft: Draft, counts: Counts) -> None:
+    """Warn of layers that divide by the spread of what they are given, whose constant is large and rarely reached."""
+    kinds = [layer.kind for layer in counts.bound.layers if layer.kind in BY_SPREAD]
+    if kinds:
+        many = "A layer divides" if len(kinds) == 1 else f"{len(kinds)} layers divide"
+        draft.warn(
+            "own-spread",
+            f"{many} by the spread of each picture's own numbers ({', '.join(sorted(set(kinds)))}). The constant, max "
+            "|gamma| / sqrt(eps), is reached only where these numbers are nearly equal; elsewhere the slope is less.",
+        )
 
 
 def _add_layer(draft: Draft, layer: LayerBound) -> None:
@@ -56,7 +91,7 @@ def _attained(value: float, proved: float, method: str, *, n: int = 1, unit: str
 def _add_answers(draft: Draft, counts: Counts) -> None:
     """Add the largest slope seen, and the median radius of all images and of each class with enough of them."""
     answers = counts.answers
-    slope = _attained(counts.steepest, counts.bound.product, IN_NETWORK, n=len(answers), unit="images")
+    slope = _attained(counts.near_images, counts.bound.product, IN_NETWORK, n=len(answers), unit="images")
     draft.add("constant_lower", slope)
     _add_radius(draft, answers)
     for label, name in counts.classes.items():

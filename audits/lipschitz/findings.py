@@ -11,6 +11,7 @@ from audits.core.context import Draft
 from audits.core.numbers import bounded, counted, level_of, point
 from audits.core.records import Estimate
 from audits.core.wording import fitting, span
+from audits.lipschitz.ascent import Ascent
 from audits.lipschitz.margins import Answer
 from audits.lipschitz.measure import Counts
 from probes.classifiers.lipschitz_bound import LipschitzBound, Stage
@@ -28,7 +29,9 @@ def findings(draft: Draft, counts: Counts) -> None:
     """Add the findings, at least three, and set the answer."""
     if counts.answers:
         _find_radius(draft, counts.answers)
-    _find_product(draft, counts.bound)
+    _find_product(draft, counts)
+    if counts.ascent is not None:
+        _find_ascent(draft, counts, counts.ascent)
     _find_stages(draft, counts.bound)
     _find_layers(draft, counts.bound, counts.attained)
     _conclude(draft, counts)
@@ -88,21 +91,73 @@ def answered(wrong: int, images: int) -> str:
     return "{:,} of {:,} images {} misclassified and {} radius 0.".format(wrong, images, *verbs)
 
 
-def _find_product(draft: Draft, bound: LipschitzBound) -> None:
-    product, steepest = draft.row("product_bound"), draft.get("constant_lower")
-    if steepest is None:
-        text = "How much less the network really does, this does not say: it takes images (--data)."
-    else:
-        text = f"Near these images a slope of {point(steepest)} was met: the least constant that holds lies between."
-        text += f" The bound is at most {_excess(bound, steepest)} times too large." if steepest.value > 0 else ""
+def _find_product(draft: Draft, counts: Counts) -> None:
+    product, met = draft.row("product_bound"), _met(draft)
+    flat = counts.bound.product <= 0
     draft.find(
         "lipschitz.product",
         "info",
-        f"Lengths are l2, of the pixels and of the logits. {text}",
-        [product, steepest],
-        headline=f"A change of the pixels moves the logits by at most {point(product)} times its length.",
+        f"Lengths are l2, of the pixels and of the logits. {_between(counts, met)}",
+        [product, met],
+        headline="The logits are the same for every picture: the proved bound is 0."
+        if flat
+        else f"A change of the pixels moves the logits by at most {point(product)} times its length.",
         how_sure=f"Proved, as far as the bounds of the {counted(product.n, 'layers')} with weights can.",
     )
+
+
+def _between(counts: Counts, met: Estimate | None) -> str:
+    """Return between what the least constant that holds lies, in words."""
+    if counts.bound.product <= 0:
+        return "No change of the pixels moves them, so that an answer says nothing of its picture."
+    if met is None:
+        return "How much less the network really does, this does not say: it takes images (--data) or --ascent-steps."
+    if _is_met(counts):
+        return f"{_meeting(met)}: the bound is met, and no smaller constant holds."
+    line = " The network is linear, so that one slope, the norm of its matrix, holds everywhere."
+    text = f"{_meeting(met)}: the least constant that holds lies between."
+    text += f" The bound is at most {_excess(counts.bound, met)} times too large." if met.value > 0 else ""
+    return text + (line if counts.bound.linear else "")
+
+
+def _met(draft: Draft) -> Estimate | None:
+    """Return the row of the steepest slope that was met, near images or by ascent."""
+    rows = [row for row in (draft.get("ascent_slope"), draft.get("constant_lower")) if row is not None]
+    return max(rows, key=lambda row: row.value, default=None)
+
+
+def _meeting(met: Estimate) -> str:
+    return f"{'Ascent met' if met.name == 'ascent_slope' else 'Near these images'} a slope of {point(met)}" + (
+        "" if met.name == "ascent_slope" else " was met"
+    )
+
+
+def _is_met(counts: Counts) -> bool:
+    """Tell whether the bound was met by a slope, so that nothing lies between the two but rounding."""
+    return counts.steepest > 0 and counts.bound.product <= counts.steepest * (1 + _TIGHT)
+
+
+def _find_ascent(draft: Draft, counts: Counts, ascent: Ascent) -> None:
+    """Add what ascent shows of how much too large the bound can be."""
+    slope, left = draft.row("ascent_slope"), draft.get("left_open")
+    random = len(ascent.climbs) - ascent.images
+    sources = [counted(ascent.images, "images")] * bool(ascent.images) + [counted(random, "random pictures")] * bool(
+        random
+    )
+    text = f"Ascents of {counted(ascent.steps, 'steps')} from {' and '.join(sources)}"
+    if left is None:
+        text += " met no slope above 0: the logits did not move."
+        headline = "Ascent met no slope above 0."
+    else:
+        text += (
+            f" went from a slope of {bounded(ascent.begun)} at the steepest start to {point(slope)}. The true "
+            "constant is at least that; steeper places may exist."
+        )
+        headline = f"Ascent met a slope of {point(slope)}: the bound is at most {point(left)} times too large."
+        if _is_met(counts):
+            headline = f"Ascent met a slope of {point(slope)}, the bound itself: it cannot be smaller."
+    sure = "A slope that was met is a lower bound of the constant, without chance; the upper bound is proved."
+    draft.find("lipschitz.ascent", "info", text, [slope, left], headline=headline, how_sure=sure)
 
 
 def _excess(bound: LipschitzBound, steepest: Estimate) -> str:
@@ -183,41 +238,46 @@ def _slack(widest: float, together: float | None) -> str:
 
 def _conclude(draft: Draft, counts: Counts) -> None:
     """Set the answer: the proved radius, or without images the bound."""
-    radius, product, steepest = (draft.get(name) for name in ("margin_radius", "product_bound", "constant_lower"))
+    radius, product, steepest = draft.get("margin_radius"), draft.get("product_bound"), _met(draft)
     words = ((radius, "median proved radius, in l2"), (product, "proved bound"), (steepest, "steepest slope met"))
     draft.conclude(
         draft.findings[0].headline,
         numbers=[(row, said) for row, said in words if row is not None],
         may=list(_may(draft, counts)),
-        may_not=list(_may_not(draft)),
+        may_not=list(_may_not(draft, counts)),
     )
 
 
 def _may(draft: Draft, counts: Counts) -> Iterator[str]:
-    radius, product, steepest = (draft.get(name) for name in ("margin_radius", "product_bound", "constant_lower"))
+    radius, product, met = draft.get("margin_radius"), draft.row("product_bound"), _met(draft)
     if radius:
         yield (
             f"No change shorter in l2 than an image's radius alters its answer: median {span(radius)}, largest "
             f"{_largest(counts.answers)}."
         )
         yield _answered(counts.answers)
-    if product:
-        yield f"A change of the pixels moves the logits by at most {point(product)} times its length, in l2."
-    if steepest and steepest.value > 0:
-        yield (
-            f"A slope of {point(steepest)} was met near these images: the bound is at most "
-            f"{_excess(counts.bound, steepest)} times too large."
-        )
+    if counts.bound.product <= 0:
+        yield "No change of the pixels moves the logits: they are the same for every picture."
+        return
+    yield f"A change of the pixels moves the logits by at most {point(product)} times its length, in l2."
+    if met is not None and _is_met(counts):
+        yield f"{_meeting(met)}: no bound below it holds, and the proved one is not above it but for rounding."
+    elif met is not None and met.value > 0:
+        yield f"{_meeting(met)}: the bound is at most {_excess(counts.bound, met)} times too large."
 
 
-def _may_not(draft: Draft) -> Iterator[str]:
-    radius, product, steepest = (draft.get(name) for name in ("margin_radius", "product_bound", "constant_lower"))
+def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
+    radius, product, met = draft.get("margin_radius"), draft.row("product_bound"), _met(draft)
     yield "That the network is fragile: neither a large bound nor a small radius shows that a change alters an answer."
     if radius is None:
         yield "Any radius: without images there are no margins (--data)."
     elif not _above_grey(radius):
         yield f"That half of the images are safe from one grey level in one pixel, {GREY:.4f}: a smaller median fits."
-    if product and steepest:
-        yield f"That no slope is steeper than {point(steepest)}: up to {point(product)} still fits the proof."
+    # Where the bound is 0, or was met, no slope can be steeper.
+    if met is not None and counts.bound.product > 0 and not _is_met(counts):
+        if counts.bound.linear:
+            yield f"That the slope is {point(met)}: that of a linear network is one number, up to {point(product)}."
+        else:
+            yield f"That no slope is steeper than {point(met)}: up to {point(product)} still fits the proof."
     yield "Anything on turned, shifted or relit images, which are large changes in l2."
     yield "A margin as small as the rounding of the network as it is run: the proof is in real arithmetic."

@@ -11,16 +11,19 @@ from audits.lipschitz import Options
 from probes.classifiers.class_maps import read_class_map
 from probes.classifiers.classifier_files import Classifier, check_classifier, load_classifier
 from probes.classifiers.images import Images, load_images
-from probes.classifiers.linear_operators import Convolution, Operator
+from probes.classifiers.linear_operators import Dense, Operator, convolution_of
 from probes.classifiers.lipschitz_bound import weighted
 from probes.classifiers.lipschitz_steps import Shape, Step, read_steps
 from probes.classifiers.resizing import has_processor, resizing_of
+from probes.classifiers.slope_ascent import POLISH
 from probes.classifiers.spectral_norm import block_sides, symbol_grid
 from probes.core.errors import InputError
 from probes.files.images import Resizing
 
 MIN_IMAGES = 10
 """Images that a class needs for a radius of its own."""
+STARTS = 8
+"""Ascents, where their number is not given."""
 _TRIED = 8
 _CUBED = 4.3e-10
 """Seconds per cubed side of a matrix whose eigenvalues are computed, on one core."""
@@ -92,7 +95,13 @@ def check(options: Options, context: Context) -> Plan:
         cost=_cost(steps, images, options),
         notes=(*classifier.notes, *(images.notes if images is not None else ())),
         coordinates=_coordinates(steps, classes, classifier),
+        settings={} if options.ascent_steps is None else {"ascent_starts": ascent_starts(options)},
     )
+
+
+def ascent_starts(options: Options) -> int:
+    """Return how many ascents there are, where there are any."""
+    return STARTS if options.ascent_starts is None else options.ascent_starts
 
 
 def layer_name(name: str, classifier: Classifier) -> str:
@@ -162,6 +171,10 @@ def _cost(steps: Sequence[Step], images: Images | None, options: Options) -> tup
     layers = weighted(steps)
     seconds = sum(_seconds(layer, options.lower_steps) for _, layer in layers)
     forwards = f"{len(images):,} images, forwards and back, in float64" if images is not None else "one"
+    if options.ascent_steps is not None:
+        starts = ascent_starts(options)
+        passes = starts * (2 * options.ascent_steps + 4 * POLISH)
+        forwards += f"; ascent: {starts:,} starts, at most {passes:,} pictures forwards and back, in float64"
     return (
         ("layers", f"{len(layers)} with weights"),
         ("forwards", forwards),
@@ -171,15 +184,17 @@ def _cost(steps: Sequence[Step], images: Images | None, options: Options) -> tup
 
 
 def _seconds(layer: Operator, steps: int) -> float:
-    if not isinstance(layer, Convolution):
+    if isinstance(layer, Dense):
         outputs, inputs = layer.weight.shape
         return _CUBED * min(outputs, inputs) ** 3 + steps * 2 * outputs * inputs / _PRODUCTS
-    grid, stride = symbol_grid(layer)
+    conv = convolution_of(layer)
+    assert conv is not None
+    grid, stride = symbol_grid(conv)
     # Weights are real: half of the frequencies are conjugates of the other half.
-    matrices = (grid[0] // stride[0]) * (grid[1] // stride[1] // 2 + 1) * layer.groups
-    cells = layer.size[0] * layer.size[1] / (layer.stride[0] * layer.stride[1])
-    passes = steps * 2 * cells * layer.weight.numel() / _PRODUCTS
-    return float(matrices * _CUBED * min(block_sides(layer, stride)) ** 3 + passes)
+    matrices = (grid[0] // stride[0]) * (grid[1] // stride[1] // 2 + 1) * conv.groups
+    cells = conv.size[0] * conv.size[1] / (conv.stride[0] * conv.stride[1])
+    passes = steps * 2 * cells * conv.weight.numel() / _PRODUCTS
+    return float(matrices * _CUBED * min(block_sides(conv, stride)) ** 3 + passes)
 
 
 def _shape(texts: tuple[str, ...]) -> Shape | None:

@@ -10,9 +10,10 @@ import torch
 from audits.core.context import Cache, Context
 from audits.core.records import Coordinate
 from audits.lipschitz import Options
+from audits.lipschitz.ascent import Ascent, ascend
 from audits.lipschitz.inputs import Inputs, layer_name
 from audits.lipschitz.margins import Answer, measure_margins
-from probes.classifiers.linear_operators import Convolution, Operator
+from probes.classifiers.linear_operators import Convolution, Operator, Transposed
 from probes.classifiers.lipschitz_bound import LipschitzBound, lipschitz_bound
 from probes.classifiers.spectral_norm import DOWN, EXACT_UP_TO, ITERATIONS, Norm, has_own_symbol
 from probes.classifiers.spectral_norm import measure as measure_norm
@@ -36,17 +37,25 @@ class Counts:
         One an image; empty without images.
     classes
         Name, or number, of each class with enough images for a radius of its own, by its label.
+    ascent
+        What ascents met; None where none was asked for.
     """
 
     bound: LipschitzBound
     attained: float
     answers: tuple[Answer, ...] = ()
     classes: dict[int, Coordinate]
+    ascent: Ascent | None = None
+
+    @property
+    def near_images(self) -> float:
+        """The largest slope near images, rounded down: a lower bound must not exceed the truth."""
+        return max((answer.slope for answer in self.answers), default=0.0) * DOWN
 
     @property
     def steepest(self) -> float:
-        """The largest slope seen, rounded down: a lower bound must not exceed the truth."""
-        return max((answer.slope for answer in self.answers), default=0.0) * DOWN
+        """The largest slope that was met near images or by ascent, rounded down."""
+        return max(self.near_images, self.ascent.steepest if self.ascent else 0.0)
 
 
 def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
@@ -77,6 +86,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         )
     bound = LipschitzBound(
         product=raw.product,
+        linear=raw.linear,
         layers=tuple(replace(layer, name=layer_name(layer.name, inputs.classifier)) for layer in raw.layers),
         stages=tuple(replace(stage, name=layer_name(stage.name, inputs.classifier)) for stage in raw.stages),
     )
@@ -85,7 +95,13 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         answers = measure_margins(
             inputs.classifier, inputs.images, bound.product, device=context.device, progress=context.progress
         )
-    return Counts(bound=bound, attained=lower.product, answers=tuple(answers), classes=inputs.classes)
+    return Counts(
+        bound=bound,
+        attained=lower.product,
+        answers=tuple(answers),
+        classes=inputs.classes,
+        ascent=ascend(options, inputs, context),
+    )
 
 
 def cached_norm(layer: Operator, steps: int, cache: Cache) -> Norm:
@@ -112,6 +128,9 @@ def cached_norm(layer: Operator, steps: int, cache: Cache) -> Norm:
 
 
 def _content(layer: Operator) -> list[Any]:
+    if isinstance(layer, Transposed):
+        # Both have one norm, and are measured in one way.
+        return _content(layer.convolution)
     # In float64, in which the norm is computed: a file in another precision with equal weights is the same layer.
     weight = layer.weight.detach().cpu().double().contiguous()
     digest = sha256(weight.numpy().tobytes()).hexdigest()

@@ -7,13 +7,17 @@ are far smaller than the product of the bounds of the two.
 
 import copy
 
-from torch import fx, nn
+from torch import Tensor, fx, nn
 from torch.fx.passes.shape_prop import TensorMetadata
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from probes.core.errors import InputError
 
-_FOLLOWS: dict[type[nn.Module], type[nn.Module]] = {nn.Conv2d: nn.BatchNorm2d, nn.Linear: nn.BatchNorm1d}
+_FOLLOWS: dict[type[nn.Module], type[nn.Module]] = {
+    nn.Conv2d: nn.BatchNorm2d,
+    nn.ConvTranspose2d: nn.BatchNorm2d,
+    nn.Linear: nn.BatchNorm1d,
+}
 
 
 def trace(module: nn.Module) -> fx.GraphModule:
@@ -47,8 +51,8 @@ def trace(module: nn.Module) -> fx.GraphModule:
 def fold_batchnorm(module: nn.Module) -> nn.Module:
     """Return a network equal to `module` in evaluation mode, with batch normalisations folded away.
 
-    A BatchNorm2d after a Conv2d, or a BatchNorm1d after a Linear on vectors, with scale g, shift b, mean m,
-    variance v and epsilon e, turns weight W and bias c into W' = a W and c' = a (c - m) + b with
+    A BatchNorm2d after a Conv2d or ConvTranspose2d, or a BatchNorm1d after a Linear on vectors, with scale g, shift b,
+    mean m, variance v and epsilon e, turns weight W and bias c into W' = a W and c' = a (c - m) + b with
     a = g / sqrt(v + e) per output channel, computed in float64. Only where nothing else uses the output
     of the layer, and the layer is called once. Where there is nothing to fold, or the network cannot be
     traced, `module` itself is returned; it is never changed.
@@ -94,8 +98,8 @@ def _foldable(graph: fx.GraphModule, layer: fx.Node, norm: fx.Node) -> bool:
     # Exact types: a subclass, or a hook, may do something else.
     if _FOLLOWS.get(type(before)) is not type(after) or any(hooked(part) for part in (before, after)):
         return False
-    assert isinstance(before, nn.Conv2d | nn.Linear) and isinstance(after, _BatchNorm)
-    channels = before.out_channels if isinstance(before, nn.Conv2d) else before.out_features
+    assert isinstance(before, nn.Conv2d | nn.ConvTranspose2d | nn.Linear) and isinstance(after, _BatchNorm)
+    channels = before.out_features if isinstance(before, nn.Linear) else before.out_channels
     if isinstance(before, nn.Linear) and not _is_flat(layer):
         return False
     has_statistics = after.running_mean is not None and after.running_var is not None
@@ -127,7 +131,7 @@ def _called_once(graph: fx.GraphModule, layer: fx.Node) -> bool:
 def _fold(graph: fx.GraphModule, layer: fx.Node, norm: fx.Node) -> None:
     name = str(layer.target)
     before, after = graph.get_submodule(name), graph.get_submodule(str(norm.target))
-    assert isinstance(before, nn.Conv2d | nn.Linear) and isinstance(after, _BatchNorm)
+    assert isinstance(before, nn.Conv2d | nn.ConvTranspose2d | nn.Linear) and isinstance(after, _BatchNorm)
     assert after.running_mean is not None and after.running_var is not None
     weight = before.weight.detach()
     scale = (after.running_var.double() + after.eps).rsqrt()
@@ -136,9 +140,17 @@ def _fold(graph: fx.GraphModule, layer: fx.Node, norm: fx.Node) -> None:
     bias = -after.running_mean.double() if before.bias is None else before.bias.detach().double() - after.running_mean
     shift = 0.0 if after.bias is None else after.bias.detach().double()
     # New parameters, not new numbers in the old ones: those may be tied to another layer's.
-    before.weight = nn.Parameter(
-        (weight.double() * scale.reshape(-1, *[1] * (weight.dim() - 1))).to(weight), requires_grad=False
-    )
+    before.weight = nn.Parameter(_scaled(before, weight.double(), scale).to(weight), requires_grad=False)
     before.bias = nn.Parameter((bias * scale + shift).to(weight), requires_grad=False)
     norm.replace_all_uses_with(layer)
     graph.graph.erase_node(norm)
+
+
+def _scaled(layer: nn.Module, weight: Tensor, scale: Tensor) -> Tensor:
+    """Return the weight times a factor for each output channel, whatever its axes."""
+    if isinstance(layer, nn.ConvTranspose2d):
+        # (in channels, out channels / groups, ...): the inputs of a group give the outputs of that group.
+        inputs, outputs, *taps = weight.shape
+        grouped = weight.reshape(layer.groups, inputs // layer.groups, outputs, *taps)
+        return (grouped * scale.reshape(layer.groups, 1, outputs, 1, 1)).reshape(weight.shape)
+    return weight * scale.reshape(-1, *[1] * (weight.dim() - 1))

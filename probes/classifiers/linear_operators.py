@@ -1,4 +1,4 @@
-"""A convolution without its bias, or a matrix, as a linear operator with its adjoint."""
+"""A convolution, a transposed convolution or a matrix, each without its bias, as a linear operator with its adjoint."""
 
 from dataclasses import dataclass
 
@@ -88,7 +88,41 @@ class Dense:
         return self.weight.T @ y
 
 
-Operator = Convolution | Dense
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Transposed:
+    """A transposed convolution without its bias: the adjoint of a convolution, whose norm it has.
+
+    Parameters
+    ----------
+    convolution
+        From what the layer gives to what it takes.
+    size
+        Height and width of the layer's input, which are those of the convolution's output.
+    stride
+        Strides of the layer; of the convolution too, but where its output has one cell, which no stride moves.
+    """
+
+    convolution: Convolution
+    size: Pair
+    stride: Pair
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Apply the operator to x of shape (1, channels, height, width)."""
+        return self.convolution.apply_adjoint(x)
+
+    def apply_adjoint(self, y: Tensor) -> Tensor:
+        """Apply the adjoint, which is the convolution."""
+        return self.convolution.apply(y)
+
+
+Operator = Convolution | Dense | Transposed
+
+
+def convolution_of(operator: Operator) -> Convolution | None:
+    """Return the convolution that an operator is, or is the adjoint of: either has its norm; None for a matrix."""
+    if isinstance(operator, Transposed):
+        return operator.convolution
+    return operator if isinstance(operator, Convolution) else None
 
 
 def _is_whole(size: int, reach: int, stride: int, padding: Pair, *, circular: bool) -> bool:

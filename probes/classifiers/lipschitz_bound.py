@@ -11,7 +11,7 @@ from typing import Literal
 
 from torch import nn
 
-from probes.classifiers.linear_operators import Convolution, Operator, Pair
+from probes.classifiers.linear_operators import Operator, Pair, Transposed, convolution_of
 from probes.classifiers.lipschitz_steps import Shape, Step, read_steps
 from probes.classifiers.spectral_norm import STEPS, UP, Norm, measure
 from probes.core.progress import Progress, Silent
@@ -31,7 +31,8 @@ class LayerBound:
     lower
         A norm that was reached by a vector, for layers with weights.
     grid, stride, padding
-        Height and width of the input, strides, and cells added above, below, left and right; of convolutions.
+        Height and width of the input, strides, and cells added above, below, left and right; of convolutions. A
+        transposed one cuts so many cells off.
     """
 
     name: str
@@ -55,11 +56,15 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LipschitzBound:
-    """|logits(x) - logits(y)| <= product |x - y| in l2, for all pictures x and y; `stages` multiply to it."""
+    """|logits(x) - logits(y)| <= product |x - y| in l2, for all pictures x and y; `stages` multiply to it.
+
+    `linear` tells that the logits are a matrix times the pixels, plus a constant: then one slope holds everywhere.
+    """
 
     product: float
     layers: tuple[LayerBound, ...]
     stages: tuple[Stage, ...]
+    linear: bool = False
 
 
 Measure = Callable[[Operator, int], Norm]
@@ -116,7 +121,8 @@ def lipschitz_bound(
             reached.append(record.bound * _joined(step, reached))
             if not isinstance(step.constant, float):
                 advance(1)
-    return LipschitzBound(product=reached[-1], layers=tuple(layers), stages=_stages(steps, reached))
+    linear = all(step.linear for step in steps)
+    return LipschitzBound(product=reached[-1], layers=tuple(layers), stages=_stages(steps, reached), linear=linear)
 
 
 def weighted(steps: Sequence[Step]) -> list[tuple[Step, Operator]]:
@@ -144,15 +150,17 @@ def _bound_of(step: Step, lower_steps: int, norms: Measure) -> LayerBound:
         bound = step.constant if step.constant == 1.0 else step.constant * UP
         return LayerBound(name=step.name, kind=step.kind, method="proven", bound=bound)
     norm = norms(step.constant, lower_steps)
-    conv = step.constant if isinstance(step.constant, Convolution) else None
+    conv = convolution_of(step.constant)
+    # A transposed convolution takes what its convolution gives.
+    told = step.constant if isinstance(step.constant, Transposed) else conv
     return LayerBound(
         name=step.name,
         kind=step.kind,
         method="exact" if norm.tight else "gram",
         bound=norm.value,
         lower=norm.lower,
-        grid=conv.size if conv else None,
-        stride=conv.stride if conv else None,
+        grid=told.size if told else None,
+        stride=told.stride if told else None,
         padding=conv.padding if conv else None,
         seconds=norm.seconds,
     )

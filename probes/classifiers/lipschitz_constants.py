@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probes.classifiers.linear_operators import Convolution, Dense, Operator
+from probes.classifiers.linear_operators import Convolution, Dense, Operator, Transposed
 
 Size = tuple[int, ...]
 Constant = float | Operator | None
@@ -23,29 +23,20 @@ GELU = 1.1289043
 x = sqrt(2) it is 1.12890413, at -sqrt(2) it is -0.129, and it tends to 1 and 0."""
 
 
+OWN_SPREAD = (nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d, nn.RMSNorm)
+"""Layers that divide by the spread of what they are given, so that their slope grows where there is little of it."""
+
+LINEAR = frozenset((
+    nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Flatten, nn.ZeroPad2d, nn.ConstantPad2d, nn.Conv2d,
+    nn.ConvTranspose2d, nn.Linear, nn.BatchNorm1d, nn.BatchNorm2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d,
+))  # fmt: skip
+"""Layers that are linear in evaluation mode, but for a constant that they add."""
+
+
 def of_module(part: nn.Module, kind: type[nn.Module], before: Size, after: Size) -> Constant:
     """Return the constant of a module of exactly the type `kind`, for one input size and its output size."""
     rule = _RULES.get(kind)
     return rule(part, before, after) if rule else None
-
-
-def why_unknown(kind: str, part: nn.Module | None) -> str:
-    """Return why an operation has no constant here, as a sentence; empty where there is no more to say.
-
-    Examples
-    --------
-    >>> why_unknown("Conv2d", nn.Conv2d(1, 1, 3, padding=3, padding_mode="circular"))
-    'Its circular padding is wider than the kernel reaches, so that outputs repeat.'
-    >>> why_unknown("MultiheadAttention", None)
-    'Dot-product attention has no finite constant over all inputs.'
-    """
-    if isinstance(part, nn.Conv2d):
-        if part.padding_mode == "circular":
-            return "Its circular padding is wider than the kernel reaches, so that outputs repeat."
-        return f"Only padding with zeros and circular padding are covered, not {part.padding_mode}."
-    if "attention" in kind.lower():
-        return "Dot-product attention has no finite constant over all inputs."
-    return "Transposed convolutions are not covered." if "transpose" in kind.lower() and "conv" in kind.lower() else ""
 
 
 def as_module(function: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> nn.Module | None:
@@ -104,6 +95,52 @@ def _conv(part: Any, before: Size, after: Size) -> Constant:
         return None
 
 
+def _conv_transpose(part: Any, before: Size, after: Size) -> Constant:
+    """Return the adjoint of the convolution that goes from the output to the input, with the weights as they are.
+
+    Per axis n inputs give (n - 1) s - 2 p + d (k - 1) + 1 + extra outputs, the extra ones from `output_padding` or from
+    the output size of the call. They lie below the last window where p is less than them, and are zero there.
+    """
+    axes = [
+        _from_transposed(*axis)
+        for axis in zip(
+            before[-2:], after[-2:], part.kernel_size, part.stride, part.padding, part.dilation, strict=True
+        )
+    ]
+    (height, top, bottom), (width, left, right) = axes
+    # One cell alone has no neighbour that its window could overlap, whatever the stride.
+    strides = [
+        max(stride, dilation * (taps - 1) + 1) if inputs == 1 else stride
+        for inputs, stride, dilation, taps in zip(
+            before[-2:], part.stride, part.dilation, part.kernel_size, strict=True
+        )
+    ]
+    if height < 1 or width < 1:
+        return 0.0
+    convolution = Convolution(
+        weight=part.weight,
+        size=(height, width),
+        stride=(strides[0], strides[1]),
+        padding=(top, bottom, left, right),
+        dilation=part.dilation,
+        groups=part.groups,
+    )
+    return Transposed(convolution=convolution, size=(before[-2], before[-1]), stride=part.stride)
+
+
+def _from_transposed(
+    inputs: int, outputs: int, taps: int, stride: int, padding: int, dilation: int
+) -> tuple[int, int, int]:
+    """Return input size and padding before and behind of the convolution that a transposed one is the adjoint of.
+
+    >>> _from_transposed(4, 8, 3, 2, 1, 1), _from_transposed(2, 5, 1, 3, 0, 1)
+    ((8, 1, 0), (4, 0, 0))
+    """
+    whole = (inputs - 1) * stride + dilation * (taps - 1) + 1
+    extra = outputs - (whole - 2 * padding)
+    return outputs - max(extra - padding, 0), padding, max(padding - extra, 0)
+
+
 def _sides(part: Any) -> list[tuple[int, int]]:
     if part.padding == "valid":
         return [(0, 0), (0, 0)]
@@ -123,6 +160,21 @@ def _norm(part: Any, before: Size, after: Size) -> Constant:
         return None
     scale = (part.running_var.double() + part.eps).rsqrt()
     return of_scaling(scale if part.weight is None else scale * part.weight.detach().double())
+
+
+def _by_own_spread(part: Any, before: Size, after: Size) -> Constant:
+    """Return max |gamma| / sqrt(eps), which is reached, but for one part in the count, where all numbers are equal.
+
+    With y = (x - mean) / s, s = sqrt(var + eps), over d numbers, the Jacobian is (P - y y^T / d) / s, with P the
+    projection that takes the mean off. It shrinks along y, since |y|^2 < d, so that its norm is at most 1 / s and at
+    most 1 / sqrt(eps); at var = 0 it is P / sqrt(eps). RMSNorm takes no mean off: there P is the identity. Each row,
+    group or channel has its own d numbers, and gamma multiplies what comes out (Kim, Papamakarios and Mnih 2021).
+    """
+    # Without an eps of its own RMSNorm takes that of the number format in which it is run.
+    if part.eps is None or not part.eps > 0 or getattr(part, "running_var", None) is not None:
+        return None
+    weight = getattr(part, "weight", None)
+    return (1.0 if weight is None else of_scaling(weight.detach())) / math.sqrt(part.eps)
 
 
 def _leaky(part: Any, before: Size, after: Size) -> Constant:
@@ -213,9 +265,11 @@ _RULES: dict[type[nn.Module], Callable[[Any, Size, Size], Constant]] = {
         _one,
     ),
     nn.Conv2d: _conv,
+    nn.ConvTranspose2d: _conv_transpose,
     nn.Linear: _linear,
     nn.BatchNorm1d: _norm,
     nn.BatchNorm2d: _norm,
+    **dict.fromkeys(OWN_SPREAD, _by_own_spread),
     nn.LeakyReLU: _leaky,
     nn.PReLU: _prelu,
     nn.ELU: _elu,

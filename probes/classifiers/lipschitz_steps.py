@@ -19,7 +19,8 @@ from torch.nn.utils import parametrize
 
 from probes.classifiers.folding import fold_graph, hooked, trace
 from probes.classifiers.linear_operators import Operator
-from probes.classifiers.lipschitz_constants import as_module, of_mean, of_module, of_scaling, why_unknown
+from probes.classifiers.lipschitz_constants import LINEAR, as_module, of_mean, of_module, of_scaling
+from probes.classifiers.lipschitz_refusals import attended, attention_in, why_attention, why_unknown
 from probes.core.errors import InputError
 
 Shape = tuple[int, int, int]
@@ -55,6 +56,8 @@ class Step:
         How the constants of several sources join: sum, or root of the sum of squares.
     constant
         The proven constant of the operation, or the linear operator whose norm is one.
+    linear
+        Whether the operation is linear, but for a constant that it adds.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Step:
     spreads: tuple[float, ...]
     combine: Combine = "chain"
     constant: float | Operator = 1.0
+    linear: bool = True
 
 
 def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
@@ -88,7 +92,7 @@ def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
         )
     # In double before folding: the bound is then of the network given, not of one rounded again.
     network = copy.deepcopy(module).eval().to("cpu", torch.float64)
-    graph = trace(network)
+    graph = _traced(network)
     picture = torch.rand(1, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     try:
         with torch.no_grad():
@@ -114,6 +118,18 @@ def read_steps(module: nn.Module, shape: Shape) -> tuple[Step, ...]:
             hint="Use the operations that make a new tensor.",
         )
     return steps
+
+
+def _traced(network: nn.Module) -> fx.GraphModule:
+    """Return the graph of a network; where there is none, say too that it holds attention."""
+    try:
+        return trace(network)
+    except InputError as error:
+        held = attention_in(network)
+        if not held:
+            raise
+        more = f"It holds attention ({held}), for which no constant is known here, however it is written."
+        raise InputError(error.message, where=error.where, hint=more) from error
 
 
 class _Shapes(ShapeProp):
@@ -215,7 +231,7 @@ class _Reader:
         constant = None if part is None or kind is None else of_module(part.eval(), kind, _size(source), _size(node))
         if constant is None or kind is None:
             raise self._refusal(node)
-        self._append(node, source, constant=constant, kind=kind.__name__)
+        self._append(node, source, constant=constant, kind=kind.__name__, linear=kind in LINEAR)
 
     def _sum(self, node: fx.Node) -> None:
         if node.kwargs or len(node.args) != 2:
@@ -280,6 +296,7 @@ class _Reader:
         constant: float | Operator = 1.0,
         broadcast: bool = False,
         kind: str = "",
+        linear: bool = True,
     ) -> None:
         full = math.prod(_size(node))
         step = Step(
@@ -290,6 +307,7 @@ class _Reader:
             spreads=tuple(math.sqrt(full / math.prod(_size(source))) if broadcast else 1.0 for source in sources),
             combine=combine,
             constant=constant,
+            linear=linear,
         )
         self.indices[node] = len(self.steps)
         self.steps.append(step)
@@ -343,14 +361,21 @@ class _Reader:
         name = str(getattr(node.target, "__name__", node.target))
         return f"{stack[-1][1].__name__}.{name}" if stack and stack[-1][0] else name
 
+    def _tokens(self, node: fx.Node, part: nn.Module | None) -> int:
+        """Return over how many tokens of the picture an attention goes; 0 where not all that it takes is of it."""
+        taken = [*node.args[:3], *(node.kwargs[name] for name in ("query", "key", "value") if name in node.kwargs)]
+        return attended(node.target, part, [_size(one) for one in self._dependent(taken)])
+
     def _refusal(self, node: fx.Node) -> InputError:
         kind = self._kind(node)
         part = self.graph.get_submodule(str(node.target)) if node.op == "call_module" else None
+        around = [type_.__name__ for _, type_ in (node.meta.get("nn_module_stack") or {}).values()]
+        why = why_attention(node.target, part, [kind, *around], self._tokens(node, part)) or why_unknown(kind, part)
         listed = "The page docs/audits/lipschitz.md lists the layers and operations that have one."
         return InputError(
             f"No Lipschitz constant is known for {kind}: the network has no proven bound.",
             where=f"layer {self._location(node)}",
-            hint=" ".join(filter(None, (why_unknown(kind, part), listed))),
+            hint=" ".join(filter(None, (why, listed))),
         )
 
 

@@ -5,18 +5,19 @@ Three kinds, never to be mixed up: `exact` and `gram` are upper bounds that may 
 
 A convolution that is periodic is block-diagonal in frequency: its norm is the largest singular value of
 the small matrices of its symbol. One with zero padding is part of a periodic one on a larger grid.
+A transposed convolution is measured as the convolution that it is the adjoint of: both have one norm.
 """
 
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from probes.classifiers.linear_operators import Convolution, Dense, Operator, Pair
+from probes.classifiers.linear_operators import Convolution, Dense, Operator, Pair, Transposed, convolution_of
 
 Kind = Literal["exact", "gram"]
 
@@ -82,23 +83,23 @@ def measure(
         Complex numbers of the symbol that are held at once.
     """
     begun = time.perf_counter()
-    operator = _in_double(operator)
-    if isinstance(operator, Dense):
-        grid, sides = (1, 1), tuple(operator.weight.shape)
-        batches = iter((operator.weight[None],))
+    held = _in_double(operator)
+    if isinstance(held, Dense):
+        grid, sides = (1, 1), tuple(held.weight.shape)
+        batches = iter((held.weight[None],))
     else:
-        grid, stride = symbol_grid(operator)
-        sides = block_sides(operator, stride)
-        batches = symbol(operator, grid, stride, chunk=chunk)
+        grid, stride = symbol_grid(held)
+        sides = block_sides(held, stride)
+        batches = symbol(held, grid, stride, chunk=chunk)
     chosen: Kind = kind or ("exact" if min(sides) <= EXACT_UP_TO else "gram")
     value = max(
         largest_singular_value(batch) if chosen == "exact" else gram_bound(batch, iterations) for batch in batches
     )
-    lower = power_lower(operator, steps)
+    lower = power_lower(held, steps)
     return Norm(
         value=value * UP,
         kind=chosen,
-        tight=chosen == "exact" and has_own_symbol(operator),
+        tight=chosen == "exact" and has_own_symbol(held),
         lower=lower,
         grid=grid,
         seconds=time.perf_counter() - begun,
@@ -107,7 +108,8 @@ def measure(
 
 def has_own_symbol(operator: Operator) -> bool:
     """Tell whether the norm is exact rather than that of a larger operator: for any matrix, and some convolutions."""
-    return operator.has_own_symbol if isinstance(operator, Convolution) else True
+    convolution = convolution_of(operator)
+    return convolution is None or convolution.has_own_symbol
 
 
 def symbol_grid(convolution: Convolution) -> tuple[Pair, Pair]:
@@ -251,36 +253,27 @@ def power_lower(operator: Operator, steps: int = STEPS) -> float:
     Power iteration on A^T A from a fixed random vector v: |A v| / |v| never exceeds the norm. It proves
     nothing from above, however many steps it takes. It ends where a step gains less than 1e-12 of it.
     """
-    operator = _in_double(operator)
+    held = _in_double(operator)
     source = torch.Generator().manual_seed(0)
-    if isinstance(operator, Dense):
-        shape: tuple[int, ...] = (operator.weight.shape[1],)
+    if isinstance(held, Dense):
+        shape: tuple[int, ...] = (held.weight.shape[1],)
     else:
-        shape = (1, operator.weight.shape[1] * operator.groups, *operator.size)
+        shape = (1, held.weight.shape[1] * held.groups, *held.size)
     vector = torch.randn(shape, generator=source, dtype=torch.float64)
     best = 0.0
     for _ in range(max(steps, 1)):
         vector = vector / torch.linalg.vector_norm(vector)
-        image = operator.apply(vector)
+        image = held.apply(vector)
         reached = float(torch.linalg.vector_norm(image))
         # An operator of zeros ends here too, before its image is divided by its length.
         if reached <= best * (1 + _STILL):
             break
         best = reached
-        vector = operator.apply_adjoint(image)
+        vector = held.apply_adjoint(image)
     return best * DOWN
 
 
-def _in_double(operator: Operator) -> Operator:
-    weight = operator.weight.detach().to("cpu", torch.float64)
-    if isinstance(operator, Dense):
-        return Dense(weight=weight)
-    return Convolution(
-        weight=weight,
-        size=operator.size,
-        stride=operator.stride,
-        padding=operator.padding,
-        dilation=operator.dilation,
-        groups=operator.groups,
-        circular=operator.circular,
-    )
+def _in_double(operator: Operator) -> Convolution | Dense:
+    """Return the convolution or the matrix that is measured, in float64 on the CPU."""
+    held = operator.convolution if isinstance(operator, Transposed) else operator
+    return replace(held, weight=held.weight.detach().to("cpu", torch.float64))
