@@ -5,14 +5,15 @@ of any part of it, such as halves, without another distance. For each part a poi
 list or a count, so that memory grows with points times parts and never with pairs of points.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from probes.vectors.good_shares import good_share
 from probes.vectors.knn import PORTION, Neighbours, Pairs
 from probes.vectors.part_counts import Ends, blocks_of_parts, closer, gathered, kth_places, listed_counts, places
 
@@ -22,6 +23,8 @@ Weights = NDArray[np.integer[Any]]
 Ranks = NDArray[np.unsignedinteger[Any]]
 
 METRICS = ("precision", "recall", "density", "coverage", "f1", "clipped_density", "clipped_coverage")
+_OFTEN = 8
+"""Parts of one size from which all of the scale of clipped coverage is computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +243,9 @@ class Memberships:
                 inside = rows.inside(self._own, parts)
                 self._held_by[:, parts] += rows.sums(inside, whom, size)
                 self._saturate(self._narrow[:, parts], closer(rows, inside, whom, size, gap, limits))
-                self._saturate(self._holds[rows.points, parts], rows.filled(inside, whom, there, self.reference.balls.k))
+                self._saturate(
+                    self._holds[rows.points, parts], rows.filled(inside, whom, there, self.reference.balls.k)
+                )
 
     def _add_reached(self, x: NDArray[np.int32], y: NDArray[np.int32], squared: NDArray[np.floating]) -> None:
         """Note who of the reference lies in balls of candidates."""
@@ -293,6 +298,9 @@ def metrics(found: Memberships) -> dict[str, Floats]:
     k, parts = reference.balls.k, len(candidate.ranks)
     values_of = {name: np.empty(parts) for name in METRICS}
     drawn = candidate.drawn
+    shown = zip(reference.balls.side.weights, candidate.side.weights, strict=True)
+    sizes = [(int((wx > 0).sum()), int(wy.sum())) for wx, wy in shown]
+    asked = Counter(sizes)
     for part in range(parts):
         wx, wy = reference.balls.side.weights[part], candidate.side.weights[part]
         who = found.of(part)
@@ -307,7 +315,7 @@ def metrics(found: Memberships) -> dict[str, Floats]:
             _mean(who.holds > 0, wx),
             2 * precision * recall / both if both else 0.0,
             _mean(np.minimum(who.narrow / k, 1.0), wy) / reference.own_density[part],
-            _calibrated(held, int((wx > 0).sum()), int(wy.sum()), k),
+            good_share(held, *sizes[part], k, again=asked[sizes[part]] > _OFTEN),
         )
         for name, value in zip(METRICS, values, strict=True):
             values_of[name][part] = value
@@ -378,25 +386,3 @@ def _mean(values: NDArray[np.bool_] | Floats, weights: Weights) -> float:
     # Weights are kept in as few bytes as hold them: products of truth values with bytes would overflow.
     wide = weights.astype(np.int32)
     return float(values @ wide / wide.sum())
-
-
-def _calibrated(held: float, n: int, m: int, k: int) -> float:
-    """Return the number of good candidates over m at which the mean filling of n balls, at most k each, is `held`."""
-    grid, expected = _expected(n, m, k)
-    return float(np.interp(held, expected, grid))
-
-
-@cache
-def _expected(n: int, m: int, k: int) -> tuple[Floats, Floats]:
-    """Return shares of good candidates and E[min(J, k)] / k, J beta-binomial(good candidates, k, n - k).
-
-    The candidates' mass in the ball of the k-th of n - 1 others is beta distributed, whatever the distribution.
-    """
-    from scipy.stats import betabinom
-
-    # Up to four times m: chance can exceed what m good candidates give on average.
-    good = np.unique(np.round(np.linspace(0.0, 4.0, 801) * m).astype(int))
-    fewer = np.arange(k)
-    below = betabinom.pmf(fewer[None, :], good[:, None], k, max(n - k, 1))
-    expected = 1 - (below * (1 - fewer / k)).sum(1)
-    return good / m, np.maximum.accumulate(expected)
