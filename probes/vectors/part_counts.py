@@ -205,7 +205,7 @@ class Rows:
         bounds = np.searchsorted(self.centre, np.arange(self.count + 1)).astype(np.int32)
         kind = np.min_scalar_type(int(most * np.diff(bounds).max()))
         whole = _sparse(bounds, np.arange(len(found)), len(found), kind) @ found.astype(kind, copy=False)
-        return np.minimum(whole, most)
+        return np.asarray(np.minimum(whole, most))
 
 
 def gathered(centres: Whole, place: NDArray[np.intp], length: int, others: int) -> Iterator[Rows]:
@@ -265,7 +265,7 @@ def _sparse(starts: NDArray[np.int32], columns: Whole, width: int, kind: np.dtyp
     return csr_array((there, columns.astype(np.int32, copy=False), starts), shape=(len(starts) - 1, width))
 
 
-def closer(rows: Rows, inside: Counts, others: Whole, size: int, squared: Floats, limits: Floats) -> Counts:
+def closer(rows: Rows, inside: Counts, others: Whole, size: int, squared: NDArray[np.floating], limits: Floats) -> Counts:
     """Return as `Rows.sums`, of pairs whose squared distance is below the limit of a part, shape (size, parts).
 
     Parameters
