@@ -265,7 +265,9 @@ def _sparse(starts: NDArray[np.int32], columns: Whole, width: int, kind: np.dtyp
     return csr_array((there, columns.astype(np.int32, copy=False), starts), shape=(len(starts) - 1, width))
 
 
-def closer(rows: Rows, inside: Counts, others: Whole, size: int, squared: NDArray[np.floating], limits: Floats) -> Counts:
+def closer(
+    rows: Rows, inside: Counts, others: Whole, size: int, squared: NDArray[np.floating], limits: Floats
+) -> Counts:
     """Return as `Rows.sums`, of pairs whose squared distance is below the limit of a part, shape (size, parts).
 
     Parameters
