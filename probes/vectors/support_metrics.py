@@ -5,15 +5,17 @@ of any part of it, such as halves, without another distance. For each part a poi
 list or a count, so that memory grows with points times parts and never with pairs of points.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.vectors.knn import Neighbours, Pairs
+from probes.vectors.good_shares import good_share
+from probes.vectors.knn import PORTION, Neighbours, Pairs
+from probes.vectors.part_counts import Ends, blocks_of_parts, closer, gathered, kth_places, listed_counts, places
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -21,7 +23,8 @@ Weights = NDArray[np.integer[Any]]
 Ranks = NDArray[np.unsignedinteger[Any]]
 
 METRICS = ("precision", "recall", "density", "coverage", "f1", "clipped_density", "clipped_coverage")
-_PIECE = 2**22
+_OFTEN = 8
+"""Parts of one size from which all of the scale of clipped coverage is computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,11 @@ class Balls:
         return found
 
     @property
+    def ends(self) -> Ends:
+        """Where the balls end."""
+        return Ends(self.side.neighbours, self.ranks, self.side.weights)
+
+    @property
     def radii(self) -> Floats:
         """The squared radii of all parts, shape (parts, points)."""
         return np.stack([self.radius(part) for part in range(len(self.ranks))])
@@ -93,18 +101,18 @@ def radii(side: Side, ks: Sequence[int]) -> Floats:
 def balls(side: Side, ks: Sequence[int]) -> list[Balls]:
     """Return the balls of a sample at several k."""
     index = side.neighbours.index
-    length = index.shape[1]
-    ranks = np.full((len(ks), *side.weights.shape), length, dtype=np.min_scalar_type(length))
-    cut = length < len(index) - 1
-    for part, weights in enumerate(side.weights if length else ()):
-        there = weights > 0
-        several = int(np.count_nonzero(there))
-        for rows in _pieces(len(index), length):
-            listed: NDArray[np.int32] = np.cumsum(there[index[rows]], axis=1, dtype=np.int32)
-            for row, k in enumerate(ks):
-                # `list_length` makes it next to impossible that a list ends too early; the ball is as wide as the list.
-                last = length - 1 if cut and several > k else length
-                ranks[row, part, rows] = np.where(listed[:, -1] >= k, (listed >= k).argmax(1), last)
+    size, length = index.shape
+    parts = len(side.weights)
+    ranks = np.full((len(ks), parts, size), length, dtype=np.min_scalar_type(length))
+    cut = length < size - 1
+    several = np.count_nonzero(side.weights, axis=1)
+    for some in blocks_of_parts(parts if length else 0, size):
+        kth_places(side.weights[some], index, ks, ranks[:, some])
+    if cut and length:
+        # `list_length` makes it next to impossible that a list ends too early; the ball is as wide as the list.
+        for k, own in zip(ks, ranks, strict=True):
+            enough = own[several > k]
+            own[several > k] = np.minimum(enough, length - 1)
     return [Balls(side, k, own) for k, own in zip(ks, ranks, strict=True)]
 
 
@@ -160,20 +168,14 @@ def prepare_reference(own: Balls) -> Reference:
     """
     if not own.drawn.all():
         raise ValueError(f"a part of the reference has no {own.k} neighbours")
-    index, squared = own.side.neighbours.index, own.side.neighbours.squared
     medians, density = np.empty(len(own.ranks)), np.empty(len(own.ranks))
     for part, weights in enumerate(own.side.weights):
-        there, radius = weights > 0, own.radius(part)
-        medians[part] = np.median(radius[there])
-        clipped = np.minimum(radius, medians[part])
-        counts = np.zeros(len(weights), dtype=np.int64)
-        for rows in _pieces(len(index), index.shape[1]):
-            listed = there[rows, None] & there[index[rows]]
-            first = np.cumsum(listed, axis=1, dtype=np.int32) <= own.k
-            # Ties at the k-th distance are cut to k neighbours.
-            held = listed & first & (squared[rows] <= clipped[rows, None])
-            counts += np.bincount(index[rows][held], minlength=len(weights))
-        density[part] = _mean(np.minimum(counts / own.k, 1.0), weights)
+        medians[part] = np.median(own.radius(part)[weights > 0])
+    for parts in blocks_of_parts(len(density), own.ranks.shape[1]):
+        # Ties at the k-th distance are cut to k neighbours.
+        found = listed_counts(own.ends, parts, medians[parts])
+        for part, counts, weights in zip(range(len(density))[parts], found.T, own.side.weights[parts], strict=True):
+            density[part] = _mean(np.minimum(counts / own.k, 1.0), weights)
     return Reference(own, medians, density)
 
 
@@ -212,39 +214,57 @@ class Memberships:
         self.reference, self.candidate = reference, candidate
         parts, x = reference.balls.side.weights.shape
         y = candidate.side.weights.shape[1]
-        self._held_by = np.zeros((parts, y), dtype=np.int32)
+        self._own, self._theirs = reference.balls.ends, candidate.ends
+        self._reaches = self._own.reach(), self._theirs.reach()
+        self._held_by = np.zeros((y, parts), dtype=np.int32)
         # Of these no more than k counts: a byte is enough for k up to 100.
         small = np.min_scalar_type(2 * reference.balls.k)
-        self._narrow, self._holds = np.zeros((parts, y), dtype=small), np.zeros((parts, x), dtype=small)
-        self._reached = np.zeros((parts, x), dtype=bool)
+        self._narrow, self._holds = np.zeros((y, parts), dtype=small), np.zeros((x, parts), dtype=small)
+        self._reached = np.zeros((x, parts), dtype=bool)
 
-    def add(self, x: NDArray[np.int32], y: NDArray[np.int32], squared: Floats) -> None:
+    def add(self, x: NDArray[np.int32], y: NDArray[np.int32], squared: NDArray[np.floating]) -> None:
         """Count pairs of points and their squared distances, each pair once over all portions, shape (pairs,)."""
-        if not len(x):
-            return
-        first, end = int(x.min()), int(x.max()) + 1
-        for part in range(len(self._held_by)):
-            wx, wy = self.reference.balls.side.weights[part], self.candidate.side.weights[part]
-            both = np.flatnonzero((wx > 0)[x] & (wy > 0)[y])
-            own, other, gap = x[both], y[both], squared[both]
+        for start in range(0, len(x), PORTION):
+            part = slice(start, start + PORTION)
             # Strictly inside, as the code of Naeem et al. counts: the neighbour that sets a radius is outside.
-            radius = self.reference.balls.radius(part)[own]
-            in_x = gap < radius
-            held = other[in_x]
-            self._held_by[part] += np.bincount(held, minlength=len(wy)).astype(np.int32)
-            narrow = np.bincount(held[gap[in_x] < self.reference.medians[part]], minlength=len(wy))
-            self._saturate(self._narrow[part], narrow)
-            self._saturate(self._holds[part, first:end], np.bincount(own[in_x] - first, minlength=end - first))
-            self._reached[part, own[gap < self.candidate.radius(part)[other]]] = True
+            near = np.flatnonzero(squared[part] < self._reaches[0][x[part]]) + start
+            self._add_held(x[near], y[near], squared[near])
+            near = np.flatnonzero(squared[part] < self._reaches[1][y[part]]) + start
+            self._add_reached(x[near], y[near], squared[near])
 
-    def _saturate(self, counts: Ranks, more: NDArray[np.intp]) -> None:
+    def _add_held(self, x: NDArray[np.int32], y: NDArray[np.int32], squared: NDArray[np.floating]) -> None:
+        """Count who lies in balls of the reference."""
+        own, size = self._own.near.squared, len(self._held_by)
+        portion = list(gathered(x, places(own, x, squared), own.shape[1], size))
+        others, gaps = [y[rows.pairs] for rows in portion], [squared[rows.pairs] for rows in portion]
+        for parts in blocks_of_parts(self._held_by.shape[1], size):
+            there, limits = self._theirs.present(slice(0, size), parts), self.reference.medians[parts]
+            for rows, whom, gap in zip(portion, others, gaps, strict=True):
+                inside = rows.inside(self._own, parts)
+                self._held_by[:, parts] += rows.sums(inside, whom, size)
+                self._saturate(self._narrow[:, parts], closer(rows, inside, whom, size, gap, limits))
+                self._saturate(
+                    self._holds[rows.points, parts], rows.filled(inside, whom, there, self.reference.balls.k)
+                )
+
+    def _add_reached(self, x: NDArray[np.int32], y: NDArray[np.int32], squared: NDArray[np.floating]) -> None:
+        """Note who of the reference lies in balls of candidates."""
+        theirs, size = self._theirs.near.squared, len(self._reached)
+        portion = list(gathered(y, places(theirs, y, squared), theirs.shape[1], size))
+        for parts in blocks_of_parts(self._reached.shape[1], size):
+            for rows in portion:
+                self._reached[:, parts] |= rows.sums(rows.inside(self._theirs, parts), x[rows.pairs], size) > 0
+
+    def _saturate(self, counts: Ranks, more: Ranks) -> None:
         k = self.reference.balls.k
-        counts += np.minimum(more, k).astype(counts.dtype)
+        counts += np.minimum(more, k).astype(counts.dtype, copy=False)
         np.minimum(counts, k, out=counts)
 
     def of(self, part: int = 0) -> Membership:
         """Return the counts of one part."""
-        return Membership(self._held_by[part], self._holds[part], self._narrow[part], self._reached[part])
+        x, y = (side.weights[part] > 0 for side in (self._own, self._theirs))
+        held_by, narrow = (counts[:, part] * y for counts in (self._held_by, self._narrow))
+        return Membership(held_by, self._holds[:, part], narrow, self._reached[:, part] & x)
 
 
 def membership(reference: Reference, candidate: Balls, near: Pairs) -> Memberships:
@@ -278,6 +298,9 @@ def metrics(found: Memberships) -> dict[str, Floats]:
     k, parts = reference.balls.k, len(candidate.ranks)
     values_of = {name: np.empty(parts) for name in METRICS}
     drawn = candidate.drawn
+    shown = zip(reference.balls.side.weights, candidate.side.weights, strict=True)
+    sizes = [(int((wx > 0).sum()), int(wy.sum())) for wx, wy in shown]
+    asked = Counter(sizes)
     for part in range(parts):
         wx, wy = reference.balls.side.weights[part], candidate.side.weights[part]
         who = found.of(part)
@@ -292,7 +315,7 @@ def metrics(found: Memberships) -> dict[str, Floats]:
             _mean(who.holds > 0, wx),
             2 * precision * recall / both if both else 0.0,
             _mean(np.minimum(who.narrow / k, 1.0), wy) / reference.own_density[part],
-            _calibrated(held, int((wx > 0).sum()), int(wy.sum()), k),
+            good_share(held, *sizes[part], k, again=asked[sizes[part]] > _OFTEN),
         )
         for name, value in zip(METRICS, values, strict=True):
             values_of[name][part] = value
@@ -346,20 +369,16 @@ def hubness(side: Side, k: int) -> tuple[Floats, NDArray[np.int64]]:
     -------
     shapes (parts,); 0 where all points are equally often near
     """
-    index = side.neighbours.index
     skews, most = np.zeros(len(side.weights)), np.zeros(len(side.weights), dtype=np.int64)
-    for part, weights in enumerate(side.weights):
-        there = weights > 0
-        whole = np.zeros(len(weights), dtype=np.int64)
-        for rows in _pieces(len(index), index.shape[1]):
-            listed = there[index[rows]] & there[rows, None]
-            first = listed & (np.cumsum(listed, axis=1, dtype=np.int32) <= k)
-            whole += np.bincount(index[rows][first], minlength=len(weights))
-        counts = whole[there]
-        gap = counts - counts.mean()
-        spread = float((gap**2).mean())
-        skews[part] = float((gap**3).mean()) / spread**1.5 if spread > 0 else 0.0
-        most[part] = counts.max(initial=0)
+    ends = balls(side, [k])[0].ends
+    for parts in blocks_of_parts(len(skews), len(side.neighbours.index)):
+        found = listed_counts(ends, parts)
+        for part, whole, weights in zip(range(len(skews))[parts], found.T, side.weights[parts], strict=True):
+            counts = whole[weights > 0]
+            gap = counts - counts.mean()
+            spread = float((gap**2).mean())
+            skews[part] = float((gap**3).mean()) / spread**1.5 if spread > 0 else 0.0
+            most[part] = counts.max(initial=0)
     return skews, most
 
 
@@ -367,32 +386,3 @@ def _mean(values: NDArray[np.bool_] | Floats, weights: Weights) -> float:
     # Weights are kept in as few bytes as hold them: products of truth values with bytes would overflow.
     wide = weights.astype(np.int32)
     return float(values @ wide / wide.sum())
-
-
-def _pieces(rows: int, width: int) -> Iterator[slice]:
-    """Yield slices of so many rows of a table that some tens of MiB hold what is computed of them at once."""
-    step = max(1, _PIECE // max(1, width))
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))
-
-
-def _calibrated(held: float, n: int, m: int, k: int) -> float:
-    """Return the number of good candidates over m at which the mean filling of n balls, at most k each, is `held`."""
-    grid, expected = _expected(n, m, k)
-    return float(np.interp(held, expected, grid))
-
-
-@cache
-def _expected(n: int, m: int, k: int) -> tuple[Floats, Floats]:
-    """Return shares of good candidates and E[min(J, k)] / k, J beta-binomial(good candidates, k, n - k).
-
-    The candidates' mass in the ball of the k-th of n - 1 others is beta distributed, whatever the distribution.
-    """
-    from scipy.stats import betabinom
-
-    # Up to four times m: chance can exceed what m good candidates give on average.
-    good = np.unique(np.round(np.linspace(0.0, 4.0, 801) * m).astype(int))
-    fewer = np.arange(k)
-    below = betabinom.pmf(fewer[None, :], good[:, None], k, max(n - k, 1))
-    expected = 1 - (below * (1 - fewer / k)).sum(1)
-    return good / m, np.maximum.accumulate(expected)
