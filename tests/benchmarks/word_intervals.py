@@ -1,7 +1,7 @@
 """What does an interval of the word error rate cost here, beside kaldialign, and which is closer to 95 %?
 
 `miles` counts the edits of all clips and takes the interval of `miles audit-groups`: Student's over whole speakers, no
-resampling. `kaldialign` calls `bootstrap_wer_ci`, version 0.9.3, on lists of words, with --replications samples of
+resampling. `kaldialign` calls `bootstrap_wer_ci`, version 0.12.0, on lists of words, with --replications samples of
 clips; it is not told who speaks, and has no way to be told. jiwer 4.0.0 has no interval at all.
 
 The second part draws --corpora small ones in which the true rate is known. A word goes wrong by chance, and then is one
