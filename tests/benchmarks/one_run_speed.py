@@ -100,9 +100,10 @@ def _loaded(name: str, package: str, file: str) -> types.ModuleType:
     found = importlib.util.find_spec(package)
     places = found.submodule_search_locations if found else None
     named = os.environ.get("MILES_JAX_PRIVACY")
-    there = named is not None and (Path(named) / package).is_dir()
-    place = Path(named) / package / file if there and named else Path(places[0]) / file if places else None
-    if place is None or not place.is_file():
+    # The folder may hold one of the two, and the other be installed.
+    tried = [*([Path(named) / package / file] if named else []), *([Path(places[0]) / file] if places else [])]
+    place = next((one for one in tried if one.is_file()), None)
+    if place is None:
         raise race.LeftOutError(f"no {package}/{file}: install {package}, or name a folder by MILES_JAX_PRIVACY")
     spec = importlib.util.spec_from_file_location(name, place)
     assert spec is not None and spec.loader is not None

@@ -33,7 +33,9 @@ SHORT, PAUSE = 0.2, 0.2
 """Seconds under which a job is repeated, and between two looks at the memory of children."""
 SHOWN = 4
 """Numbers of a result that stand in the table."""
-LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+PEERS = "MILES_RACES"
+"""Names a folder with the packages of other sides, which need not be installed beside miles."""
 
 Result = Mapping[str, Any]
 """What a job found: numbers or arrays by name."""
@@ -95,6 +97,8 @@ def main(
     """
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
+    # Last: what both have is that of miles.
+    sys.path += [one for one in (os.environ.get(PEERS),) if one and one not in sys.path]
     if sys.argv[1:2] == ["--side"]:
         _run_side(sides[sys.argv[2]], json.loads(sys.argv[3]))
         return

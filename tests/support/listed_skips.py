@@ -18,6 +18,8 @@ LISTED = {
     r"schemas of other projects are not at hand": "`.ci/schemas FOLDER` fetches them, for MILES_SCHEMAS; the rules that"
     " matter most are tested without",
     r"only root may mount a file system": "the gate may run as another user",
+    r"no peer of this race is at hand": "nothing of miles needs it; its numbers have oracles of their own, and"
+    " docs/benchmarks.md tells how to install it apart",
     r"MILES_EEE_SCHEMA names no schema": "its package wants a newer Python; what it asks is tested without it",
 }
 """Reasons, as expressions, and why each is let pass."""

@@ -1,6 +1,7 @@
 """Does the harness of the benchmarks measure what a job takes, and nothing of what surrounds it?"""
 
 import importlib.util
+import os
 import subprocess
 import sys
 import textwrap
@@ -228,6 +229,29 @@ def test_a_race_from_its_options_to_its_table(tmp_path: Path) -> None:
     assert "size 8" in text and "rounds 2, threads 1" in text and "no-such-package not installed" in text
     assert "largest difference of other from miles: 2.5e-01 (answer)" in out
     assert out[-1] == "sides that ran: 2"
+
+
+def test_packages_of_other_sides_are_found_in_a_folder_of_their_own(tmp_path: Path) -> None:
+    script, packages = tmp_path / "script.py", tmp_path / "packages"
+    (packages / "peer_of_a_race-3.7.dist-info").mkdir(parents=True)
+    (packages / "peer_of_a_race-3.7.dist-info" / "METADATA").write_text("Name: peer-of-a-race\nVersion: 3.7\n")
+    (packages / "peer_of_a_race.py").write_text("answer = 5.5\n")
+    # What both have is that of miles.
+    (packages / "numpy.py").write_text("raise AssertionError\n")
+    script.write_text(
+        f"import sys\nsys.path.insert(0, {str(FOLDER)!r})\nimport race\n"
+        "def peer(given):\n    import numpy, peer_of_a_race\n    return lambda: {'answer': peer_of_a_race.answer}\n"
+        "race.main('What?', options={}, sides={'peer': peer}, base='peer', packages=('peer-of-a-race',))\n"
+    )
+    outs = [
+        subprocess.run(
+            [sys.executable, str(script), "--trial"],
+            capture_output=True, text=True, check=True, env={**os.environ, "MILES_RACES": folder},
+        ).stdout
+        for folder in (str(packages), "")
+    ]  # fmt: skip
+    assert "| answer 5.5 |" in outs[0] and "peer-of-a-race 3.7" in outs[0]
+    assert "left out: No module named 'peer_of_a_race'" in outs[1] and "peer-of-a-race not installed" in outs[1]
 
 
 def test_ratios_are_taken_round_by_round(race: ModuleType) -> None:
