@@ -88,7 +88,7 @@ class Planted:
 @pytest.mark.parametrize("interval", ["one-sided", "two-class"])
 @pytest.mark.parametrize("radii", [("0.5",), ()])
 def test_certificates_of_the_engine_are_false_no_more_often_than_alpha(radii: tuple[str, ...], interval: str) -> None:
-    rng, runs = np.random.default_rng(12), 150
+    rng, runs = np.random.default_rng(12), 60
     rule = rule_of(
         Options(sigma=0.5, mode="anytime", n=3000, radii=radii, alpha=0.05, n0=30, interval=interval, target_loss=0.1),
         images=1,
