@@ -1,10 +1,10 @@
 """What does the whole of `miles precision-recall` cost beside prdc, where candidates are packed in the middle?
 
-Candidates are 0.9 times as wide as the reference, in 256 dimensions: each lies in very many balls (density about 27 at
-8,000 points), which is the dearest case. `miles` is the whole command, from its start and its files to the finished
-report with its pages, for as many points a side as there are: five draws, a hundred halves of each, and curves from
-clusters. `curveless` is the same without curves. `prdc` calls the package, version 0.2 (Naeem et al. 2020), whose four
-numbers have no interval; its libraries are loaded before the clock starts.
+Candidates are 0.9 times as wide as the reference, in 256 dimensions: each lies in very many balls, which is the dearest
+case. `miles` is the whole command, from its start and its files to the finished report with its pages, for as many
+points a side as there are, with the halves of its intervals, its controls, and curves from clusters. `curveless` is the
+same without curves. `prdc` calls the package, version 0.2 (Naeem et al. 2020), whose four numbers have no interval; its
+libraries are loaded before the clock starts.
 """
 
 import argparse
