@@ -161,7 +161,7 @@ def _chord(network: Network, ahead: Tensor, behind: Tensor) -> tuple[Tensor, tup
 
 
 def _lengths(vectors: Tensor) -> Tensor:
-    return vectors.flatten(1).norm(dim=1)
+    return torch.linalg.vector_norm(vectors.flatten(1), dim=1)
 
 
 def _unit(vectors: Tensor) -> Tensor:
