@@ -3,11 +3,12 @@
 The job: the log-likelihood of each of four options behind each prompt, in batches of --batch, by a small model of the
 GPT-2 architecture with random weights, which is written into a folder. `miles` is `spell_options` and `score_options`,
 as `miles tracking` takes them. `lm-eval` asks `HFLM.loglikelihood` of lm-eval 0.4.13 for all pairs of prompt and
-option; it needs accelerate too. Both load the folder before the clock starts. `--tokens 1` has options of one token, which either side reads off
+option. Both load the folder before the clock starts. `--tokens 1` has options of one token, which either side reads off
 one pass over a prompt; more tokens are scored here behind one pass over their prompt, there each behind a pass of its
 own over prompt and option.
 
-Who is nearer the truth? `by one pass each` is the model in float64, each prompt and option a whole text of its own.
+lm-eval's models need accelerate too. Who is nearer the truth? `by one pass each` is the model in float64, each prompt
+and option a whole text of its own.
 """
 
 import argparse

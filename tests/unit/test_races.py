@@ -16,7 +16,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 
 @dataclass(frozen=True)
 class Race:
-    """A script with its options, sides by the modules that they need, and how far they may be from miles at the most."""
+    """A script with its options, sides by the modules that they need, and how far from miles they may be at most."""
 
     script: str
     peers: dict[str, str]
