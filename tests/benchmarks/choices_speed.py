@@ -7,7 +7,8 @@ option. Both load the folder before the clock starts. `--tokens 1` has options o
 one pass over a prompt; more tokens are scored here behind one pass over their prompt, there each behind a pass of its
 own over prompt and option.
 
-Who is nearer the truth? `by one pass each` is the model in float64, each prompt and option a whole text of its own.
+lm-eval's models need accelerate too. Who is nearer the truth? `by one pass each` is the model in float64, each prompt
+and option a whole text of its own.
 """
 
 import argparse
