@@ -5,6 +5,7 @@ the looks, and what geometry turns probabilities into a radius.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -105,7 +106,8 @@ def rule_of(options: Options, *, images: int, lipschitz: float | None = None) ->
             hint="Leave one of the two out.",
         )
     # The looks share alpha whether or not they come: when to stop may then depend on the counts.
-    looks = {"decide": geometric_looks, "anytime": batched_looks}.get(options.mode, lambda n: (n,))(options.n)
+    schedules: dict[str, Callable[[int], tuple[int, ...]]] = {"decide": geometric_looks, "anytime": batched_looks}
+    looks = schedules[options.mode](options.n) if options.mode in schedules else (options.n,)
     rule = Rule(
         mode=options.mode,  # type: ignore[arg-type]
         method=options.interval,  # type: ignore[arg-type]

@@ -161,7 +161,8 @@ def _chord(network: Network, ahead: Tensor, behind: Tensor) -> tuple[Tensor, tup
 
 
 def _lengths(vectors: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(vectors.flatten(1), dim=1)
+    found: Tensor = torch.linalg.vector_norm(vectors.flatten(1), dim=1)
+    return found
 
 
 def _unit(vectors: Tensor) -> Tensor:
