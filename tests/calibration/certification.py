@@ -304,6 +304,11 @@ REASONS = {
     "certify.nothing": "counts abstentions",
     "certify.accuracy": "tells certified_accuracy, with its interval",
     "certify.even": "tells what was not shown, with intervals",
+    "attack_success": "an exact share of the images attacked; the planted planes of test_certify_attacks hold it",
+    "attack_error_chance": "a chance that follows from alpha and the number of images",
+    "certify.contradicted": "rests on attack_error_chance; test_attack_outcomes holds it on the boundary",
+    "certify.contradiction-by-error": "rests on attack_error_chance; test_attack_outcomes holds it on the boundary",
+    "certify.attacked": "tells attack_success, with its interval",
 }
 
 CALIBRATION = Calibration(
