@@ -797,13 +797,15 @@ def test_estimates_of_certify_have_the_coordinates_that_the_page_names(prepared:
         (work / name).write_text("\n".join(["idx\tlabel\tpredict\tcorrect\ttime", *lines]) + "\n")
     logs = [*log[:1], "first=runs/certified/certify.tsv", "--from-log", "other.tsv", *log[2:-1], "runs/logs"]
     predicted = ["--from-log", "a.tsv", "--from-log", "b.tsv", "--out", "runs/predicted"]
-    for words in (["--from-counts", "runs/certified", *again], log, logs, predicted):
+    attacked = ["net.safetensors", "--arch", "small_cnn", "--data", "images.npz", "--sigma", "0.25", "--n", "100"]
+    attacked += ["--attack-steps", "1", "--attack-draws", "2", "--attack-images", "5", "--out", "runs/attacked"]
+    for words in (["--from-counts", "runs/certified", *again], log, logs, predicted, attacked):
         assert call(["certify", *words], work).code == 0
     documented = _documented_where(AUDITS["certification"])
     methods = coded(AUDITS["certification"]) | coded(AUDITS["asr_fairness"])
     seen = set()
     optional = {"label", "group", "log", "radius"}
-    for run in ("certified", "soft", "log", "logs", "predicted"):
+    for run in ("certified", "soft", "log", "logs", "predicted", "attacked"):
         report = json.loads((work / "runs" / run / "report.json").read_text("utf-8"))
         for row in report["estimates"]:
             parts = set(row["where"]) & {"label", "group", "log"}
@@ -811,7 +813,8 @@ def test_estimates_of_certify_have_the_coordinates_that_the_page_names(prepared:
             assert set(row["where"]) >= documented[row["name"]] - optional, row
             assert row["method"] in methods or row["name"] == "implied_alpha", row
             seen.add(row["name"])
-    assert seen == set(spec_of("certification").estimates) == set(documented)
+    # Of a sound certificate nothing turns within its radius.
+    assert {*seen, "attack_error_chance"} == set(spec_of("certification").estimates) == set(documented)
 
 
 def test_estimates_of_spectra_have_the_coordinates_that_the_page_names(prepared: Path) -> None:
