@@ -59,21 +59,6 @@ def places(lists: Floats, rows: Whole, squared: NDArray[np.floating]) -> NDArray
     return found
 
 
-def doubtful(near: Neighbours, rows: Whole, low: NDArray[np.floating], high: Floats) -> Bools:
-    """Tell where a list has a distance above `low` and at most `high`, so that it decides which of the two is true.
-
-    >>> one = Neighbours(np.array([[1.0, 2.0]]), np.zeros((1, 2), dtype=np.int32))
-    >>> doubtful(one, np.zeros(3, dtype=int), np.array([0.9, 1.0, 1.9]), np.array([0.99, 1.9, 2.0])).tolist()
-    [False, False, True]
-    """
-    length = near.squared.shape[1]
-    if not length:
-        return np.zeros(len(rows), dtype=np.bool_)
-    place = places(near.squared, rows, low)
-    after = near.squared.ravel().take(rows.astype(np.intp) * length + np.minimum(place, length - 1))
-    return np.asarray((place < length) & (after <= high))
-
-
 @dataclass(frozen=True, slots=True)
 class Ends:
     """Where the balls of a sample end, in every part.

@@ -5,7 +5,7 @@ import pytest
 
 from probes.vectors import part_counts
 from probes.vectors.knn import neighbours, points
-from probes.vectors.part_counts import Ends, closer, doubtful, gathered, listed_counts, places
+from probes.vectors.part_counts import Ends, closer, gathered, listed_counts, places
 
 pytestmark = pytest.mark.numerical
 
@@ -25,15 +25,6 @@ def test_a_place_is_that_of_a_sorted_search() -> None:
     assert found.tolist() == [
         np.searchsorted(lists[row], gap, side="right") for row, gap in zip(rows, squared, strict=True)
     ]
-
-
-def test_a_pair_is_doubtful_where_its_bounds_stand_at_two_places() -> None:
-    own = ends(1)
-    rng = np.random.default_rng(2)
-    rows, low = rng.integers(0, 30, 400), rng.uniform(0, 3, 400)
-    high = low + rng.uniform(0, 0.3, 400)
-    apart = places(own.near.squared, rows, low) != places(own.near.squared, rows, high)
-    assert (doubtful(own.near, rows, low, high) == apart).all() and 0 < apart.sum() < 400
 
 
 @pytest.mark.parametrize("many", [12, 700])
