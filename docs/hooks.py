@@ -1,4 +1,4 @@
-"""What is made when the site is built: MathML of formulas, the tables of calibration, and the version at the foot."""
+"""What is made when the site is built: formulas as MathML, tables of calibration and replications, the version below."""
 
 import html
 import re
@@ -11,6 +11,7 @@ from latex2mathml.converter import convert
 
 sys.path.insert(0, str(Path(__file__).parent))
 from calibration_tables import with_calibration  # noqa: E402
+from replication_tables import with_replications  # noqa: E402
 
 _NAME = re.compile(r"<code>(?=[^<\n]{1,26}</code>)")
 """Begin of code that is short enough to stand on one line of a phone."""
@@ -41,5 +42,6 @@ def on_page_content(content: str, **_: Any) -> str:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Return a page's Markdown with the tables of docs/calibration/ where they are asked for."""
-    return with_calibration(markdown, Path(page.file.src_uri).stem)
+    """Return a page's Markdown with the tables of calibration and of replications where they are asked for."""
+    stem = Path(page.file.src_uri).stem
+    return with_replications(with_calibration(markdown, stem), stem)

@@ -1,0 +1,78 @@
+"""The tables of docs/replications/*.json as they stand on their pages, and all of them together on the first."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+MARK, ALL = "<!-- replication -->", "<!-- replications -->"
+FOLDER = Path(__file__).with_name("replications")
+VERDICTS = ("confirmed", "refuted", "undecided")
+Page = dict[str, Any]
+
+
+def with_replications(markdown: str, stem: str) -> str:
+    """Return a page with the table of its paper, or of all papers, in place of the mark."""
+    if ALL in markdown:
+        markdown = markdown.replace(ALL, _all())
+    file = FOLDER / f"{stem}.json"
+    if MARK in markdown and file.is_file():
+        return markdown.replace(MARK, _one(json.loads(file.read_text(encoding="utf-8")), stem))
+    return markdown
+
+
+def _one(page: Page, stem: str) -> str:
+    made = page["made"]
+    lines = ["| claim | measured here | found | verdict |", "| --- | --- | --- | --- |"]
+    for row in page["claims"]:
+        says = f"{row['says']} *({row['source']})*"
+        measured = row["measured"] or f"Not tried: {row['untried']}"
+        lines.append(f"| {says} | {measured} | {_found(row)} | {_verdict(row['verdict'])} |")
+    told = (
+        f"Measured at revision {made['revision']} in {_time(made['cpu_seconds'])} of one processor, torch "
+        f"{made['torch']}; [all numbers as JSON]({stem}.json). *n* counts independent units."
+    )
+    return "\n".join([*lines, "", told])
+
+
+def _all() -> str:
+    lines = ["| paper | confirmed | refuted | undecided |", "| --- | ---: | ---: | ---: |"]
+    total: Counter[str] = Counter()
+    for file in sorted(FOLDER.glob("*.json")):
+        page = json.loads(file.read_text(encoding="utf-8"))
+        counts = Counter(row["verdict"] for row in page["claims"])
+        total += counts
+        name = f"[{page['paper']['title']}]({file.stem}.md), {page['paper']['by']}"
+        lines.append(f"| {name} | " + " | ".join(str(counts[one]) for one in VERDICTS) + " |")
+    lines.append("| **all** | " + " | ".join(f"**{total[one]}**" for one in VERDICTS) + " |")
+    return "\n".join(lines)
+
+
+def _found(row: Page) -> str:
+    found, wanted = row["found"], row["wanted"]
+    if found is None:
+        return "-"
+    text = _number(found["value"])
+    if found["level"] is not None:
+        text += f" ({_number(found['low'])} to {_number(found['high'])}, {100 * found['level']:.1f} %)"
+    sides = [f"{side} {_number(value)}" for side, value in wanted.items()]
+    return f"{text}; n = {found['n']:,} {found['unit']}; {found['method']}. Wanted: {' and '.join(sides)}"
+
+
+def _number(value: float) -> str:
+    """Return a number with three digits.
+
+    >>> [_number(one) for one in (0.12345, 1234.5, 0.0, 3e-14)]
+    ['0.123', '1,234', '0', '3e-14']
+    """
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def _time(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _verdict(name: str) -> str:
+    return {"confirmed": "**confirmed**", "refuted": "**refuted**", "undecided": "undecided"}[name]
