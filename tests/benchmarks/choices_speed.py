@@ -13,6 +13,7 @@ and option a whole text of its own.
 
 import argparse
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,12 @@ def miles(given: argparse.Namespace) -> race.Job:
 def lm_eval(given: argparse.Namespace) -> race.Job:
     """Ask for all pairs."""
     import numpy as np
+
+    from probes.core.guarded_imports import torchaudio
+
+    # Whatever transformers has imports it, and without CUDA it does not load as it is.
+    with suppress(ModuleNotFoundError):
+        torchaudio()
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
