@@ -115,16 +115,20 @@ def check(options: Options, context: Context) -> Plan:
             *value_map_sources(options.values),
             *rules_sources(normaliser),
         ),
-        cost=(
-            ("clips", f"{len(inputs.clips):,} of {len(manifest.clips):,}"),
-            ("systems", ", ".join(inputs.systems)),
-            *((option, text) for option, texts in columns_of(inputs, options).items() for text in texts),
-            ("groups", f"{sum(len(groups.names) for groups in inputs.sets):,}"),
-            ("time", "seconds to a few minutes; no model is run"),
-        ),
+        cost=_cost(inputs, options),
         coordinates=coordinates_of(inputs, options),
         preview=preview_of(inputs, options, context.level),
         warnings=tuple(warnings_of(inputs, options)),
+    )
+
+
+def _cost(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
+    return (
+        ("clips", f"{len(inputs.clips):,} of {len(inputs.manifest.clips):,}"),
+        ("systems", ", ".join(inputs.systems)),
+        *((option, text) for option, texts in columns_of(inputs, options).items() for text in texts),
+        ("groups", f"{sum(len(groups.names) for groups in inputs.sets):,}"),
+        ("time", "seconds to a few minutes; no model is run"),
     )
 
 

@@ -119,11 +119,7 @@ def permutation_test(
 
     _check(matrix, covariate, statistic, adjust)
     n, off = len(matrix), ~np.eye(len(matrix), dtype=bool)
-    present = off & np.isfinite(matrix)
-    if n < FEWEST:
-        raise Undefined(f"{n} languages are too few to be relabelled: {FEWEST} are needed")
-    if not present.any():
-        raise Undefined("no cell of the matrix has a value")
+    present = _present(matrix, off)
     ranks, whole = statistic == "spearman", present.sum() == off.sum()
     moved, exact = _left_by(covariate, adjust, present), n <= enumerated
     if ranks:
@@ -145,6 +141,16 @@ def permutation_test(
         cells=int(present.sum()),
         languages=n,
     )
+
+
+def _present(matrix: Floats, off: Bools) -> Bools:
+    """Return which cells off the diagonal have a value; raise Undefined where they are too few to be permuted."""
+    if len(matrix) < FEWEST:
+        raise Undefined(f"{len(matrix)} languages are too few to be relabelled: {FEWEST} are needed")
+    present = off & np.isfinite(matrix)
+    if not present.any():
+        raise Undefined("no cell of the matrix has a value")
+    return present
 
 
 def _correlations(compare: "_Comparison", moved: Floats, orders: Ints) -> Floats:
