@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from audits.certification import Options
-from audits.certification.drawing_settings import DrawingSettings, read_settings
+from audits.certification.drawing_settings import STOPPING, DrawingSettings, read_settings
 from audits.certification.parts import distinct
 from audits.certification.randomised_limits import uniform_of
 from audits.certification.rules import Rule, asserted, rule_of
@@ -90,7 +90,8 @@ def read_counts(options: Options) -> Stored:
             drawing=read_settings(about["settings"]),
             origin=about.get("drawn", {}),
         )
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, ZeroDivisionError) as error:
+    # ArithmeticError: JSON knows numbers that no float can hold.
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, ArithmeticError) as error:
         raise _damaged(str(file)) from error
 
 
@@ -244,21 +245,23 @@ def _settings(options: Options, about: dict[str, Any], where: str) -> Options:
         fixed = {
             **{name: about["settings"][name] for name in ("mode", "n0", "n", "pilot")},
             **{name: about["geometry"][name] for name in ("norm", "sigma")},
+            # How many draws there are was decided by it.
+            **({"target_loss": drawing.target_loss} if drawing and about["settings"]["mode"] in STOPPING else {}),
         }
         defaults = Options()
         for name, value in fixed.items():
             asked = getattr(options, name)
             if asked not in (value, getattr(defaults, name)):
                 raise InputError(
-                    f"The counts were made with {name} {value}, not {asked}.",
-                    where=f"--{name}",
+                    f"The counts were made with {name.replace('_', ' ')} {value}, not {asked}.",
+                    where=f"--{name.replace('_', '-')}",
                     hint="Leave it out, or draw anew without --from-counts.",
                 )
         # What decisions were drawn for is asked again, unless something else is.
         if fixed["mode"] in ("decide", "anytime") and not options.radii:
             fixed["radii"] = tuple(map(repr, drawing.radii)) if drawing else ()
         return replace(options, **fixed)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise _damaged(where) from error
 
 
