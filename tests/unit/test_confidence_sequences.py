@@ -85,6 +85,17 @@ def test_more_votes_for_the_fullest_rival_raise_its_limit() -> None:
     )
 
 
+def test_both_limits_of_two_classes_spend_half_of_alpha_and_are_shaped_by_the_draws_that_chose() -> None:
+    selection, votes = np.array([60, 30, 10]), np.array([600, 150, 250])
+    low, high = sequence_limits(selection, votes, Interval("two-class", 0), 0.01)
+    assert low == float(sequence_limit(600, 400, 0.005, (60, 40)))
+    assert high == 1 - float(sequence_limit(750, 250, 0.005, (70, 30))) < 1 - low
+    alone = float(sequence_limit(600, 400, 0.01, (60, 40)))
+    assert sequence_limits(selection, votes, Interval("one-sided", 0), 0.01) == (alone, 1 - alone)
+    # All rivals together have no more than the top class leaves.
+    assert sequence_limits(selection, np.array([600, 400, 0]), Interval("two-class", 0), 0.01)[1] == 1 - low
+
+
 def asking(*radii: str, **options: Any) -> Rule:
     return rule_of(Options(**{"sigma": 0.5, "mode": "anytime", "radii": radii, **options}), images=1)
 
