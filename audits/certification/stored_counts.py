@@ -75,6 +75,7 @@ def read_counts(options: Options) -> Stored:
     lipschitz = None if options.lipschitz is None else asserted(options.lipschitz)
     try:
         _check_file(about, tensors)
+        drawing = read_settings(about["settings"])
         images = len(tensors["index"])
         rule = rule_of(settled, images=images, lipschitz=lipschitz)
         _check_seed(rule, about, tensors, str(file))
@@ -87,7 +88,7 @@ def read_counts(options: Options) -> Stored:
             drawn=_unpacked(tensors, rule, about),
             subject=Subject(**about["subject"]) if about["subject"] else None,
             note=_described(rule, images, about),
-            drawing=read_settings(about["settings"]),
+            drawing=drawing,
             origin=about.get("drawn", {}),
         )
     # ArithmeticError: JSON knows numbers that no float can hold.
@@ -98,10 +99,11 @@ def read_counts(options: Options) -> Stored:
 def _described(rule: Rule, images: int, about: dict[str, Any]) -> str:
     how = about.get("drawn", {})
     first = f"pilot {rule.pilot}" if rule.mode == "pilot" else f"n0 {rule.n0}"
+    loss = f"target loss {rule.target_loss:g}, " if rule.mode in STOPPING and "radii" in about["settings"] else ""
     drawn = ", ".join(f"{name} {str(how.get(name))[:40]}" for name in ("seed", "dtype", "device", "torch"))
     return (
         f"The counts decide these settings, whatever else stands in the report: {images} images, mode {rule.mode}, "
-        f"{first}, n {rule.n}, {rule.geometry.norm} with sigma {rule.geometry.sigma:g}; drawn with {drawn}."
+        f"{first}, n {rule.n}, {loss}{rule.geometry.norm} with sigma {rule.geometry.sigma:g}; drawn with {drawn}."
     )
 
 

@@ -374,6 +374,8 @@ def test_the_loss_that_stopped_draws_is_kept_and_no_other_taken(
     again = finish(call_miles, counts, tmp_path / "again")
     for folder in (early, again):
         assert "add 0.2 of the radius at most" in warned(folder)["early-stopping"]
+    notes = [warning["message"] for warning in read(again)["warnings"] if warning["id"] == "input"]
+    assert any("target loss 0.2, l2 with" in note for note in notes)
     refusal = call_miles(*counts, "--target-loss", "0.1", cwd=tmp_path)
     one_panel(refusal, "with target loss 0.2, not 0.1", "--target-loss")
 
