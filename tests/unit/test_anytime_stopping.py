@@ -90,7 +90,10 @@ def test_what_may_be_hoped_for_lies_above_what_was_proved_and_comes_down_to_it(k
         hopes.append(_hoped(chosen, votes, interval, rule))
         assert hopes[-1] > rule.geometry.radius(*sequence_limits(chosen, votes, interval, rule.share))
     assert hopes == sorted(hopes, reverse=True)
-    assert not settled(chosen, (shares * 100).astype(np.int64), interval, rule)
+    few = (shares * 100).astype(np.int64)
+    assert not settled(chosen, few, interval, rule)
+    # That a further radius is out of reach does not end the draws for a nearer one.
+    assert hopes[0] < 3 and not settled(chosen, few, interval, asking("0.6", "3"))
     assert settled(chosen, (shares * 10_000).astype(np.int64), interval, rule)
 
 

@@ -438,6 +438,8 @@ def test_a_verdict_is_rounded_down() -> None:
 def test_the_share_of_draws_that_met_the_label_does_not_depend_on_when_they_stopped() -> None:
     row = judge(drawn(tally(70, 30), tally(187, 0)), deciding("0.25"))
     assert row.noisy == (70, 100)
+    stopped = judge(drawn(tally(70, 30), tally(128, 0)), ruled(mode="anytime", radii=("0.25",)))
+    assert stopped.noisy == (70, 100)
     piloted = judge(drawn(tally(700, 300), tally(500, 100)), ruled(mode="pilot"))
     assert piloted.noisy == (700, 1000)
 
