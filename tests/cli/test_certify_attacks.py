@@ -163,6 +163,15 @@ def test_other_settings_attack_anew_and_draw_no_certificate_again(planes: Path, 
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
 
 
+def test_another_radius_of_the_same_image_is_attacked_anew(planes: Path, call_miles: Call) -> None:
+    finish(call_miles, planes, command("plane"))
+    before = entries(planes / "cache")
+    # The same draws, and a larger radius.
+    larger = finish(call_miles, planes, command("plane", "--alpha", 0.01), "larger")
+    certified = sum(row["attack_within"] != "" for row in records(larger))
+    assert certified > 8 and entries(planes / "cache") == before + 2 * certified
+
+
 def test_a_dry_run_tells_what_attacks_are_left(planes: Path, call_miles: Call) -> None:
     first = call_miles(*command("plane"), "--dry-run", cwd=planes)
     assert "at most 24: 27,120 forwards and 1,920 backward passes" in first.out
