@@ -93,6 +93,7 @@ class Options(option_groups.Workers):
         False,
         panel=_NOISE,
         not_with=_LOG,
+        later=True,
     )
     lipschitz: str | None = option(
         "Lipschitz constant of each soft output, as you assert it, or computed: certify soft outputs with it.",

@@ -22,8 +22,8 @@ POINTS = 40
 BINS = 12
 MOST_CLASSES = 30
 _STOPS: Mapping[Mode, str] = {
-    "decide": "Draws stop as soon as the radii are decided.",
-    "anytime": "Draws stop as soon as they settle what is asked.",
+    "decide": "Draws stop as soon as the radii that they are made for are decided.",
+    "anytime": "Draws stop as soon as they settle what they are made for.",
     "pilot": "A pilot chose how many.",
 }
 

@@ -13,6 +13,7 @@ from audits.certification.model_and_images import Work, decode, elsewhere
 from audits.certification.rules import Rule, most_draws
 from audits.core.context import Context
 from audits.core.wording import many
+from probes.classifiers.smoothed_attacks import TOGETHER, check_gradient
 from probes.core.executor import one_thread
 from probes.core.systems import peak_memory
 
@@ -43,6 +44,10 @@ def measured_cost(work: Work, rule: Rule, options: Options, context: Context) ->
         return (*lines, ("time", "nothing is left to draw"))
     if elsewhere(context):
         return (*lines, ("time", f"of {many(left, 'image', 'images')}; the GPUs are left to the workers"))
+    if attacks:
+        # A step of an attack holds what all layers keep for the way back: the memory that is told has to hold it too.
+        with one_thread():
+            _hold_gradient(jobs[places[0]], work, options.attack_draws)
     return lines + _cost(jobs[places[0]], left, attacks, passes, work, context)
 
 
@@ -68,6 +73,12 @@ def _cost(
         ),
         ("memory", memory),
     )
+
+
+def _hold_gradient(job: ImageJob, work: Work, draws: int) -> None:
+    """Take the gradient of as many noisy copies as a step of an attack holds at once."""
+    pixels = torch.from_numpy(work.images.pixels(job.index))
+    check_gradient(sampler_of(job.setting, work.classifier), pixels, min(draws, TOGETHER))
 
 
 def _seconds(job: ImageJob, work: Work) -> tuple[float, int]:

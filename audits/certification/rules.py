@@ -243,10 +243,10 @@ def asserted(text: str) -> float:
 
 
 def too_few(rule: Rule) -> int:
-    """Return how many draws the rule would need to certify anything, 0 where it has them."""
-    if rule.randomised:
-        # A lucky number may certify after any.
-        return 0
+    """Return how many draws the rule would need to certify anything, 0 where it has them.
+
+    With randomised limits a lucky number certifies after fewer.
+    """
     needed = least_draws(rule.share)
     if rule.mode == "anytime":
         while float(sequence_limit(needed, 0, rule.share, (rule.n0, 0))) < 0.5:

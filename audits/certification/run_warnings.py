@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from audits.certification.drawing_settings import STOPPING, DrawingSettings, differences
+from audits.certification.drawing_settings import STOPPING, DrawingSettings, differences, settings_of
 from audits.certification.log_fit import Reading
 from audits.certification.measure import Counts
 from audits.certification.rules import Rule, too_few
@@ -52,6 +52,7 @@ def warn(draft: Draft, counts: Counts) -> None:
         _warn_reach(draft, rule)
     _warn_false(draft, log=reading is not None)
     _warn_run(draft, rule)
+    _warn_stopping(draft, rule, counts.inputs.drawing if counts.inputs.stored else settings_of(rule))
     if counts.inputs.stored:
         draft.warn("judged-again", JUDGED_AGAIN)
         _warn_drawn(draft, rule, counts.inputs.drawing)
@@ -92,6 +93,7 @@ def warn_of_votes(draft: Draft, rule: Rule) -> None:
     draft.limit(IN_LOGS)
     draft.warn("smoothed-classifier", VOTES)
     _warn_run(draft, rule)
+    _warn_stopping(draft, rule, settings_of(rule))
 
 
 def _warn_sigma(draft: Draft, rule: Rule, *, log: bool, where: Where = ALL) -> None:
@@ -117,10 +119,17 @@ def _warn_reach(draft: Draft, rule: Rule, where: Where = ALL) -> None:
     """Warn of radii that this number of draws cannot certify."""
     needed = too_few(rule)
     if needed:
+        # Unanimous votes give the limit (share / u)^(1/n), which is 1/2 or more where u is share 2^n at most.
+        lucky = bounded(rule.share * 2 ** rule.looks[-1], up=True)
+        votes = (
+            f"unanimous votes certify an image with probability {lucky} at most, by its random number; without "
+            f"one it takes {needed} draws at least."
+            if rule.randomised
+            else f"not even unanimous votes certify anything: it takes {needed} draws at least."
+        )
         draft.warn(
             "few-draws",
-            f"With n = {rule.looks[-1]} and an error probability of {rule.share:g} a look, not even unanimous votes "
-            f"certify anything: it takes {needed} draws at least.",
+            f"With n = {rule.looks[-1]} and an error probability of {rule.share:g} a look, {votes}",
             **where,
         )
     beyond = [radius for radius in rule.radii if radius > rule.ceiling]
@@ -156,21 +165,33 @@ def _warn_run(draft: Draft, rule: Rule) -> None:
             f"Under noise of {rule.geometry.sigma:g} the network is right on less than half of the draws. Train it "
             "with noise, or use less.",
         )
-    if rule.mode == "decide" or (rule.mode == "anytime" and rule.asked):
-        draft.warn(
-            "early-stopping",
-            "Draws stop as soon as the radii asked are decided: certified accuracy is meant at these radii, and the "
-            "average certified radius is smaller than all draws would give.",
-        )
-    if rule.mode == "anytime" and not rule.asked:
-        draft.warn(
-            "early-stopping",
-            f"Draws stop where all {rule.n:,} are expected to add {rule.target_loss:g} of the radius at most: the "
-            "average certified radius is smaller than all draws would give.",
-        )
     if rule.soft and rule.asserted:
         draft.warn(
             "asserted-lipschitz",
             f"The Lipschitz constant {rule.geometry.lipschitz:g} is the user's word. If an output rises faster "
             "anywhere, the radii are not certified.",
         )
+
+
+def _warn_stopping(draft: Draft, rule: Rule, drawing: DrawingSettings | None) -> None:
+    """Warn of what early stops cost, by what draws were made for: counts may be judged again by something else."""
+    if rule.mode not in ("decide", "anytime"):
+        return
+    less = "smaller than all draws would give."
+    elsewhere = "at other radii, and on average, all draws would mostly certify more."
+    if drawing is None:
+        text = f"Draws stopped by radii that the counts do not name: {elsewhere}"
+    elif not drawing.radii:
+        text = (
+            f"Draws stop where all {rule.n:,} are expected to add {drawing.target_loss:g} of the radius at most, or of "
+            f"sigma / 2 where the radius is smaller: the average certified radius is {less}"
+        )
+    elif rule.asked and drawing.radii == rule.radii:
+        text = (
+            "Draws stop as soon as the radii asked are decided: certified accuracy is meant at these radii, and the "
+            f"average certified radius is {less}"
+        )
+    else:
+        named = ", ".join(f"{radius:g}" for radius in drawing.radii)
+        text = f"Draws stopped as soon as the radii that they were made for ({named}) were decided: {elsewhere}"
+    draft.warn("early-stopping", text)

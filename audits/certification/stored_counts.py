@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from audits.certification import Options
-from audits.certification.drawing_settings import DrawingSettings, read_settings
+from audits.certification.drawing_settings import STOPPING, DrawingSettings, read_settings
 from audits.certification.parts import distinct
 from audits.certification.randomised_limits import uniform_of
 from audits.certification.rules import Rule, asserted, rule_of
@@ -75,6 +75,7 @@ def read_counts(options: Options) -> Stored:
     lipschitz = None if options.lipschitz is None else asserted(options.lipschitz)
     try:
         _check_file(about, tensors)
+        drawing = read_settings(about["settings"])
         images = len(tensors["index"])
         rule = rule_of(settled, images=images, lipschitz=lipschitz)
         _check_seed(rule, about, tensors, str(file))
@@ -87,20 +88,22 @@ def read_counts(options: Options) -> Stored:
             drawn=_unpacked(tensors, rule, about),
             subject=Subject(**about["subject"]) if about["subject"] else None,
             note=_described(rule, images, about),
-            drawing=read_settings(about["settings"]),
+            drawing=drawing,
             origin=about.get("drawn", {}),
         )
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, ZeroDivisionError) as error:
+    # ArithmeticError: JSON knows numbers that no float can hold.
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, ArithmeticError) as error:
         raise _damaged(str(file)) from error
 
 
 def _described(rule: Rule, images: int, about: dict[str, Any]) -> str:
     how = about.get("drawn", {})
     first = f"pilot {rule.pilot}" if rule.mode == "pilot" else f"n0 {rule.n0}"
+    loss = f"target loss {rule.target_loss:g}, " if rule.mode in STOPPING and "radii" in about["settings"] else ""
     drawn = ", ".join(f"{name} {str(how.get(name))[:40]}" for name in ("seed", "dtype", "device", "torch"))
     return (
         f"The counts decide these settings, whatever else stands in the report: {images} images, mode {rule.mode}, "
-        f"{first}, n {rule.n}, {rule.geometry.norm} with sigma {rule.geometry.sigma:g}; drawn with {drawn}."
+        f"{first}, n {rule.n}, {loss}{rule.geometry.norm} with sigma {rule.geometry.sigma:g}; drawn with {drawn}."
     )
 
 
@@ -244,21 +247,23 @@ def _settings(options: Options, about: dict[str, Any], where: str) -> Options:
         fixed = {
             **{name: about["settings"][name] for name in ("mode", "n0", "n", "pilot")},
             **{name: about["geometry"][name] for name in ("norm", "sigma")},
+            # How many draws there are was decided by it.
+            **({"target_loss": drawing.target_loss} if drawing and about["settings"]["mode"] in STOPPING else {}),
         }
         defaults = Options()
         for name, value in fixed.items():
             asked = getattr(options, name)
             if asked not in (value, getattr(defaults, name)):
                 raise InputError(
-                    f"The counts were made with {name} {value}, not {asked}.",
-                    where=f"--{name}",
+                    f"The counts were made with {name.replace('_', ' ')} {value}, not {asked}.",
+                    where=f"--{name.replace('_', '-')}",
                     hint="Leave it out, or draw anew without --from-counts.",
                 )
         # What decisions were drawn for is asked again, unless something else is.
         if fixed["mode"] in ("decide", "anytime") and not options.radii:
             fixed["radii"] = tuple(map(repr, drawing.radii)) if drawing else ()
         return replace(options, **fixed)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise _damaged(where) from error
 
 

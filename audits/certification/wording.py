@@ -1,6 +1,7 @@
 """Wording that findings and the answer share: certified accuracy, the settings behind it, and how sure it is."""
 
 from audits.certification.bounds import Method
+from audits.certification.drawing_settings import settings_of as settings_of_rule
 from audits.certification.log_fit import Reading
 from audits.certification.measure import Counts
 from audits.certification.rules import Mode, Rule
@@ -14,6 +15,8 @@ _DRAWS: dict[Mode, str] = {
     "anytime": "draws until they settle what is asked, n = {:,} an image at the most,",
     "pilot": "as many draws as a pilot asks for, n = {:,} an image at the most,",
 }
+_DRAWN_OTHERWISE = "draws until they settled what was asked then, n = {:,} an image at the most,"
+"""Of counts that are judged by other radii than those that they were drawn for, or that do not name these."""
 _LIMITS: dict[Method, str] = {
     "one-sided": "limits of the top class alone",
     "two-class": "limits of the top class and its rivals",
@@ -43,9 +46,13 @@ def settings_of(counts: Counts) -> str:
         return settings_of_log(rule, counts.reading)
     noise = f"sigma {rule.geometry.sigma:g} ({rule.geometry.norm})"
     ties = ", randomised" if rule.randomised else ""
+    drawing, draws = counts.inputs.drawing, _DRAWS[rule.mode]
+    if counts.inputs.stored and rule.mode in ("decide", "anytime"):
+        draws = draws if drawing and drawing.radii == settings_of_rule(rule).radii else _DRAWN_OTHERWISE
+    first = f"a pilot of {rule.pilot:,} that chooses" if rule.mode == "pilot" else f"n0 = {rule.n0:,} that choose"
     soft = f", soft outputs with the Lipschitz constant {rule.geometry.lipschitz:.6g}" if rule.soft else ""
     return (
-        f"Settings: {noise}, {_DRAWS[rule.mode].format(rule.n)} after n0 = {rule.n0:,} that choose, "
+        f"Settings: {noise}, {draws.format(rule.n)} after {first}, "
         f"alpha {rule.alpha:.6g} an image, {_LIMITS[rule.method]}{ties}{soft}."
     )
 

@@ -134,7 +134,11 @@ def _meeting(met: Estimate) -> str:
 
 def _is_met(counts: Counts) -> bool:
     """Tell whether the bound was met by a slope, so that nothing lies between the two but rounding."""
-    return counts.steepest > 0 and counts.bound.product <= counts.steepest * (1 + _TIGHT)
+    return counts.steepest > 0 and _reaches(counts.steepest, counts)
+
+
+def _reaches(slope: float, counts: Counts) -> bool:
+    return counts.bound.product <= slope * (1 + _TIGHT)
 
 
 def _find_ascent(draft: Draft, counts: Counts, ascent: Ascent) -> None:
@@ -154,7 +158,7 @@ def _find_ascent(draft: Draft, counts: Counts, ascent: Ascent) -> None:
             "constant is at least that; steeper places may exist."
         )
         headline = f"Ascent met a slope of {point(slope)}: the bound is at most {point(left)} times too large."
-        if _is_met(counts):
+        if ascent.steepest > 0 and _reaches(ascent.steepest, counts):
             headline = f"Ascent met a slope of {point(slope)}, the bound itself: it cannot be smaller."
     sure = "A slope that was met is a lower bound of the constant, without chance; the upper bound is proved."
     draft.find("lipschitz.ascent", "info", text, [slope, left], headline=headline, how_sure=sure)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from probes.classifiers.noise import BLOCK, start_block
 from probes.classifiers.smoothing import MOST_VALUES, Sampler
-from probes.core.errors import InputError, first_line
+from probes.core.errors import IncompleteError, InputError, first_line
 
 PASSES = 3
 """Forward passes that one draw of a step costs: its own, and a backward pass that costs about two."""
@@ -64,6 +64,8 @@ def attack(
     ------
     InputError
         Where the network has no gradient, or logits that are not finite.
+    IncompleteError
+        Where the device runs out of memory.
 
     Examples
     --------
@@ -93,15 +95,15 @@ def attack(
     return Attacked(_within(start, change, length).cpu(), blind)
 
 
-def check_gradient(sampler: Sampler, pixels: Tensor) -> None:
-    """Try whether the network can be attacked at all, with the draws of one block around one image.
+def check_gradient(sampler: Sampler, pixels: Tensor, draws: int = 1) -> None:
+    """Try whether the network can be attacked at all, by the gradient of so many draws around one image.
 
     Raises
     ------
-    InputError
+    InputError, IncompleteError
         As of `attack`.
     """
-    _slope(sampler, pixels.to(sampler.device), 0, 0, 0, 1, torch.Generator(sampler.device))
+    _slope(sampler, pixels.to(sampler.device), 0, 0, 0, draws, torch.Generator(sampler.device))
 
 
 def _moved(start: Tensor, change: Tensor) -> Tensor:
@@ -163,8 +165,12 @@ def _part(sampler: Sampler, image: Tensor, noise: Tensor, top: int) -> tuple[Ten
             # Scaled to 1 for the way through the network: far from all boundaries it is less than float32 can hold.
             scale = float(pull.abs().max()) or 1.0
             (slope,) = torch.autograd.grad(logits, leaf, (pull / scale).to(logits.dtype))
-        except torch.OutOfMemoryError:
-            raise
+        except torch.OutOfMemoryError as error:
+            raise IncompleteError(
+                f"{sampler.device} ran out of memory on the gradient of {len(noise)} noisy copies.",
+                where="--attack-draws",
+                hint=f"Give fewer than {len(noise)}, give --device cpu, or free the memory of the device.",
+            ) from error
         except RuntimeError as error:
             raise InputError(
                 f"The model has no gradient that an attack could follow: {first_line(error)}",

@@ -355,9 +355,29 @@ def test_anytime_says_by_what_it_stopped(digits: Digits, call_miles: Call, tmp_p
     other = finish(call_miles, [*counts, "--radii", "0.3"], tmp_path / "other")
     for folder, told in ((again, False), (other, True)):
         assert ("drawn-otherwise" in [warning["id"] for warning in read(folder)["warnings"]]) is told
+    assert "for (0.1, 0.2) were decided" in warned(other)["early-stopping"]
     # What is judged again keeps what it was drawn for.
     twice = finish(call_miles, ["certify", "--from-counts", str(other)], tmp_path / "twice")
     assert read(twice)["estimates"] == read(early)["estimates"]
+
+
+def warned(folder: Path) -> dict[str, str]:
+    return {warning["id"]: warning["message"] for warning in read(folder)["warnings"]}
+
+
+def test_the_loss_that_stopped_draws_is_kept_and_no_other_taken(
+    digits: Digits, call_miles: Call, tmp_path: Path
+) -> None:
+    words = digits.command("--mode", "anytime", "--target-loss", "0.2", "--max", "6", n=4_000)
+    early = finish(call_miles, words, tmp_path / "early")
+    counts = ["certify", "--from-counts", str(early)]
+    again = finish(call_miles, counts, tmp_path / "again")
+    for folder in (early, again):
+        assert "add 0.2 of the radius at most" in warned(folder)["early-stopping"]
+    notes = [warning["message"] for warning in read(again)["warnings"] if warning["id"] == "input"]
+    assert any("target loss 0.2, l2 with" in note for note in notes)
+    refusal = call_miles(*counts, "--target-loss", "0.1", cwd=tmp_path)
+    one_panel(refusal, "with target loss 0.2, not 0.1", "--target-loss")
 
 
 def test_old_counts_of_decide_ask_for_radii_and_say_what_they_lack(
@@ -709,6 +729,36 @@ HOSTILE: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
     "attributes are a list": put("attributes", ["site"]),
     "subject is text": put("subject", "me"),
     "subject with more": put("subject/surprise", 1),
+    "given endless": put("given", float("inf")),
+    "sigma beyond every float": put("geometry/sigma", 10**400),
+    "radii are text": put("settings/radii", "far"),
+    "radii below nought": put("settings/radii", [-0.5]),
+    "radii not a number": put("settings/radii", [float("nan")]),
+    "radii endless": put("settings/radii", [float("inf")]),
+    "radii beyond every float": put("settings/radii", [10**400]),
+    "radii that fall": put("settings/radii", [0.5, 0.25]),
+    "one radius twice": put("settings/radii", [0.5, 0.5]),
+    "radii in lists": put("settings/radii", [[0.5]]),
+    "radii are null": put("settings/radii", None),
+    "alpha is missing": lambda tensors, about: about["settings"].pop("alpha") is None or None,
+    "alpha nought": put("settings/alpha", 0),
+    "alpha one half": put("settings/alpha", 0.5),
+    "alpha not a number": put("settings/alpha", float("nan")),
+    "alpha beyond every float": put("settings/alpha", 10**400),
+    "target loss one": put("settings/target_loss", 1),
+    "target loss beyond every float": put("settings/target_loss", -(10**400)),
+    "interval unknown": put("settings/interval", "widest"),
+    "interval a list": put("settings/interval", ["auto"]),
+    "constant nought": put("settings/lipschitz", 0.0),
+    "constant beyond every float": put("settings/lipschitz", 10**400),
+    "randomised a number": put("settings/randomised", 1),
+    "draws said by text": put("drawn", "seed 0"),
+    "random numbers for fewer images": lambda tensors, about: tensors.update(u=np.full(20, 0.5)),
+    "random numbers in float32": lambda tensors, about: tensors.update(u=np.full(21, 0.5, dtype=np.float32)),
+    "a random number of nought": lambda tensors, about: tensors.update(u=np.linspace(0.0, 1.0, 21)),
+    "a random number above one": lambda tensors, about: tensors.update(u=np.linspace(0.1, 1.1, 21)),
+    "a random number that is none": lambda tensors, about: tensors.update(u=np.full(21, np.nan)),
+    "random numbers in a table": lambda tensors, about: tensors.update(u=np.full((21, 1), 0.5)),
     "subject of numbers": put("subject", {"path": 1, "family": 2, "sha256": 3, "parameters": "many"}),
 }
 

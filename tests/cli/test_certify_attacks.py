@@ -12,7 +12,9 @@ from headlines import faults
 from refusals import one_panel
 from run_folders import estimates, read, records
 
+from audits.certification import preflight
 from audits.report.report_file import read_report
+from probes.classifiers.smoothed_attacks import TOGETHER
 
 pytestmark = pytest.mark.usefixtures("no_pages")
 
@@ -161,6 +163,15 @@ def test_other_settings_attack_anew_and_draw_no_certificate_again(planes: Path, 
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
 
 
+def test_another_radius_of_the_same_image_is_attacked_anew(planes: Path, call_miles: Call) -> None:
+    finish(call_miles, planes, command("plane"))
+    before = entries(planes / "cache")
+    # The same draws, and a larger radius.
+    larger = finish(call_miles, planes, command("plane", "--alpha", 0.01), "larger")
+    certified = sum(row["attack_within"] != "" for row in records(larger))
+    assert certified > 8 and entries(planes / "cache") == before + 2 * certified
+
+
 def test_a_dry_run_tells_what_attacks_are_left(planes: Path, call_miles: Call) -> None:
     first = call_miles(*command("plane"), "--dry-run", cwd=planes)
     assert "at most 24: 27,120 forwards and 1,920 backward passes" in first.out
@@ -171,6 +182,28 @@ def test_a_dry_run_tells_what_attacks_are_left(planes: Path, call_miles: Call) -
     certified = sum(row["attack_within"] != "" for row in records(run))
     more = call_miles(*command("plane", "--attack-steps", 3), "--dry-run", cwd=planes)
     assert f"at most {2 * certified} attacks are left" in more.out and "of 0 images" not in more.out
+
+
+@pytest.mark.parametrize(("draws", "held"), [(20, 20), (500, TOGETHER)])
+def test_the_memory_that_a_dry_run_tells_holds_the_gradient_of_an_attack(
+    planes: Path, call_miles: Call, monkeypatch: pytest.MonkeyPatch, draws: int, held: int
+) -> None:
+    done: list[object] = []
+    gradient, peak = preflight.check_gradient, preflight.peak_memory
+
+    def taken(sampler: Any, pixels: Any, copies: int) -> None:
+        gradient(sampler, pixels, copies)
+        done.append(copies)
+
+    def read_off() -> int | None:
+        done.append("memory")
+        return peak()
+
+    monkeypatch.setattr(preflight, "check_gradient", taken)
+    monkeypatch.setattr(preflight, "peak_memory", read_off)
+    assert call_miles(*command("plane")[:-4], "--dry-run", cwd=planes).code == 0
+    assert call_miles(*command("plane", "--attack-draws", draws), "--dry-run", cwd=planes).code == 0
+    assert done == ["memory", held, "memory"]
 
 
 def test_without_attacks_nothing_of_a_run_changes(planes: Path, call_miles: Call) -> None:

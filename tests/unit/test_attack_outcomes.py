@@ -18,6 +18,7 @@ from audits.certification.attack_outcomes import (
     error_of,
     is_turned,
 )
+from audits.certification.attacking import setting_of
 from audits.certification.certificates import ABSTAIN, Verdict
 from audits.certification.estimates import estimates
 from audits.certification.findings import findings
@@ -156,6 +157,13 @@ def test_a_contradiction_that_error_alone_may_make_is_a_small_finding() -> None:
 
 def test_the_error_of_a_family_wise_run_is_that_of_its_certificates() -> None:
     assert error_of(attacked(0, 0), rule_for(family_wise=True)) == pytest.approx(0.001 / 200 + 0.001 / 100)
+
+
+def test_the_error_of_the_test_is_shared_by_the_images_chosen() -> None:
+    options = Options(sigma=0.5, alpha=0.01, attack_steps=5, attack_draws=8, attack_images=30)
+    for images, chosen in ((200, 30), (20, 20)):
+        expected = AttackSetting(steps=5, draws=8, images=chosen, alpha=0.01 / chosen)
+        assert setting_of(options, images) == expected
 
 
 def test_attacks_without_gradients_and_without_images_are_said() -> None:

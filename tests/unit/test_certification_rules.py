@@ -34,7 +34,7 @@ from audits.certification.records import log as log_bytes
 from audits.certification.rules import Rule, geometric_looks, grid, parse_radii, rule_of, too_few
 from audits.certification.sampling import Drawn, decided, interval_of, limits_of, pilot_draws
 from audits.core.context import Cache, Context, Draft
-from audits.core.options import check_record
+from audits.core.options import check_record, later_defaults
 from audits.statistics.binomial import lower_limit
 from probes.classifiers.smoothing import MOST, ONE, VoteCounts
 from probes.core.errors import InputError
@@ -165,6 +165,10 @@ def test_the_least_draws_are_just_enough(alpha: float) -> None:
     needed, unit = least_draws(alpha), Geometry("l2", 1.0)
     assert ceiling(unit, needed, alpha) >= -1e-12
     assert needed == 1 or ceiling(unit, needed - 1, alpha) < 0
+
+
+def test_options_that_older_reports_lack_do_not_make_theirs_another_run() -> None:
+    assert {"randomised", "attack_steps", "attack_draws", "attack_images"} <= set(later_defaults(Options))
 
 
 def test_too_few_draws_are_told() -> None:
@@ -434,6 +438,8 @@ def test_a_verdict_is_rounded_down() -> None:
 def test_the_share_of_draws_that_met_the_label_does_not_depend_on_when_they_stopped() -> None:
     row = judge(drawn(tally(70, 30), tally(187, 0)), deciding("0.25"))
     assert row.noisy == (70, 100)
+    stopped = judge(drawn(tally(70, 30), tally(128, 0)), ruled(mode="anytime", radii=("0.25",)))
+    assert stopped.noisy == (70, 100)
     piloted = judge(drawn(tally(700, 300), tally(500, 100)), ruled(mode="pilot"))
     assert piloted.noisy == (700, 1000)
 

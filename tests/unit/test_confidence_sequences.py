@@ -1,4 +1,4 @@
-"""The capital of a bet, the limit that it proves, and when `anytime` stops: the parts, one by one."""
+"""The capital of a bet, the limit that it proves, and what `anytime` makes of it: the parts, one by one."""
 
 from typing import Any
 
@@ -11,7 +11,6 @@ from scipy.special import expit, logit
 from scipy.stats import beta
 
 from audits.certification import Options
-from audits.certification.anytime_stopping import settled
 from audits.certification.bounds import Interval
 from audits.certification.confidence_sequences import PRIOR, Bet, sequence_limit, sequence_limits
 from audits.certification.rules import Rule, batched_looks, rule_of, too_few
@@ -86,33 +85,19 @@ def test_more_votes_for_the_fullest_rival_raise_its_limit() -> None:
     )
 
 
+def test_both_limits_of_two_classes_spend_half_of_alpha_and_are_shaped_by_the_draws_that_chose() -> None:
+    selection, votes = np.array([60, 30, 10]), np.array([600, 150, 250])
+    low, high = sequence_limits(selection, votes, Interval("two-class", 0), 0.01)
+    assert low == float(sequence_limit(600, 400, 0.005, (60, 40)))
+    assert high == 1 - float(sequence_limit(750, 250, 0.005, (70, 30))) < 1 - low
+    alone = float(sequence_limit(600, 400, 0.01, (60, 40)))
+    assert sequence_limits(selection, votes, Interval("one-sided", 0), 0.01) == (alone, 1 - alone)
+    # All rivals together have no more than the top class leaves.
+    assert sequence_limits(selection, np.array([600, 400, 0]), Interval("two-class", 0), 0.01)[1] == 1 - low
+
+
 def asking(*radii: str, **options: Any) -> Rule:
     return rule_of(Options(**{"sigma": 0.5, "mode": "anytime", "radii": radii, **options}), images=1)
-
-
-def test_drawing_stops_where_the_radii_are_settled_either_way() -> None:
-    one, sure = Interval("one-sided", 0), np.array([100, 0])
-    assert settled(sure, np.array([128, 0]), one, asking("0.25", "0.5"))
-    assert not settled(sure, np.array([128, 0]), one, asking("0.25", "1"))
-    assert settled(np.array([60, 40]), np.array([3000, 2000]), one, asking("0.5"))
-    assert not settled(np.array([60, 40]), np.array([300, 200]), one, asking("0.1"))
-    # A radius beyond the least open one does not matter.
-    assert settled(np.array([60, 40]), np.array([3000, 2000]), one, asking("0.5", "1"))
-
-
-@pytest.mark.parametrize("kind", ["one-sided", "two-class"])
-def test_without_radii_drawing_stops_where_more_would_add_little(kind: Any) -> None:
-    interval, chosen = Interval(kind, 0), np.array([90, 6, 4])
-    shares = np.array([0.9, 0.06, 0.04])
-    stops = {}
-    for loss in (0.025, 0.1):
-        rule = asking(target_loss=loss)
-        votes = [(look, (shares * look).round().astype(np.int64)) for look in rule.looks]
-        stops[loss] = next(look for look, counts in votes if settled(chosen, counts, interval, rule))
-    assert 1000 < stops[0.1] < stops[0.025] / 3 < 20_000
-    assert not settled(chosen, (shares * 800).astype(np.int64), interval, asking())
-    # A class that is not expected to win has nothing to gain.
-    assert settled(np.array([40, 60]), np.array([400, 640]), Interval("one-sided", 0), asking())
 
 
 def test_every_look_of_anytime_has_all_of_alpha() -> None:

@@ -15,8 +15,10 @@ from audits.core import runner
 from audits.core.context import Cache, Context, Draft
 from audits.core.numbers import point
 from audits.core.testing import drafted
-from audits.lipschitz import AUDIT, Options, ascent
+from audits.lipschitz import AUDIT, Options, ascent, measure
 from audits.lipschitz.ascent import BATCH, ascend
+from audits.lipschitz.estimates import estimates
+from audits.lipschitz.findings import findings
 from audits.lipschitz.inputs import STARTS, check
 from probes.classifiers.classifier_networks import small_cnn
 from probes.core.errors import IncompleteError, InputError
@@ -220,6 +222,22 @@ def test_a_linear_network_has_one_slope_and_ascent_meets_it(own: Own, context: C
     words = said(draft)
     assert "the bound itself" in words and "no smaller constant holds" in words
     assert "still fits" not in words and "steeper than" not in words and faults(draft) == []
+
+
+def test_ascent_is_not_said_to_meet_a_bound_that_an_image_met(own: Own, context: Context, tmp_path: Path) -> None:
+    given = own("lipschitz_ascent_near", "nn.Linear(64, 3)", ascent_steps=1, ascent_starts=2, data=images(tmp_path, 12))
+    counts = measure.measure(given, check(given, context).inputs, context)
+    assert counts.ascent is not None
+    product = counts.bound.product
+    climbs = tuple(replace(one, slope=product / 2) for one in counts.ascent.climbs)
+    near = tuple(replace(one, slope=product) for one in counts.answers)
+    draft = Draft(measures=AUDIT.by_name)
+    told = replace(counts, ascent=replace(counts.ascent, climbs=climbs), answers=near)
+    estimates(draft, told)
+    findings(draft, told)
+    headline = next(one for one in draft.findings if one.id == "lipschitz.ascent").headline
+    assert "the bound itself" not in headline
+    assert "no smaller constant holds" in said(draft) and faults(draft) == []
 
 
 def test_a_linear_network_whose_bound_was_not_met_is_told_so(own: Own, context: Context, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from probes.classifiers.classifier_networks import small_cnn
 from probes.classifiers.noise import BLOCK, Noise, start_block
 from probes.classifiers.smoothed_attacks import TOGETHER, attack, check_gradient
 from probes.classifiers.smoothing import Sampler
-from probes.core.errors import InputError
+from probes.core.errors import IncompleteError, InputError
 from probes.core.executor import one_thread
 
 SHAPE = (2, 6, 5)
@@ -191,6 +191,16 @@ def test_a_network_with_gradients_is_taken_in_eval_mode_and_left_without_gradien
     check_gradient(make_sampler(net, classes=3), image())
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     assert all(parameter.grad is None for parameter in net.parameters())
+
+
+def test_a_device_without_room_for_a_gradient_is_told_with_a_way_out() -> None:
+    class Full(nn.Module):
+        def forward(self, pixels: Tensor) -> Tensor:
+            raise torch.OutOfMemoryError
+
+    with pytest.raises(IncompleteError, match="ran out of memory on the gradient of 40 noisy copies") as raised:
+        attack(make_sampler(Full()), image(), 0, 0, length=0.5, steps=1, draws=40)
+    assert raised.value.where == "--attack-draws" and "fewer than 40" in (raised.value.hint or "")
 
 
 def test_logits_that_are_not_finite_are_refused() -> None:

@@ -1,0 +1,93 @@
+"""Do the warnings of a run say by what its draws stopped, and how seldom too few of them certify?"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from audits.certification import AUDIT, Options, measure
+from audits.certification.certificates import judge
+from audits.certification.drawing_settings import DrawingSettings, settings_of
+from audits.certification.estimates import estimates
+from audits.certification.findings import findings
+from audits.certification.inputs import Inputs
+from audits.certification.randomised_limits import randomised_lower_limit
+from audits.certification.rules import Rule, rule_of
+from audits.certification.sampling import Drawn
+from audits.core.context import Draft
+from probes.classifiers.smoothing import VoteCounts
+
+BEFORE = settings_of(rule_of(Options(sigma=0.5, mode="decide", radii=("0.25",)), images=1))
+
+
+def ruled(**options: Any) -> Rule:
+    return rule_of(Options(**{"sigma": 0.5, "n": 1000, **options}), images=1)
+
+
+def tally(*votes: int) -> VoteCounts:
+    counts = torch.tensor(votes)
+    return VoteCounts(int(counts.sum()), counts, counts * 0, counts * 0)
+
+
+def told(rule: Rule, *, drawing: DrawingSettings | None = None, again: bool = False) -> tuple[dict[str, str], str]:
+    """Return the warnings of a run, or of its counts judged again, and what may be reported."""
+    row = Drawn(index=0, label=0, clean=0, selection=tally(90, 10), looks=(tally(60, 4),), seconds=0.0, u=0.5)
+    inputs = Inputs(rule=rule, given=1, stored=(row,) if again else (), drawing=drawing)
+    counts, draft = (
+        measure.Counts(inputs=inputs, verdicts=(judge(row, rule),), drawn=(row,)),
+        Draft(measures=AUDIT.by_name),
+    )
+    estimates(draft, counts)
+    findings(draft, counts)
+    assert draft.answer is not None
+    return {warning.id: warning.message for warning in draft.warnings}, " ".join(draft.answer.may)
+
+
+@pytest.mark.parametrize("mode", ["decide", "anytime"])
+def test_a_run_says_that_it_stopped_by_its_radii(mode: str) -> None:
+    rule = ruled(mode=mode, radii=("0.25", "0.5"))
+    for more in ({}, {"again": True, "drawing": settings_of(rule)}):
+        warned, may = told(rule, **more)
+        assert "the radii asked are decided: certified accuracy is meant at these radii" in warned["early-stopping"]
+        assert "what was asked then" not in may
+
+
+@pytest.mark.parametrize("mode", ["decide", "anytime"])
+def test_counts_judged_by_other_radii_say_by_which_their_draws_stopped(mode: str) -> None:
+    warned, may = told(ruled(mode=mode, radii=("0.5",)), drawing=BEFORE, again=True)
+    assert "the radii that they were made for (0.25) were decided" in warned["early-stopping"]
+    assert "the radii asked" not in warned["early-stopping"]
+    assert "draws until they settled what was asked then" in may
+    warned, may = told(ruled(mode=mode, radii=("0.5",)), again=True)
+    assert "by radii that the counts do not name" in warned["early-stopping"]
+    assert "draws until they settled what was asked then" in may
+
+
+def test_draws_that_stopped_by_a_loss_say_so_whatever_radii_are_asked_later() -> None:
+    drawing = replace(BEFORE, radii=(), target_loss=0.2)
+    for radii in ((), ("0.5",)):
+        warned, _ = told(ruled(mode="anytime", radii=radii, target_loss=0.2), drawing=drawing, again=True)
+        assert "expected to add 0.2 of the radius at most" in warned["early-stopping"]
+        assert "sigma / 2" in warned["early-stopping"] and "decided" not in warned["early-stopping"]
+
+
+@pytest.mark.parametrize("mode", ["fixed", "pilot"])
+def test_where_no_radius_stops_draws_nothing_is_said(mode: str) -> None:
+    assert "early-stopping" not in told(ruled(mode=mode, radii=("0.25",)))[0]
+
+
+def test_a_pilot_chooses_in_the_place_of_the_draws_that_choose() -> None:
+    assert "after a pilot of 200 that chooses, alpha" in told(ruled(mode="pilot", pilot=200))[1]
+    assert "after n0 = 100 that choose, alpha" in told(ruled())[1]
+
+
+def test_too_few_draws_are_told_with_and_without_a_random_number() -> None:
+    assert "not even unanimous votes" in told(ruled(n=5))[0]["few-draws"]
+    lucky = told(ruled(n=5, randomised=True))[0]["few-draws"]
+    assert "probability 0.0320 at most" in lucky and "it takes 10 draws at least" in lucky
+    # Of all random numbers just so many give a unanimous vote a limit of 1/2.
+    limits = [float(randomised_lower_limit(5, 5, 0.001, u)) for u in (0.0319, 0.0321)]
+    assert limits[0] > 0.5 > limits[1]
+    for options in ({"n": 10}, {"n": 10, "randomised": True}):
+        assert "few-draws" not in told(ruled(**options))[0]
