@@ -52,6 +52,24 @@ def test_sums_are_those_of_single_pairs(many: int, monkeypatch: pytest.MonkeyPat
         assert (full[:, part] == np.minimum(np.bincount(x[held], minlength=300), 4)).all()
 
 
+@pytest.mark.parametrize(
+    "limits", [[0.09, 0.04, 0.04, 0.07], [0.02, 0.04, 0.07, 0.05], [0.05], [0.0, 0.07, 0.07, 0.07]]
+)
+def test_what_is_just_as_far_as_a_limit_is_not_closer(limits: list[float]) -> None:
+    # All squared distances lie on a grid on which the limits lie, too: the least, the largest and that of the first.
+    own, rng = ends(6, size=60, parts=len(limits)), np.random.default_rng(7)
+    x, y = np.divmod(np.arange(60 * 25), 25)
+    squared = rng.integers(0, 12, len(x)) / 100
+    place = places(own.near.squared, x, squared)
+    short = np.zeros((25, len(limits)), int)
+    for rows in gathered(x, place, own.near.squared.shape[1], 25):
+        inside, whom = rows.inside(own, slice(0, len(limits))), y[rows.pairs]
+        short += closer(rows, inside, whom, 25, squared[rows.pairs], np.array(limits))
+    for part, limit in enumerate(limits):
+        held = (own.weights[part, x] > 0) & (place <= own.ranks[part, x]) & (squared < limit)
+        assert (short[:, part] == np.bincount(y[held], minlength=25)).all()
+
+
 def test_listed_points_are_counted_up_to_the_end_of_a_ball() -> None:
     own = ends(5)
     found, short = listed_counts(own, slice(1, 4)), listed_counts(own, slice(1, 4), np.full(3, 0.05))
