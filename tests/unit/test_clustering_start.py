@@ -26,3 +26,13 @@ def test_clusters_are_those_of_the_usual_start(
         KMeans(buckets, init=init, n_init=1, tol=0.0, random_state=3).fit(rows) for init in ("k-means++", spread_start)
     )
     assert (usual.labels_ == own.labels_).all() and (usual.cluster_centers_ == own.cluster_centers_).all()
+
+
+def test_of_fewer_points_than_centres_each_is_one_and_the_rest_are_copies() -> None:
+    rng = np.random.default_rng(5)
+    kinds = rng.normal(size=(25, 40)).astype(np.float32)
+    rows = kinds[rng.permutation(np.arange(200) % 25)]
+    found = spread_start(rows, 60, np.random.RandomState(1))
+    assert len(found) == 60 and (np.unique(found, axis=0) == np.unique(kinds, axis=0)).all()
+    # As long as there are others, no point is chosen twice.
+    assert len(np.unique(found[:25], axis=0)) == 25
