@@ -21,6 +21,8 @@ def normal(count: int, width: int, *, offset: float = 0.0, scale: float = 1.0) -
 CASES = {
     "one number": normal(40, 1),
     "wide": normal(50, 900),
+    # What is added up again and again rounds to one side: the error grows with the width, and not with its root.
+    "wide and even": np.repeat(np.array([[0.1], [1 / 3], [0.7]], np.float32), 5000, axis=1),
     "far from the origin": normal(60, 8, offset=1e3),
     "heap": normal(60, 30, offset=1.0, scale=1e-5),
     "small": normal(30, 5, scale=1e-12),
