@@ -40,7 +40,7 @@ class Claim:
     notes
         What a user should know of it.
     accountant
-        By which an epsilon was accounted, one of `ACCOUNTANTS`.
+        By which an epsilon was accounted that was not stated, one of `ACCOUNTANTS`: that of the bound which stands.
     runs, each
         How many runs the released model is the best of, and the claim of each; None where it was the only one.
     """
@@ -101,7 +101,10 @@ def claim_of(
 
         found = pld_epsilon(stages, delta)
         epsilon, notes = found.epsilon, found.notes
-        source += f" ({bounded(found.by_renyi, up=True)} by {BY[RENYI]})"
+        if found.is_renyi:
+            accountant = RENYI
+        else:
+            source += f" ({bounded(found.by_renyi, up=True)} by {BY[RENYI]})"
     else:
         accounted = rdp_epsilon(stages, delta)
         epsilon, notes = accounted.epsilon, accounted.notes
@@ -274,13 +277,15 @@ def stated(options: Options) -> str:
 
 
 def accounted(claim: Claim, of: str = "") -> str:
-    """Return in words that an accounted epsilon is an upper bound, and how loose it may be."""
-    floor = f"no accountant of these steps can go below {bounded(claim.least)}" if claim.least else "it may be loose"
-    return (
-        f"The epsilon of {claim.words} that is claimed{of} at delta {claim.delta:g} is {claim.source}. It is an upper "
-        f"bound, by {BY[claim.accountant]}; {floor}. What is proved between the two might refute the training, and "
-        "does not contradict this claim."
-    )
+    """Return in words that an accounted epsilon, of a search that of each run, is an upper bound, and how loose."""
+    one, of = (claim, of) if claim.each is None else (claim.each, f" of each run{of}")
+    floor = f"no accountant of these steps can go below {bounded(one.least)}" if one.least else "it may be loose"
+    text = f"The epsilon of {one.words} that is claimed{of} at delta {one.delta:g} is {one.source}. It is an upper "
+    text += f"bound, by {BY[one.accountant]}; {floor}."
+    # Of a search nothing is known from below.
+    if claim.least:
+        text += " What is proved between the two might refute the training, and does not contradict this claim."
+    return text
 
 
 def of_search(claim: Claim, of: str = "") -> str:
@@ -290,8 +295,8 @@ def of_search(claim: Claim, of: str = "") -> str:
         f"The model released{of} is the best of {claim.runs:,} runs, each of which claims an epsilon of "
         f"{claim.each.words} at delta {claim.each.delta:g}. Judged is the claim of the search: by plain composition "
         f"{claim.words} at delta {claim.delta:g}. It holds if the best was chosen by what the runs gave out, without "
-        "another look at their training points. Tighter claims (Papernot and Steinke 2022) are only for a random "
-        "number of runs."
+        "another look at their training points. An accountant of the steps of all runs together may have a tighter "
+        "one; those of Papernot and Steinke (2022) are only for a random number of runs."
     )
 
 

@@ -142,8 +142,7 @@ def _of_claims(inputs: Inputs, options: Options) -> Iterator[Warning]:
     for model, claim in inputs.claims.items():
         if claim.least is not None:
             # Without coordinates: it limits no other number of the model.
-            text = accounted(claim.each or claim, f"{' of each run' * bool(claim.each)}{f' for {model}' * bool(model)}")
-            yield Warning(id="claim", message=text)
+            yield Warning(id="claim", message=accounted(claim, f" for {model}" if model else ""))
         if claim.each is not None:
             yield Warning(id="search", message=of_search(claim, f" as {model}" if model else ""))
         for note in claim.notes:

@@ -18,6 +18,8 @@ from probes.generators.accounting import Stage, rdp_epsilon
 Floats = NDArray[np.float64]
 
 CELLS = 2**20
+_MOST_NOISE = 1e100
+"""Beyond it the square is no number, and nothing is left to be found."""
 _ABOVE, _BELOW = 3.0, 25.0
 """How far the grid reaches above the upper bound, and below the logarithm of delta."""
 _TRANSFORM = np.finfo(np.float64).eps * math.log2(CELLS) * math.sqrt(CELLS)
@@ -31,7 +33,8 @@ n cells sees at most sqrt(n) times the norm of their errors.
 def least_epsilon(history: Sequence[Stage], delta: float) -> float:
     """Return an epsilon that training of these stages exceeds at `delta`, whatever the accountant.
 
-    It is 0 where the steps are so many, or delta so small, that nothing is left of it on the grid or beside rounding.
+    It is 0 where the steps are so many, the noise so large, or delta so small, that nothing is left of it on the grid
+    or beside rounding.
 
     Raises
     ------
@@ -49,7 +52,7 @@ def least_epsilon(history: Sequence[Stage], delta: float) -> float:
     above = rdp_epsilon(history, delta).epsilon + _ABOVE
     below = _BELOW - math.log(delta)
     steps = sum(stage.steps for stage in history)
-    if steps >= CELLS // 2:
+    if steps >= CELLS // 2 or any(stage.noise_multiplier > _MOST_NOISE for stage in history):
         return 0.0
     # Rounded down, each step loses up to a cell: the grid has room for them all below.
     cell = (above + below) / (CELLS - steps)

@@ -220,7 +220,7 @@ def _claim(row: Mapping[str, Any], paths: Mapping[str, Path], where: str, option
         return searched(claim, runs, f"{where}, runs_tried")
     if "runs_tried" in row:
         raise InputError(
-            "Several runs were tried, but no privacy is claimed: that changes nothing.",
+            "How many runs were tried is given, but no privacy is claimed: that changes nothing.",
             where=f"{where}, runs_tried",
             hint="Give the epsilon or the history of each run, or leave it out.",
         )

@@ -1,7 +1,8 @@
-"""The start of k-means: greedy k-means++, as scikit-learn has it to the last digit, in less time.
+"""The start of k-means: greedy k-means++, with the centres that scikit-learn chooses, in less time.
 
 Distances count in float64, rounded to float32. Most of them are too large to matter: a product in float32, whose
-rounding error is bounded, tells which, and only the others are computed in float64.
+rounding error is bounded, tells which, and only the others are computed in float64. Where there are fewer different
+points than centres, rounding decides in scikit-learn which copies the rest are, and it may be others here.
 """
 
 import numpy as np

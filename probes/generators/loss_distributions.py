@@ -22,6 +22,8 @@ MOST_EPSILON = 1000.0
 """What Renyi differential privacy may find; beyond it the grid would have to be coarse, and the claim says nothing."""
 MOST_KINDS, MOST_STEPS = 100, 10**6
 """Different stages that are composed, each of which costs transforms of the whole grid, and steps."""
+MOST_NOISE, LEAST_RATE = 1e9, 1e-15
+"""More noise counts as this, and a smaller rate too, which can only spend more: squares do not overflow or vanish."""
 _REACH = 10.0
 """Standard deviations of noise behind a loss: what lies beyond has a probability below 1e-23."""
 _CUT = 1e-16
@@ -39,13 +41,16 @@ class Distributed:
         The smaller of both, since each is an upper bound.
     by_renyi
         That of Renyi differential privacy.
+    is_renyi
+        Whether that is the smaller one, for the grid was too coarse.
     notes
         What a user should know of it.
     """
 
     epsilon: float
     by_renyi: float
-    notes: tuple[str, ...]
+    is_renyi: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def pld_epsilon(history: Sequence[Stage], delta: float) -> Distributed:
@@ -80,17 +85,18 @@ def pld_epsilon(history: Sequence[Stage], delta: float) -> Distributed:
         whole = part if whole is None else whole.compose(part)
     found = math.inf if whole is None else float(whole.get_epsilon_for_delta(delta))
     if found <= accounted.epsilon:
-        return Distributed(epsilon=max(0.0, found), by_renyi=accounted.epsilon, notes=())
+        return Distributed(epsilon=max(0.0, found), by_renyi=accounted.epsilon)
     # Both are upper bounds: on a coarse grid that of the distributions may be the larger one.
     note = "Privacy loss distributions were rounded to more than Renyi differential privacy has, whose epsilon stands."
-    return Distributed(epsilon=accounted.epsilon, by_renyi=accounted.epsilon, notes=(note, *accounted.notes))
+    notes = (note, *accounted.notes)
+    return Distributed(epsilon=accounted.epsilon, by_renyi=accounted.epsilon, is_renyi=True, notes=notes)
 
 
 def _together(history: Sequence[Stage]) -> Counter[tuple[float, float]]:
     """Return the number of steps of each noise and rate, in the order of the history."""
     together: Counter[tuple[float, float]] = Counter()
     for stage in history:
-        together[stage.noise_multiplier, stage.sample_rate] += stage.steps
+        together[min(stage.noise_multiplier, MOST_NOISE), max(stage.sample_rate, LEAST_RATE)] += stage.steps
     return together
 
 

@@ -35,7 +35,7 @@ def drawn(speakers: int, clips: int, spread: float, seed: int) -> tuple[list[str
     rates = np.full(speakers, RATE)
     if spread:
         rates = RATE * rng.gamma(spread**-2, spread**2, speakers)
-    # A rate above 1 would lower the true one; of this law it takes 8 times the mean, once in 10^20.
+    # A rate above 1 would lower the true one; of this law it takes 8 times the mean, once in 10^15.
     who = np.arange(clips) % speakers
     wrong = rng.random((clips, WORDS)) < rates[who, None]
     words = [f"w{place}" for place in range(WORDS)]

@@ -27,7 +27,7 @@ def package() -> None:
 
 @pytest.mark.usefixtures("package")
 @pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-9])
-@pytest.mark.parametrize(("noise", "steps"), [(1.0, 1), (1.0, 10), (3.0, 400), (0.5, 4), (40.0, 1)])
+@pytest.mark.parametrize(("noise", "steps"), [(1.0, 1), (1.0, 10), (3.0, 400), (0.5, 4), (40.0, 1), (1000.0, 10**6)])
 def test_without_sampling_it_is_the_epsilon_of_a_gaussian(noise: float, steps: int, delta: float) -> None:
     truth = gdp_epsilon(math.sqrt(steps) / noise, delta)
     found = pld_epsilon([Stage(noise, 1.0, steps)], delta)
@@ -64,7 +64,25 @@ def test_on_a_grid_too_coarse_the_bound_of_renyi_stands(monkeypatch: pytest.Monk
     monkeypatch.setattr(loss_distributions, "STEP_CELLS", 4)
     found = pld_epsilon([Stage(1.1, 0.01, 1500)], 1e-5)
     assert found.epsilon == found.by_renyi == rdp_epsilon([Stage(1.1, 0.01, 1500)], 1e-5).epsilon
-    assert "whose epsilon stands" in found.notes[0]
+    assert "whose epsilon stands" in found.notes[0] and found.is_renyi
+
+
+@pytest.mark.usefixtures("package")
+def test_a_claim_is_called_by_the_accountant_whose_epsilon_stands() -> None:
+    many = {"noise_multiplier": 1.0, "sample_rate": 1e-4, "steps": MOST_STEPS}
+    claim, plain = (claim_of_options(Options(**many, accountant=name)) for name in ("pld", "rdp"))
+    assert claim is not None and plain is not None and claim.epsilon == plain.epsilon
+    assert claim.interval.method.startswith("Upper bound: Renyi differential privacy of DP-SGD;")
+    assert "bound, by Renyi differential privacy;" in accounted(claim) and "by Renyi" not in claim.source
+    assert "whose epsilon stands" in claim.notes[0]
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(1e200, 0.01, 1500), (1e300, 1.0, 1), (1e30, 5e-324, MOST_STEPS)])
+def test_noise_and_rates_beyond_all_measure_spend_next_to_nothing(noise: float, rate: float, steps: int) -> None:
+    found = pld_epsilon([Stage(noise, rate, steps)], 1e-5)
+    assert found.epsilon == 0.0 < found.by_renyi and not found.is_renyi
+    assert least_epsilon([Stage(noise, rate, steps)], 1e-5) == 0.0
 
 
 @pytest.mark.parametrize(

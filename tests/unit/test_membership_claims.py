@@ -60,7 +60,8 @@ def test_an_accounted_epsilon_is_an_upper_bound_with_what_no_accountant_goes_bel
     told = accounted(claim, " for ddpm")
     assert "of at most 2.07 that is claimed for ddpm at delta 1e-05 is accounted from the options" in told
     assert "an upper bound" in told and "can go below 1.83" in told
-    assert "may be loose" in accounted(replace(claim, least=0.0))
+    loose = accounted(replace(claim, least=0.0))
+    assert loose.endswith("it may be loose.") and "might refute the training" in told
     stated = claim_of_options(Options(epsilon=1.37848))
     assert stated is not None and stated.least is None and stated.words == "1.37848"
 
@@ -154,6 +155,7 @@ def test_a_search_claims_the_sum_of_its_runs(
     assert f"best of {runs:,} runs, each of which claims an epsilon of {epsilon:g} at delta {delta:g}." in told
     assert "as ddpm" in told and f"by plain composition {claim.words} at delta {of_all[1]:g}" in told
     assert "random number of runs" in told and "without another look" in told
+    assert "all runs together may have a tighter one;" in told, "a fixed number of runs is composed better, too"
 
 
 def test_one_run_is_no_search(tmp_path: Path) -> None:

@@ -14,8 +14,21 @@ from audits.core.intervals import Interval
 from audits.core.wording import span
 from audits.membership.attack_figures import ALL_POINTS, CHANCE, LEAST_POINTS, MOST_BINS, MOST_POINTS, claim_name, rates
 from audits.membership.attack_figures import scores as all_scores
-from audits.membership.bound_figures import proofs
-from audits.membership.bounding import ASSUMES_GDP, CERTIFIED, CLOPPER_PEARSON, GDP, HEURISTIC, ONE_RUN, Bounds, Proved
+from audits.membership.bound_figures import STANDING, proofs
+from audits.membership.bounding import (
+    ASSUMES_GDP,
+    ASSUMES_INDEPENDENT,
+    ASSUMES_INDEPENDENT_GDP,
+    CERTIFIED,
+    CLOPPER_PEARSON,
+    GDP,
+    HEURISTIC,
+    INDEPENDENT,
+    INDEPENDENT_GDP,
+    ONE_RUN,
+    Bounds,
+    Proved,
+)
 from audits.membership.claims import Claim
 from audits.membership.estimates import estimates
 from audits.membership.figure_parts import LONGEST, MOST_PANELS, MOST_ROWS, names_of
@@ -44,8 +57,10 @@ class World:
     Bounds alone are by hand.
     """
 
-    def __init__(self, attacks, *, claims=None, utilities=None, blind=False, bounds=True, validity=HEURISTIC) -> None:
-        self.draft, count = Draft(), len(attacks[0][-1])
+    def __init__(
+        self, attacks, *, claims=None, utilities=None, blind=False, bounds=True, validity=HEURISTIC, assumed=()
+    ) -> None:
+        self.draft, self.assumed, count = Draft(), dict(assumed), len(attacks[0][-1])
         pool, claims = labelled(np.arange(count) < count // 2), claims or {}
         self.judged = [
             judged_of(attack_of(name, given, pool.member, model=model, tier=tier), 0.95, FPRS)
@@ -71,7 +86,8 @@ class World:
     def bound(self, one, validity) -> Bounds:
         methods = {CLOPPER_PEARSON: validity, GDP: ASSUMES_GDP}
         methods |= {ONE_RUN: CERTIFIED} if validity == HEURISTIC else {}
-        low, most = 4 * one.area.value, {GDP: 30.0}
+        methods |= self.assumed
+        low, most = 4 * one.area.value, {GDP: 30.0, INDEPENDENT_GDP: 40.0}
         return Bounds(
             judged=one,
             proved={
@@ -284,6 +300,21 @@ def test_the_bounds_of_the_attacks_that_prove_most() -> None:
     assert drawn[GDP]["beyond"] and drawn[GDP]["ceiling"] == 30 and drawn[GDP]["until"] < 10
     assert not drawn[ONE_RUN]["beyond"] and drawn[ONE_RUN]["until"] == 5
     assert [row[-1] for row in table(figure)["rows"]] == ["3"] * 9
+
+
+def test_bounds_of_canaries_that_do_not_interfere_have_shapes_and_words_of_their_own() -> None:
+    attack = [("", "plain", "full", ODD["plain"])]
+    without = World(attack).figure("epsilon")
+    assumed = {INDEPENDENT: ASSUMES_INDEPENDENT, INDEPENDENT_GDP: ASSUMES_INDEPENDENT_GDP}
+    figure = World(attack, assumed=assumed).figure("epsilon")
+    drawn = {row["method"]: row for row in panels(figure)[""]}
+    words = {name: drawn[name]["words"].split(", ")[1] for name in assumed}
+    assert words == {INDEPENDENT: "if canaries do not interfere", INDEPENDENT_GDP: "if both"}
+    assert "Square: holds if canaries do not interfere; triangle that points down: if both." in figure.caption
+    assert "Square" not in without.caption
+    shapes = [STANDING[validity][0] for validity in (*assumed.values(), ASSUMES_GDP)]
+    assert shapes == ["square", "triangle-down", "triangle-up"]
+    assert drawn[INDEPENDENT_GDP]["until"] < 10 and drawn[INDEPENDENT_GDP]["beyond"]
 
 
 @pytest.mark.parametrize(("claimed", "on"), [(3.0, True), (8.0, True), (1e4, False), (None, False)])

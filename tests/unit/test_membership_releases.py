@@ -133,7 +133,7 @@ def test_an_absolute_path_is_taken_as_it_stands(folder: Path, tmp_path: Path) ->
         (f'name = "one"\n{SAMPLES}epsilon = 1\nruns_tried = 0x{"f" * 9000}\n', "model 1, runs_tried", "So many runs"),
         (f'name = "one"\n{SAMPLES}arch = 0x{"f" * 9000}\n', "model 1", "arch = a huge number cannot be read"),
         (f'name = "one"\n{SAMPLES}epsilon = 1\ndelta = 0.5\nruns_tried = 2\n', "model 1, runs_tried", "a delta of 1"),
-        (f'name = "one"\n{SAMPLES}runs_tried = 2\n', "model 1, runs_tried", "changes nothing"),
+        (f'name = "one"\n{SAMPLES}runs_tried = 1\n', "model 1, runs_tried", "is given, but no privacy is claimed"),
         (f'name = "one"\n{SAMPLES}epsilon = 3\nhistory = "h.json"\n', "model 1", "two claims"),
         (f'name = "one"\n{SAMPLES}delta = 0\nhistory = "h.json"\n', "model 1, delta", "delta 0"),
         (f'name = "one"\n{SAMPLES}history = "none.json"\n', "model 1, history", "no such file"),

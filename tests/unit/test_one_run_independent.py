@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import binom, norm
+from scipy.stats import beta, binom, norm
 
 from audits.statistics.epsilon_bounds import gdp_epsilon
 from audits.statistics.one_run import count_guesses, one_run_epsilon, one_run_p
 from audits.statistics.one_run_fdp import one_run_mu
 from audits.statistics.one_run_independent import (
+    FAR,
     one_run_independent_epsilon,
     one_run_independent_gdp_epsilon,
     one_run_independent_gdp_p,
@@ -129,6 +130,27 @@ def test_chances_with_a_gaussian_mechanism_are_those_of_simulated_canaries(guess
         expected = one_run_independent_gdp_p(count, guesses, canaries, mu)
         # Cells count as their worst edge: a little too much, and never too little.
         assert -0.03 <= seen - expected <= 4 * math.sqrt(expected * (1 - expected) / draws), count
+
+
+@pytest.mark.parametrize(
+    ("guesses", "canaries", "mu"), [(20, 500, 1.0), (100, 500, 2.0), (400, 1000, 0.3), (1, 2, 3.0)]
+)
+def test_cells_make_chances_a_little_larger_than_the_integral_and_never_smaller(
+    guesses: int, canaries: int, mu: float
+) -> None:
+    # Midpoints of many equal shares of the law of the surest canary left out.
+    surer = beta.ppf((np.arange(4000) + 0.5) / 4000, guesses + 1, canaries - guesses)
+    grid = np.linspace(0, 12, 200_001)
+    exceeded = norm.cdf(mu / 2 - grid) + norm.cdf(-mu / 2 - grid)
+    places = np.interp(surer, exceeded[::-1], grid[::-1])
+    right = norm.cdf(mu / 2 - places) / surer
+    for share in (0.55, 0.75, 0.9, 1.0):
+        correct = math.ceil(share * guesses)
+        exact = float(binom.sf(correct - 1, guesses, right).mean())
+        found = one_run_independent_gdp_p(correct, guesses, canaries, mu)
+        assert exact * (1 - 1e-6) <= found <= 1.15 * exact + 2 * FAR, (correct, exact, found)
+    # What is outside of the cells counts as right guesses: so much is never refuted.
+    assert one_run_independent_gdp_p(200, 200, 1000, 0.1) >= FAR > 0.55**200
 
 
 @pytest.mark.parametrize(("correct", "guesses", "canaries"), [(10, 10, 1000), (80, 100, 1000), (300, 500, 500)])

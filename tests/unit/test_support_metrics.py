@@ -12,6 +12,7 @@ from probes.vectors import knn
 from probes.vectors.support_metrics import (
     METRICS,
     Balls,
+    Memberships,
     Reference,
     Side,
     balls,
@@ -157,6 +158,40 @@ def exact_shares(own: Balls, theirs: Balls, x: Floats, y: Floats, part: int) -> 
         "density": within.sum(0).mean() / own.k,
         "coverage": within.any(1).mean(),
     }
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.uint8])
+@pytest.mark.parametrize(("k", "portion"), [(2, 10**6), (2, 1), (150, 3000)])
+def test_who_lies_where_in_each_part_is_counted_pair_by_pair(k: int, portion: int, kind: type[np.int32]) -> None:
+    # A small lattice: nearly every distance is met many times, also by the medians that cut the balls.
+    rng = np.random.default_rng(k)
+    cells = np.stack(np.meshgrid(*[np.arange(7.0)] * 3), -1).reshape(-1, 3)
+    x, y = (rng.permutation(cells)[:count] for count in ((40, 30) if k == 2 else (320, 310)))
+    wx, wy = (np.vstack([ones(rows), rng.integers(0, 200, (2, len(rows)))]).astype(kind) for rows in (x, y))
+    wx[2, ::2] = wy[1, 1::2] = 0
+    own, theirs = (balls(side(rows, weights), [k])[0] for rows, weights in ((x, wx), (y, wy)))
+    reference, both = prepare_reference(own), cdist(x, y, "sqeuclidean")
+    found = Memberships(reference, theirs)
+    pairs = rng.permutation(both.size)
+    for start in range(0, both.size, portion):
+        i, j = (one.astype(np.int32) for one in np.divmod(pairs[start : start + portion], len(y)))
+        found.add(i, j, both[i, j])
+    for part in range(3):
+        there, who = (wx[part] > 0)[:, None] & (wy[part] > 0), found.of(part)
+        inside = there & (both < own.radius(part)[:, None])
+        assert (who.held_by == inside.sum(0)).all()
+        assert (who.holds == np.minimum(inside.sum(1), k)).all()
+        assert (who.narrow == np.minimum((inside & (both < reference.medians[part])).sum(0), k)).all()
+        assert (who.reached == (there & (both < theirs.radius(part))).any(1)).all()
+
+
+def test_weights_of_one_byte_make_the_same_means_as_wide_ones() -> None:
+    rng = np.random.default_rng(8)
+    x, y = normal(50), normal(40, seed=1, shift=0.4)
+    wx, wy = (rng.integers(100, 250, (2, len(rows))) for rows in (x, y))
+    wide, byte = (metrics(x, y, 3, wx.astype(kind), wy.astype(kind)) for kind in (np.int32, np.uint8))
+    for name in METRICS:
+        assert (wide[name] == byte[name]).all(), name
 
 
 def test_points_at_the_very_edge_of_all_balls_lie_in_none() -> None:
