@@ -139,6 +139,7 @@ def main() -> None:
     """Run the command line; every exit goes through here."""
     threads.let_idle_sleep()
     threads.fix_order_of_sums()
+    _spare_grammars()
     if shadowed():
         sys.exit(f"probes is another package ({shadowed()}); miles needs its own.")
     for stream in (sys.stdout, sys.stderr):
@@ -180,6 +181,16 @@ def main() -> None:
             "Run it again with --verbose for the traceback, and please report it.",
         )
         sys.exit(3)
+
+
+def _spare_grammars() -> None:
+    """Keep jsonschema, where it is imported later, from building the grammars of a format that no schema here names.
+
+    It would as soon as rfc3987_syntax is installed, as with Jupyter, and take 2 s for that. Not where this is a
+    library: whose process it is may need the format.
+    """
+    modules: dict[str, Any] = sys.modules
+    modules.setdefault("rfc3987_syntax", None)
 
 
 def _panel(message: str, where: str, hint: str) -> None:

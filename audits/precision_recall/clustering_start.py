@@ -12,8 +12,8 @@ from probes.vectors.thin_products import ThinProducts
 
 Vectors = NDArray[np.float32]
 Floats = NDArray[np.float64]
-_PIECE = 2**12
-"""Pairs whose exact distances are computed at a time: some MiB."""
+_PIECE = 2**10
+"""Points whose exact distances to a centre are computed at a time: some MiB."""
 
 
 def spread_start(points: Vectors, count: int, random_state: np.random.RandomState) -> Vectors:
@@ -71,12 +71,12 @@ class _Distances:
         """Return the distances to the nearest centre so far or a new one, for each new one, shape (centres, points)."""
         lows = self._products.distances(centres)
         found = np.repeat(nearest[None], len(centres), axis=0)
-        which, at = np.nonzero(lows < nearest)
-        chosen = np.asarray(centres)[which]
-        for start in range(0, len(at), _PIECE):
-            part = slice(start, start + _PIECE)
-            products = np.einsum("ij,ij->i", self._wide[chosen[part]], self._wide[at[part]])
-            exact = -2 * products + self._squares[chosen[part]] + self._squares[at[part]]
-            single = np.maximum(exact.astype(np.float32), np.float32(0))
-            found[which[part], at[part]] = np.minimum(found[which[part], at[part]], single)
+        for row, centre in enumerate(centres):
+            near = np.flatnonzero(lows[row] < nearest)
+            for start in range(0, len(near), _PIECE):
+                at = near[start : start + _PIECE]
+                products = np.einsum("ij,j->i", self._wide[at], self._wide[centre])
+                exact = -2 * products + self._squares[centre] + self._squares[at]
+                single = np.maximum(exact.astype(np.float32), np.float32(0))
+                found[row, at] = np.minimum(nearest[at], single)
         return found

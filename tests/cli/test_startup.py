@@ -89,3 +89,20 @@ def test_threads_sleep_and_sums_keep_one_order_unless_the_user_says_otherwise(
             [sys.executable, "asked.py"], cwd=tmp_path, env=clean | given, capture_output=True, text=True, timeout=60
         )
         assert done.stdout.strip() == shown, done.stderr
+
+
+def test_a_report_is_checked_without_the_grammars_of_a_format_that_its_schema_does_not_name(tmp_path: Path) -> None:
+    # Found first, as the package of this name is where it is installed.
+    (tmp_path / "rfc3987_syntax.py").write_text("raise RuntimeError('slow')\n")
+    (tmp_path / "asked.py").write_text(
+        "import sys\n"
+        f"sys.path.append({str(ROOT)!r})\n"
+        "import miles_cli.main as m\n"
+        "def app(**_):\n"
+        "    from audits.report.report_file import _validator\n"
+        "    print(_validator().is_valid({}))\n"
+        "m.app = app\n"
+        "m.main()\n"
+    )
+    done = subprocess.run([sys.executable, "asked.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "False", done.stderr

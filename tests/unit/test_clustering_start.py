@@ -1,4 +1,4 @@
-"""Is the start of k-means that of scikit-learn, with torch and without it?"""
+"""Is the start of k-means that of scikit-learn?"""
 
 import numpy as np
 import pytest
@@ -6,20 +6,14 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans, kmeans_plusplus
 
 from audits.precision_recall.clustering_start import spread_start
-from probes.vectors import thin_products
 
 pytestmark = pytest.mark.numerical
 
 
-@pytest.mark.parametrize("torch", [True, False])
 @pytest.mark.parametrize(
     ("size", "width", "buckets", "kinds"), [(300, 5, 40, 300), (400, 64, 40, 60), (200, 250, 9, 200)]
 )
-def test_clusters_are_those_of_the_usual_start(
-    size: int, width: int, buckets: int, kinds: int, torch: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not torch:
-        monkeypatch.setattr(thin_products, "is_installed", lambda name: False)
+def test_clusters_are_those_of_the_usual_start(size: int, width: int, buckets: int, kinds: int) -> None:
     rng = np.random.default_rng(size)
     rows = rng.normal(size=(kinds, width))[rng.integers(0, kinds, size)]
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
