@@ -91,6 +91,14 @@ def test_the_search_is_judged_and_the_claim_of_a_run_is_told(
     assert "search" not in alone and "run would" not in alone
 
 
+def test_of_an_accounted_search_nothing_is_told_from_below() -> None:
+    one = Claim(epsilon=2.0, delta=1e-5, source="accounted", least=1.0)
+    told = says(verdict(concluded({"": one}, 1.5)))
+    assert "lies between 1.00, below which no accountant of these steps can go" in told
+    of_search = says(verdict(concluded({"": searched(one, 3, "")}, 1.5, ceiling=9.0)))
+    assert "lies between" not in of_search and "the search over 3 runs, each of which claims at most 2.00" in of_search
+
+
 def test_planted_canaries_refute_one_run_and_not_the_best_of_four(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

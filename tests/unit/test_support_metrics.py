@@ -185,6 +185,19 @@ def test_who_lies_where_in_each_part_is_counted_pair_by_pair(k: int, portion: in
         assert (who.reached == (there & (both < theirs.radius(part))).any(1)).all()
 
 
+def test_a_ball_that_is_full_again_and_again_stays_full() -> None:
+    # Of more than 127 neighbours two full counts are more than a byte holds.
+    k, rng = 140, np.random.default_rng(6)
+    x, y = normal(300), 1e-3 * normal(310, seed=1)
+    own, theirs = (balls(side(rows), [k])[0] for rows in (x, y))
+    found, both = Memberships(prepare_reference(own), theirs), cdist(x, y, "sqeuclidean")
+    for some in np.array_split(rng.permutation(both.size), 2):
+        i, j = (one.astype(np.int32) for one in np.divmod(some, len(y)))
+        found.add(i, j, both[i, j])
+    inside = both < own.radius(0)[:, None]
+    assert (inside.sum(1) == 310).any() and (found.of().holds == np.minimum(inside.sum(1), k)).all()
+
+
 def test_weights_of_one_byte_make_the_same_means_as_wide_ones() -> None:
     rng = np.random.default_rng(8)
     x, y = normal(50), normal(40, seed=1, shift=0.4)
