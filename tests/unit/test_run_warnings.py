@@ -47,8 +47,7 @@ def told(rule: Rule, *, drawing: DrawingSettings | None = None, again: bool = Fa
 @pytest.mark.parametrize("mode", ["decide", "anytime"])
 def test_a_run_says_that_it_stopped_by_its_radii(mode: str) -> None:
     rule = ruled(mode=mode, radii=("0.25", "0.5"))
-    for more in ({}, {"again": True, "drawing": settings_of(rule)}):
-        warned, may = told(rule, **more)
+    for warned, may in (told(rule), told(rule, drawing=settings_of(rule), again=True)):
         assert "the radii asked are decided: certified accuracy is meant at these radii" in warned["early-stopping"]
         assert "what was asked then" not in may
 

@@ -105,9 +105,9 @@ def test_ascent_crosses_a_kink_that_no_gradient_shows() -> None:
 
 
 def test_points_stay_in_the_range_of_pictures() -> None:
-    # Steep only where no picture is: at means above 1.3.
+    # Steep only where no picture is, at means above 1.1, which the ends of a first chord would reach from here.
     start = torch.full((1, 1, 4, 4), 0.9, dtype=torch.float64)
-    (found,) = climb(Bend(1.3), start, drawn(0, *start.shape), steps=20)
+    (found,) = climb(Bend(1.1), start, drawn(0, *start.shape), steps=20)
     assert found.slope == pytest.approx(1 / 4, rel=1e-6)
 
 
