@@ -14,6 +14,7 @@ from audits.precision_recall.tallies import Comparison, tally
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.vectors import knn
+from probes.vectors.settled_distances import Settled
 from probes.vectors.support_metrics import (
     METRICS,
     Balls,
@@ -293,12 +294,17 @@ class Pairing:
     def _whole(self, counts: Sequence[Memberships]) -> knn.Nearest:
         """Count the near pairs of both sides as they are found, and return who is nearest to whom."""
         points = len(self.grounds.side.points) + len(self.candidate.points)
-        return self._near(_counting(counts), max(knn.MOST_PAIRS, knn.PAIRS_A_POINT * points), None)
+        own, theirs = (side.balls[0].side.neighbours.squared for side in (self.grounds.side, self.candidate))
+        limits = np.concatenate([one.medians for one in self.grounds.references])
+        settled = Settled(self.grounds.side.points, self.candidate.points, own, theirs, limits)
+        return self._near(_counting(counts), max(knn.MOST_PAIRS, knn.PAIRS_A_POINT * points), distances=settled)
 
-    def _near(self, take: Callable[..., None], most: int, rows: slice | None) -> knn.Nearest:
+    def _near(
+        self, take: Callable[..., None], most: int, rows: slice | None = None, distances: Settled | None = None
+    ) -> knn.Nearest:
         sides = self.grounds.side.points, self.candidate.points
         reaches = reach(self.grounds.side.balls), reach(self.candidate.balls)
-        return knn.near_pairs(*sides, *reaches, knn.Portions(*sides, take, most=most), rows=rows)
+        return knn.near_pairs(*sides, *reaches, knn.Portions(*sides, take, most=most, distances=distances), rows=rows)
 
     def _strips(self, counts: Sequence[Memberships]) -> knn.Nearest:
         """As `_whole`, from strips that are in the cache or are made."""

@@ -156,7 +156,12 @@ def points(vectors: NDArray[np.floating], centre: NDArray[np.floating] | None = 
         )
     # Sums of w products are off by at most w u |x| |y|, and squares alike (Higham 2002, section 3.1). With 2 |x| |y| <=
     # |x|^2 + |y|^2 each point bears its own part, and an outlier makes no other pair doubtful.
-    return Points(given, centred, squares * (1 - _ROUNDING * (2 * given.shape[1] + 40)))
+    return Points(given, centred, squares * (1 - rounding(given.shape[1])))
+
+
+def rounding(width: int) -> float:
+    """Return by which part of |x|^2 each of two points of this width may put their squared distance off."""
+    return _ROUNDING * (2 * width + 40)
 
 
 def exact(x: Points, y: Points, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> Floats:
@@ -258,6 +263,8 @@ class Portions:
         Near pairs of all blocks together.
     portion
         Pairs at which they are handed over.
+    distances
+        What gives pairs their squared distances, from x, y and lower bounds of them; None: exactly.
     """
 
     def __init__(
@@ -268,13 +275,15 @@ class Portions:
         *,
         most: int,
         portion: int = PORTION,
+        distances: Callable[[Integers, Integers, NDArray[np.float32]], Floats] | None = None,
     ) -> None:
-        self._x, self._y, self._take, self._most, self._portion = x, y, take, most, portion
-        self._held: list[tuple[Integers, Integers]] = []
+        self._take, self._most, self._portion = take, most, portion
+        self._distances = distances or (lambda rows, columns, lows: exact(x, y, rows, columns))
+        self._held: list[tuple[Integers, Integers, NDArray[np.float32]]] = []
         self._count = self._waiting = 0
 
-    def add(self, rows: Integers, columns: Integers) -> None:
-        """Take the pairs of a block.
+    def add(self, rows: Integers, columns: Integers, lows: NDArray[np.float32]) -> None:
+        """Take the pairs of a block, and lower bounds of their squared distances.
 
         Raises
         ------
@@ -283,7 +292,7 @@ class Portions:
         """
         self._count += len(rows)
         check_pairs(self._count, self._most)
-        self._held.append((rows, columns))
+        self._held.append((rows, columns, lows))
         self._waiting += len(rows)
         if self._waiting >= self._portion:
             self.finish()
@@ -292,9 +301,10 @@ class Portions:
         """Hand over what waits."""
         held, self._held, self._waiting = self._held, [], 0
         if held:
-            rows, columns = (np.concatenate([part[side] for part in held]) for side in range(2))
+            rows, columns = (np.concatenate([part[side] for part in held]) for side in (0, 1))
+            lows = np.concatenate([part[2] for part in held])
             held.clear()
-            self._take(rows, columns, exact(self._x, self._y, rows, columns))
+            self._take(rows, columns, self._distances(rows, columns, lows))
 
 
 def near_pairs(

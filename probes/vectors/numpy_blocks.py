@@ -52,10 +52,13 @@ def near(
     reach_x: Floats,
     reach_y: Floats,
     blocks: Blocks,
-    take: Callable[[Integers, Integers], None],
+    take: Callable[[Integers, Integers, Singles], None],
     advance: Callable[[int], None],
 ) -> tuple[Integers, Integers]:
-    """Hand over the indices of the near pairs of each block; return the nearest y of every x and x of every y."""
+    """Hand over the indices and lower bounds of the near pairs of each block.
+
+    Returned are the nearest y of every x, and x of every y.
+    """
     # Rounded up, so that no pair at the very edge is lost to float32.
     wide = [np.nextafter(reach.astype(np.float32), np.float32(np.inf)) for reach in (reach_x, reach_y)]
     lowest = [(np.full(len(side), np.inf, dtype=np.float32), np.zeros(len(side), dtype=np.int32)) for side in (x, y)]
@@ -64,7 +67,8 @@ def near(
         _update(*lowest[0], rows, columns.start, squared)
         _update(*lowest[1], columns, rows.start, squared.T)
         row, column = np.nonzero(squared <= np.maximum(wide[0][rows, None], wide[1][None, columns]))
-        take((row + rows.start).astype(np.int32), (column + columns.start).astype(np.int32))
+        lows = squared[row, column]
+        take((row + rows.start).astype(np.int32), (column + columns.start).astype(np.int32), lows)
         advance(1)
     return lowest[0][1], lowest[1][1]
 

@@ -62,10 +62,13 @@ def near(
     reach_x: Floats,
     reach_y: Floats,
     blocks: Blocks,
-    take: Callable[[Integers, Integers], None],
+    take: Callable[[Integers, Integers, NDArray[np.float32]], None],
     advance: Callable[[int], None],
 ) -> tuple[Integers, Integers]:
-    """Hand over the indices of the near pairs of each block; return the nearest y of every x and x of every y."""
+    """Hand over the indices and lower bounds of the near pairs of each block.
+
+    Returned are the nearest y of every x, and x of every y.
+    """
     device = x.centred.device
     # Rounded up, so that no pair at the very edge is lost to float32.
     wide = [
@@ -79,7 +82,8 @@ def near(
         lowest[1].update(columns, rows.start, squared, across=True)
         widest = torch.maximum(wide[0][rows, None], wide[1][None, columns], out=room.others(rows, columns))
         row, column = _places(torch.le(squared, widest, out=room.marks(rows, columns)))
-        take((row + rows.start).int().cpu().numpy(), (column + columns.start).int().cpu().numpy())
+        pairs = (row + rows.start).int(), (column + columns.start).int(), squared[row, column]
+        take(*(part.cpu().numpy() for part in pairs))
         advance(1)
     of_x, of_y = (side.index.cpu().numpy() for side in lowest)
     return of_x, of_y
