@@ -3,11 +3,9 @@
 n functions are trained by the squared distance to the nearest of them, and a classifier on which one that is.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -225,8 +223,7 @@ def audit(given: Given, name: str, rows: Any, laws: Mapping[str, Any], **options
     options |= {"data": folder / "rows.npz", "candidate": {law: folder / f"{law}.npz" for law in laws}}
     options |= {"against": "points1", "points": ["2"], "projections": 5, "level": given.level}
     report = run("audit-conditional", out=given.work / name, force=True, **options)
-    held = json.loads((report.folder / "report.json").read_text(encoding="utf-8"))["estimates"]
-    return lambda *of, **where: estimate(SimpleNamespace(estimates=held), *of, group="all", **where)["value"]
+    return lambda *of, **where: estimate(report, *of, group="all", **where).value
 
 
 if __name__ == "__main__":

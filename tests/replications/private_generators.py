@@ -3,11 +3,9 @@
 Both are trained on the same members, batch for batch; attacks and timestep are fixed beforehand, so none is chosen.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -141,15 +139,14 @@ def audited(given: Given, seed: int, *, private: bool) -> dict[str, float]:
         out=folder / "run",
         force=True,
     )
-    rows = json.loads((report.folder / "report.json").read_text(encoding="utf-8"))["estimates"]
-    of = partial(estimate, SimpleNamespace(estimates=rows))
+    of = partial(estimate, report)
     ddpm, gan = ({"model": name} for name in ("ddpm", "gan"))
-    sima = of("auc", attack="sima", **ddpm)["value"]
+    sima = of("auc", attack="sima", **ddpm).value
     return {
-        "weights": sima - of("auc", attack="latent-search", **gan)["value"],
-        "samples": of("auc", attack="nearest", **ddpm)["value"] - of("auc", attack="nearest", **gan)["value"],
-        "released": sima - of("auc", attack="discriminator", **gan)["value"],
-        "recall": of("utility", measure="recall", **gan)["value"] - of("utility", measure="recall", **ddpm)["value"],
+        "weights": sima - of("auc", attack="latent-search", **gan).value,
+        "samples": of("auc", attack="nearest", **ddpm).value - of("auc", attack="nearest", **gan).value,
+        "released": sima - of("auc", attack="discriminator", **gan).value,
+        "recall": of("utility", measure="recall", **gan).value - of("utility", measure="recall", **ddpm).value,
     }
 
 

@@ -81,10 +81,10 @@ class Found:
         return cls(value, value, value, n, unit, method)
 
     @classmethod
-    def of(cls, estimate: Mapping[str, Any]) -> "Found":
-        """Return an estimate of a report, by `estimate`, with its interval."""
-        parts = [estimate["value"], estimate["low"], estimate["high"]]
-        return cls(*map(float, parts), estimate["n"], estimate["unit"], estimate["method"])
+    def of(cls, estimate: Any) -> "Found":
+        """Return an estimate of a report, by `estimate`, with its interval, or exact where it has none."""
+        ends = (end if end is not None else estimate.value for end in (estimate.low, estimate.high))
+        return cls(estimate.value, *ends, estimate.n, estimate.unit, estimate.method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +122,13 @@ def level_of(claims: Mapping[str, Claim]) -> float:
     return 1 - ERROR / max(1, sum(not claim.untried for claim in claims.values()))
 
 
-def estimate(report: Any, name: str, **where: object) -> Mapping[str, Any]:
+def estimate(report: Any, name: str, **where: object) -> Any:
     """Return the one estimate of a report with a name and, among others, these coordinates."""
     asked = {key: str(value) for key, value in where.items()}
-    fitting = [
-        one
-        for one in report.estimates
-        if one["name"] == name and asked.items() <= {key: str(value) for key, value in one["where"].items()}.items()
-    ]
+    named = [one for one in report.estimates if one.name == name]
+    fitting = [one for one in named if asked.items() <= {key: str(value) for key, value in one.where.items()}.items()]
     if len(fitting) != 1:
-        raise LookupError(f"{len(fitting)} estimates {name} {asked}: {[one['where'] for one in fitting[:9]]}")
+        raise LookupError(f"{len(fitting)} estimates {name} {asked} of {[dict(one.where) for one in named[:9]]}")
     return fitting[0]
 
 
