@@ -17,6 +17,8 @@ from audits.statistics.seeds import generator
 
 SIGMA, ALPHA, FIRST, DRAWS = 0.25, 0.001, 100, 2000
 MAPS = [(name, scale) for name in ("softmax", "sparsemax") for scale in (0.1, 0.3, 1.0, 3.0, 10.0, 1000.0)]
+SLOPE = math.sqrt(2) / 4
+"""The steepest of a softmax output."""
 PAPER = Paper(
     "The Lipschitz-variance-margin tradeoff for enhanced randomized smoothing",
     "Delattre, Araujo, Barthélemy, Allauzen (ICLR 2024), with Bridging the theoretical gap in randomized smoothing "
@@ -85,26 +87,21 @@ class Drawn:
     fresh: Tensor
     label: int
 
-    @property
-    def votes(self) -> np.ndarray:
-        return self.fresh.argmax(1).bincount(minlength=self.fresh.shape[1]).numpy()
+    def votes(self, chooses: bool = False) -> Tensor:
+        drawn = self.first if chooses else self.fresh
+        return drawn.argmax(1).bincount(minlength=drawn.shape[1])
 
     @property
     def order(self) -> list[int]:
         """Classes by their votes among the draws that choose, the fullest first."""
-        return (
-            self.first.argmax(1).bincount(minlength=self.first.shape[1]).argsort(descending=True, stable=True).tolist()
-        )
+        return self.votes(chooses=True).argsort(descending=True, stable=True).tolist()
 
-    def by_votes(self) -> float:
-        return self.certified(*vote_limits(self.votes, Interval("two-class", self.order[0]), ALPHA))
-
-    def by_top(self) -> float:
-        return self.certified(*vote_limits(self.votes, Interval("one-sided", self.order[0]), ALPHA))
+    def by_votes(self, kind: str = "two-class") -> float:
+        return self.certified(*vote_limits(self.votes().numpy(), Interval(kind, self.order[0]), ALPHA))
 
     def by_buckets(self, buckets: list[list[int]]) -> float:
         """Return the radius by limits of groups of classes, the first of them the top class."""
-        counts, share = [int(self.votes[bucket].sum()) for bucket in buckets], ALPHA / len(buckets)
+        counts, share = [int(self.votes()[bucket].sum()) for bucket in buckets], ALPHA / len(buckets)
         low = float(lower_limit(counts[0], len(self.fresh), share))
         return self.certified(low, float(clopper_pearson_upper(max(counts[1:]), len(self.fresh), share)))
 
@@ -113,7 +110,7 @@ class Drawn:
 
     def by_partition(self) -> float:
         """Return the radius where classes are pooled until the pool would exceed the second class."""
-        counts = self.first.argmax(1).bincount(minlength=self.first.shape[1])
+        counts = self.votes(chooses=True)
         order, alone = self.order, 2
         while counts[order[alone:]].sum() > counts[order[1]]:
             alone += 1
@@ -125,10 +122,13 @@ class Drawn:
         promised = [gaussian_radius(*limits(mapped(self.first, *one), top, many), SIGMA) for one in MAPS]
         return self.certified(*limits(mapped(self.fresh, *MAPS[int(np.argmax(promised))]), top, many))
 
+    @property
+    def soft(self) -> Tensor:
+        return mapped(self.fresh, "softmax", 1.0)
+
     def by_constant(self, lipschitz: float | None = None) -> float:
         """Return the radius of the softmax, with or without its Lipschitz constant."""
-        soft = limits(mapped(self.fresh, "softmax", 1.0), self.order[0], len(self.fresh))
-        return self.certified(*soft, lipschitz)
+        return self.certified(*limits(self.soft, self.order[0], len(self.fresh)), lipschitz)
 
     def certified(self, low: float, high: float, lipschitz: float | None = None) -> float:
         if self.order[0] != self.label or low <= high:
@@ -172,19 +172,16 @@ def of_seed(given: Given, seed: int) -> dict[str, float]:
     def gain(way: str, base: str, drawn: list[Drawn] = ten, **more: float) -> float:
         return sum(getattr(one, way)(**more) for one in drawn) / sum(getattr(one, base)() for one in drawn) - 1
 
-    spread = [
-        np.mean([mapped(one.fresh, "softmax", 1.0)[:, one.order[0]].var() for one in drawn])
-        for drawn in (ten_small, ten)
-    ]
+    spread = [sum(float(one.soft[:, one.order[0]].var()) for one in drawn) for drawn in (ten_small, ten)]
     return {
         "partition": gain("by_partition", "by_classes"),
         "partition_many": gain("by_partition", "by_classes", many),
         "partition_two": gain("by_partition", "by_votes"),
-        "maps": gain("by_map", "by_top"),
+        "maps": sum(one.by_map() for one in ten) / sum(one.by_votes("one-sided") for one in ten) - 1,
         "variance": math.log(spread[0] / spread[1]),
         "constant": sum(one.by_votes() for one in ten_small) / sum(one.by_votes() for one in ten) - 1,
-        "aware": gain("by_constant", "by_constant", lipschitz=constant(plain)),
-        "aware_votes": gain("by_constant", "by_votes", ten_small, lipschitz=constant(small)),
+        "aware": gain("by_constant", "by_constant", lipschitz=SLOPE * math.prod(norms(plain)).item()),
+        "aware_votes": gain("by_constant", "by_votes", ten_small, lipschitz=SLOPE * math.prod(norms(small)).item()),
     }
 
 
@@ -196,27 +193,22 @@ def pair(seed: int, name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def trained(seed: int, x: Tensor, y: Tensor, penalty: float, steps: int) -> nn.Sequential:
-    """Return a network trained under noise, with a penalty on the logarithm of its bound."""
+    """Return a network trained under noise, with a penalty on the norms of its layers."""
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(x.shape[1], 64), nn.ReLU(), nn.Linear(64, int(y.max()) + 1))
     optimiser, chance = torch.optim.Adam(net.parameters(), 0.003), generator(seed, "replications", "batches")
     for _ in range(steps):
         batch = torch.tensor(chance.integers(len(x), size=256))
         loss = cross_entropy(net(x[batch] + SIGMA * torch.randn(256, x.shape[1])), y[batch])
-        loss = loss + penalty * bound(net).log() if penalty else loss
+        loss = loss + penalty * sum(norms(net)) if penalty else loss
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
     return net
 
 
-def bound(net: nn.Sequential) -> Tensor:
-    return torch.linalg.matrix_norm(net[0].weight, 2) * torch.linalg.matrix_norm(net[2].weight, 2)
-
-
-def constant(net: nn.Sequential) -> float:
-    """Return the Lipschitz constant of a softmax output, by the bound of the logits."""
-    return float(bound(net).detach()) * math.sqrt(2) / 4
+def norms(net: nn.Sequential) -> list[Tensor]:
+    return [torch.linalg.matrix_norm(layer.weight, 2) for layer in (net[0], net[2])]
 
 
 def noisy(net: nn.Sequential, seed: int, x: Tensor, y: Tensor) -> list[Drawn]:
