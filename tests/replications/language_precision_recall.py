@@ -109,6 +109,7 @@ def audit(given: Given, reference: str, candidates: dict[str, Path], **more: obj
         "encoder": "tfidf" if given.trial else "minilm",
         "max_tokens": None if given.trial else 128,
         "curves": False,
+        "splits": given.size(50, 10),
         **more,
     }
     return drafted(AUDIT, options, Context(level=given.level, cache=Cache(given.work / "cache")))

@@ -108,6 +108,7 @@ def sentences(given: Given) -> dict[str, Found]:
         "candidate": tuple(f"at{t}={TEXTS / f'ngram4_T{t}.jsonl'}" for t in ("0.5", "1.0", "1.3")),
         "encoder": "tfidf",
         "curves": False,
+        "splits": given.size(50, 10),
         "samples": given.size(1000, 60),
         "repeats": 1,
     }
