@@ -16,7 +16,7 @@ PAPER = Paper(
     "Caillon, Colagrande, Fagnou, Delattre, Allauzen (ECAI 2025)",
     "2512.20668",
 )
-DIGITS = "sklearn's 1,797 digits, width 64, 300 steps of 64, best of three rates on a validation part"
+DIGITS = "sklearn's 1,797 digits, width 64, 300 steps of 64"
 CLAIMS = {
     "equal": Claim(
         says="FOTON is backpropagation where the network is linear and its matrices are orthogonal.",
@@ -34,31 +34,31 @@ CLAIMS = {
     "beats_pepita": Claim(
         says="FOTON outperforms PEPITA.",
         source="abstract",
-        measured=f"Test accuracy less that of PEPITA, two hidden ReLU layers, {DIGITS}",
+        measured=f"Test accuracy less that of PEPITA, two hidden ReLU layers, {DIGITS}, better of two rates",
         above=0,
     ),
     "beats_pepita_deeper": Claim(
         says="PEPITA does not scale to a handful of hidden layers, which FOTON does.",
         source="abstract; that a handful is five is our reading",
-        measured=f"Test accuracy less that of PEPITA, five hidden ReLU layers, {DIGITS}",
+        measured=f"Test accuracy less that of PEPITA, five hidden ReLU layers, {DIGITS}, better of two rates",
         above=0,
     ),
     "bridges_gap": Claim(
         says="FOTON closes the gap to backpropagation without linearity.",
         source="abstract; that a gap below 0.05 is closed is our border",
-        measured=f"Test accuracy less that of backpropagation from the same start, five hidden ReLU layers, {DIGITS}",
+        measured=f"Test accuracy less that of backpropagation, five hidden ReLU layers, {DIGITS}, better of two rates",
         above=-0.05,
     ),
     "any_depth_relu": Claim(
         says="FOTON trains networks of any depth.",
         source="title and abstract; the activation is that of the authors' standard settings, the border is ours",
-        measured=f"Test accuracy with 20 hidden ReLU layers less that with two, {DIGITS}",
+        measured=f"Test accuracy with 20 hidden ReLU layers less that with two, {DIGITS} at a rate of 0.1",
         above=-0.05,
     ),
     "any_depth_tanh": Claim(
         says="FOTON trains networks of any depth, where the activation keeps the size of a signal.",
         source="title and abstract; the activation and the border are ours",
-        measured=f"Test accuracy with 20 hidden tanh layers less that with two, {DIGITS}",
+        measured=f"Test accuracy with 20 hidden tanh layers less that with two, {DIGITS} at a rate of 0.1",
         above=-0.05,
     ),
     "convolutions": Claim(
@@ -67,7 +67,7 @@ CLAIMS = {
         untried="miles has FOTON for layers in a row alone, and no convolutional network is trained here in minutes.",
     ),
 }
-RATES = 0.1, 0.3, 1.0
+RATES = 0.1, 0.5
 WIDTH, CLASSES, ROWS = 64, 10, 64
 TRAIN, VALIDATION = 1200, 250
 
@@ -76,16 +76,17 @@ def measured(given: Given) -> Mapping[str, Found]:
     """Return what is found of each claim that is tried."""
     # Others than those by which rates and numbers of seeds were chosen.
     numbers = range(100, 100 + given.size(6, 2))
-    square = [relative_error(given, ["64"] * 9 + ["10"], seed) for seed in numbers]
-    wider = [relative_error(given, ["64", "128", "128", "128", "10"], seed) for seed in numbers]
+    square = [relative_error(given, ["64"] * 9 + ["10"], seed) for seed in numbers[:4]]
+    wider = [relative_error(given, ["64", "128", "128", "128", "10"], seed) for seed in numbers[:4]]
     of = partial(accuracies, given, numbers)
-    shallow, deeper, few = of("foton", 2, "relu"), of("foton", 5, "relu"), numbers[:5]
+    two, five = of("foton", 2, "relu", RATES), of("foton", 5, "relu", RATES)
+    few, one = partial(accuracies, given, numbers[:5], "foton"), RATES[:1]
     compared = {
-        "beats_pepita": (shallow, of("pepita", 2, "relu")),
-        "beats_pepita_deeper": (deeper, of("pepita", 5, "relu")),
-        "bridges_gap": (deeper, of("bp", 5, "relu")),
-        "any_depth_relu": (of("foton", 20, "relu", few), shallow[: len(few)]),
-        "any_depth_tanh": (of("foton", 20, "tanh", few), of("foton", 2, "tanh", few)),
+        "beats_pepita": (two, of("pepita", 2, "relu", RATES)),
+        "beats_pepita_deeper": (five, of("pepita", 5, "relu", RATES)),
+        "bridges_gap": (five, of("bp", 5, "relu", RATES)),
+        "any_depth_relu": (few(20, "relu", one), few(2, "relu", one)),
+        "any_depth_tanh": (few(20, "tanh", one), few(2, "tanh", one)),
     }
     differences = {
         name: mean_of([a - b for a, b in zip(*pair, strict=True)], given.level, "seeds")
@@ -102,18 +103,17 @@ def relative_error(given: Given, widths: list[str], seed: int) -> float:
     """Return the audit's relative error of FOTON in the hidden layers of a linear network."""
     from miles_cli import run
 
-    asked = {"net": "mlp", "act": "linear", "init": "orthogonal", "methods": ["foton"], "batches": given.size(4, 2)}
+    asked = {"net": "mlp", "act": "linear", "init": "orthogonal", "methods": ["foton"], "batches": 2}
     out = given.work / f"linear-{len(widths)}-{seed}"
     rows = run("audit-gradients", widths=widths, seed=seed, level=given.level, out=out, **asked).frame("relative_error")
     return float(rows[(rows["where.method"] == "foton") & (rows["layer"] == "hidden")]["value"].iloc[0])
 
 
-def accuracies(given: Given, seeds: range, method: str, hidden: int, act: str, few: range | None = None) -> list[float]:
-    """Return the test accuracy of each seed, or of a few, at the rate of the best mean on the validation part."""
-    numbers = few or seeds
-    table = [
-        [trained(given, method, hidden, act, rate, seed) for seed in numbers] for rate in RATES[: given.size(3, 1)]
-    ]
+def accuracies(
+    given: Given, numbers: range, method: str, hidden: int, act: str, rates: tuple[float, ...]
+) -> list[float]:
+    """Return the test accuracy of each seed, at the rate that is best on the validation part by the mean over seeds."""
+    table = [[trained(given, method, hidden, act, rate, seed) for seed in numbers] for rate in rates]
     best = max(table, key=lambda row: sum(validation for validation, _ in row))
     return [test for _, test in best]
 

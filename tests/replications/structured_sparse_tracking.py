@@ -24,7 +24,7 @@ PAPER = Paper(
     "Zhao, Caillon, Fagnou, Allauzen (2026)",
     "2605.22476",
 )
-NET = "one solving layer, two heads, trained on four chains of 8 copies in random order, 36 tokens"
+NET = "one solving layer, two heads, trained on four chains of 4 copies in random order, 20 tokens"
 CLAIMS = {
     "mass_in_blocks": Claim(
         says="Learned attention puts most of its mass into local blocks on the diagonal.",
@@ -75,7 +75,7 @@ SIZE, LENGTHS = 4, (512, 1024, 2048, 4096)
 
 def measured(given: Given) -> Mapping[str, Found]:
     """Return what is found of each claim that is tried."""
-    seeds = range(given.size(4, 2))
+    seeds = range(given.size(3, 2))
     of = partial(mean_of, level=given.level, unit="seeds")
     rows = torch.tensor([looked_at(given, seed) for seed in seeds]).T
     share, needed, dense, reduced = rows
@@ -91,7 +91,7 @@ def measured(given: Given) -> Mapping[str, Found]:
 
 def looked_at(given: Given, seed: int) -> list[float]:
     """Return of one trained network the share within blocks, that of the chains, and both accuracies."""
-    design = Design(layers=1, resolvent=True, depth=given.size(8, 3), steps=given.size(400, 2), seed=seed)
+    design = Design(layers=1, resolvent=True, depth=given.size(4, 3), steps=given.size(300, 2), seed=seed)
     network = fitted(given, design)
     batch = draw(design, given.size(64, 4), stream(seed, "looked at"))
     (layer,) = network.layers
@@ -175,7 +175,7 @@ def twins(given: Given, seeds: int) -> list[float]:
     asked = {"train": True, "properties": 2, "heads": 2, "layers": ["1"], "workers": 1, "level": given.level}
     depths = [str(one) for one in range(given.size(4, 3))]
     out = given.work / "twins"
-    table = run("audit-tracking", n=depths, seeds=seeds, steps=given.size(600, 2), out=out, **asked)
+    table = run("audit-tracking", n=depths, seeds=seeds, steps=given.size(500, 2), out=out, **asked)
     rows = table.frame("exact_match").sort_values("system")
     one, two = (rows[rows["heads"].astype(str) == str(heads)]["value"].tolist() for heads in (1, 2))
     return [a - b for a, b in zip(one, two, strict=True)]
