@@ -40,7 +40,7 @@ CLAIMS = {
     "beats_pepita_deeper": Claim(
         says="PEPITA does not scale to a handful of hidden layers, which FOTON does.",
         source="abstract; that a handful is five is our reading",
-        measured=f"Test accuracy less that of PEPITA, five hidden ReLU layers, {DIGITS}, better of two rates",
+        measured=f"Test accuracy less that of PEPITA, which has two lower rates, five hidden ReLU layers, {DIGITS}",
         above=0,
     ),
     "bridges_gap": Claim(
@@ -67,7 +67,7 @@ CLAIMS = {
         untried="miles has FOTON for layers in a row alone, and no convolutional network is trained here in minutes.",
     ),
 }
-RATES = 0.1, 0.5
+RATES, LOWER = (0.1, 0.5), (0.02, 0.004)
 WIDTH, CLASSES, ROWS = 64, 10, 64
 TRAIN, VALIDATION = 1200, 250
 
@@ -83,7 +83,7 @@ def measured(given: Given) -> Mapping[str, Found]:
     few, one = partial(accuracies, given, numbers[:5], "foton"), RATES[:1]
     compared = {
         "beats_pepita": (two, of("pepita", 2, "relu", RATES)),
-        "beats_pepita_deeper": (five, of("pepita", 5, "relu", RATES)),
+        "beats_pepita_deeper": (five, of("pepita", 5, "relu", (*RATES, *LOWER))),
         "bridges_gap": (five, of("bp", 5, "relu", RATES)),
         "any_depth_relu": (few(20, "relu", one), few(2, "relu", one)),
         "any_depth_tanh": (few(20, "tanh", one), few(2, "tanh", one)),
