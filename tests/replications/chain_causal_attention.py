@@ -59,8 +59,8 @@ CLAIMS = {
 def measured(given: Given) -> Mapping[str, Found]:
     """Return what is found of each claim that is tried."""
     seeds = given.size(3, 2)
-    deep = curves(given, "deep", ["1"], seeds=seeds, steps=given.size(300, 2))
-    two = curves(given, "two", ["2"], seeds=seeds, steps=given.size(800, 2))
+    deep = curves(given, "deep", ["1"], seeds=seeds, steps=given.size(250, 2))
+    two = curves(given, "two", ["2"], seeds=seeds, steps=given.size(700, 2))
     solving = by_depth(deep, "resolvent-1", seeds)
     softmax, pair = by_depth(deep, "softmax-1", seeds), by_depth(two, "softmax-2", seeds)
     return {
