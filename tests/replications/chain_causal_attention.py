@@ -90,6 +90,7 @@ def curves(given: Given, name: str, layers: list[str], *, seeds: int, steps: int
         seeds=seeds,
         steps=steps,
         workers=1,
+        force=True,
         level=given.level,
         out=given.work / name,
     )

@@ -103,7 +103,7 @@ def relative_error(given: Given, widths: list[str], seed: int) -> float:
     """Return the audit's relative error of FOTON in the hidden layers of a linear network."""
     from miles_cli import run
 
-    asked = {"net": "mlp", "act": "linear", "init": "orthogonal", "methods": ["foton"], "batches": 2}
+    asked = {"net": "mlp", "act": "linear", "init": "orthogonal", "methods": ["foton"], "batches": 2, "force": True}
     out = given.work / f"linear-{len(widths)}-{seed}"
     rows = run("audit-gradients", widths=widths, seed=seed, level=given.level, out=out, **asked).frame("relative_error")
     return float(rows[(rows["where.method"] == "foton") & (rows["layer"] == "hidden")]["value"].iloc[0])

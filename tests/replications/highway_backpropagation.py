@@ -93,6 +93,7 @@ def audited(given: Given, seed: int) -> dict[str, float]:
     widths = [str(WIDTH)] * (BLOCKS + 1) + ["10"]
     asked = {"net": "resmlp", "act": "tanh", "init": "normal", "widths": widths, "methods": methods, "batches": 2}
     out = given.work / f"audit-{seed}"
+    asked["force"] = True
     table = run("audit-gradients", seed=seed, level=given.level, out=out, **asked).frame()
     errors = table[(table["name"] == "relative_error") & (table["layer"] == "all")]
     found = {f"error {row['where.method']}": row["value"] for _, row in errors.iterrows()}

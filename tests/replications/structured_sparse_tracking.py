@@ -6,7 +6,6 @@ Networks and the reduced form are those of `miles audit-tracking`; that form is 
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,6 @@ from replicating import Claim, Found, Given, Paper, main, mean_of
 from torch import Tensor
 from torch.nn.functional import cross_entropy, gelu, one_hot
 
-from audits.core.intervals import Interval
 from audits.tracking.estimates import mean_of_pairs
 from probes.core.random_streams import stream
 from probes.language_models import chain_attention
@@ -83,11 +81,10 @@ def measured(given: Given) -> Mapping[str, Found]:
     seen = [looked_at(given, seed) for seed in seeds]
     share, needed = torch.tensor([shares for shares, _ in seen]).T
     pairs = mean_of_pairs([pair for _, found in seen for pair in found], given.level)
-    assert isinstance(pairs, Interval)
     return {
         "mass_in_blocks": of(share.tolist()),
         "more_than_needed": of((share - needed).tolist()),
-        "same_accuracy": Found.of({**asdict(pairs), "unit": "sequences"}),
+        "same_accuracy": Found(pairs.value, pairs.low, pairs.high, pairs.n, "sequences", pairs.method),
         "faster": mean_of([operator_ratio(given, seed) for seed in seeds], given.level, "matrices"),
         "subquadratic": mean_of(slopes(given), given.level, "turns"),
         "heads": of(twins(given, len(seeds))),
@@ -155,6 +152,7 @@ def operator_ratio(given: Given, seed: int) -> float:
     from miles_cli import run
 
     asked = {"operator": True, "gamma": ["0.9"], "length": given.size(512, 64), "level": given.level, "seed": seed}
+    asked["force"] = True
     rows = run("audit-tracking", out=given.work / f"operator-{seed}", **asked).frame("seconds_ratio")
     return float(rows[rows["form"].str.startswith("reduced")]["value"].iloc[0])
 
@@ -187,6 +185,7 @@ def twins(given: Given, seeds: int) -> list[float]:
     from miles_cli import run
 
     asked = {"train": True, "properties": 2, "heads": 2, "layers": ["1"], "workers": 1, "level": given.level}
+    asked["force"] = True
     depths = [str(one) for one in range(4)]
     out = given.work / "twins"
     table = run("audit-tracking", n=depths, seeds=seeds, steps=given.size(400, 2), out=out, **asked)
