@@ -29,8 +29,9 @@ def _one(page: Page, stem: str) -> str:
         measured = row["measured"] or f"Not tried: {row['untried']}"
         lines.append(f"| {says} | {measured} | {_found(row)} | {_verdict(row['verdict'])} |")
     told = (
-        f"Measured at revision {made['revision']} in {_time(made['cpu_seconds'])} of one processor, torch "
-        f"{made['torch']}; [all numbers as JSON]({stem}.json). *n* counts independent units."
+        f"Measured at revision {made['revision']}, torch {made['torch']}; the last run took "
+        f"{_time(made['cpu_seconds'])} of one processor, beside what earlier ones had kept. "
+        f"[All numbers as JSON]({stem}.json). *n* counts independent units."
     )
     return "\n".join([*lines, "", told])
 

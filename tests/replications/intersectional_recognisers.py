@@ -3,9 +3,7 @@
 Where the truth must be known, errors are drawn for the speakers of a real corpus, so that accent alone decides.
 """
 
-import json
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -134,11 +132,10 @@ def measured(given: Given) -> dict[str, Found]:
     }
 
 
-def audit(given: Given, table: pd.DataFrame, by: tuple[str, ...], **more: Any) -> SimpleNamespace:
+def audit(given: Given, table: pd.DataFrame, by: tuple[str, ...], **more: Any) -> Any:
     out = given.work / "-".join((*by, str(len(table))))
     more |= {"max_order": 1, "bootstrap": 200, "permutations": 100}
-    report = run("audit-groups", manifest=table, by=list(by), out=str(out), level=given.level, **more)
-    return SimpleNamespace(estimates=json.loads((report.folder / "report.json").read_text("utf-8"))["estimates"])
+    return run("audit-groups", manifest=table, by=list(by), out=str(out), level=given.level, **more)
 
 
 def model(table: pd.DataFrame, errors: Any, columns: list[Any]) -> Any:

@@ -5,7 +5,6 @@ embeddings of small encoders that are trained here on other speakers, tuned on a
 """
 
 import copy
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +122,7 @@ def audit(given: Given, tokens: Path, **more: Any) -> Draft:
 
 def found(draft: Draft, name: str, **where: Any) -> Found:
     (one,) = draft.select(name, **where)
-    return Found.of(asdict(one))
+    return Found.of(one)
 
 
 def both_errors(given: Given, table: pd.DataFrame, seed: int) -> list[list[float]]:
