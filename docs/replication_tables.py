@@ -23,11 +23,11 @@ def with_replications(markdown: str, stem: str) -> str:
 
 def _one(page: Page, stem: str) -> str:
     made = page["made"]
-    lines = ["| claim | measured here | found | verdict |", "| --- | --- | --- | --- |"]
+    lines = ["| verdict | claim | found | measured here |", "| --- | --- | --- | --- |"]
     for row in page["claims"]:
         says = f"{row['says']} *({row['source']})*"
         measured = row["measured"] or f"Not tried: {row['untried']}"
-        lines.append(f"| {says} | {measured} | {_found(row)} | {_verdict(row['verdict'])} |")
+        lines.append(f"| {_verdict(row['verdict'])} | {says} | {_found(row)} | {measured} |")
     told = (
         f"Measured at revision {made['revision']}, torch {made['torch']}; the last run took "
         f"{_time(made['cpu_seconds'])} of one processor, beside what earlier ones had kept. "

@@ -5,7 +5,6 @@ Needs the texts of miles' own tests. `miles precision-recall` reads them with Mi
 
 import json
 import re
-from dataclasses import asdict
 from pathlib import Path
 
 from replicating import DATA, Claim, Found, Given, Paper, main
@@ -119,7 +118,7 @@ def found(draft: Draft, candidate: str, against: str, metric: str) -> Found:
     """Return a difference of two scores, whichever way round it stands in the table."""
     for one, other, sign in ((candidate, against, 1), (against, candidate, -1)):
         for row in draft.select("difference", candidate=one, against=other, metric=metric):
-            told = Found.of(asdict(row))
+            told = Found.of(row)
             ends = sorted((sign * told.low, sign * told.high))
             return Found(sign * told.value, *ends, told.n, told.unit, told.method)
     raise LookupError(f"no difference of {candidate} and {against} in {metric}")

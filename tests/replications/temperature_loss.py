@@ -8,7 +8,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
 
 import numpy as np
 import torch
@@ -117,7 +116,7 @@ def sentences(given: Given) -> dict[str, Found]:
     def change(candidate: str, metric: str) -> Found:
         for one, other, sign in ((candidate, "at1.0", 1), ("at1.0", candidate, -1)):
             for row in draft.select("difference", candidate=one, against=other, metric=metric):
-                told = Found.of(asdict(row))
+                told = Found.of(row)
                 ends = sorted((sign * told.low, sign * told.high))
                 return Found(sign * told.value, *ends, told.n, told.unit, told.method)
         raise LookupError(f"no difference of {candidate} in {metric}")
