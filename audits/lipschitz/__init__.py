@@ -100,6 +100,14 @@ LIMITATIONS = (
 )
 
 STEPS = {
+    "lipschitz.constant": (
+        "Check the checkpoint: weights that are all zero, or were never filled, make every answer the same. Then run "
+        "this again."
+    ),
+    "lipschitz.wrong": (
+        "Check the labels, the order of the classes (--class-map) and the scaling of the pixels (--mean, --std): while "
+        "half of the images are misclassified, a smaller bound does not help."
+    ),
     "lipschitz.vacuous": (
         "For radii that are of use, certify by noise (miles certify), or train with bounded norms, beginning "
         "with the layer of the largest factor."
@@ -129,6 +137,7 @@ AUDIT = AuditSpec(
     measures=MEASURES,
     limitations=LIMITATIONS,
     steps=STEPS,
+    headed=("ascent_steps", "ascent_starts"),
     summaries=(
         Summary(
             measure="margin_radius",

@@ -53,7 +53,7 @@ def _add_ascent(draft: Draft, counts: Counts, ascent: Ascent) -> None:
     if counts.steepest > 0:
         ratio = max(product / counts.steepest, 1.0)
         draft.add("left_open", Interval(value=ratio, low=1.0, high=ratio, method=OPEN, n=starts, unit="starts"))
-    else:
+    elif product > 0:
         draft.warn("flat", "No ascent met a slope above 0: nothing can be said of how much too large the bound is.")
 
 

@@ -1,7 +1,8 @@
 """The findings: what the bounds show, in sentences that say no more than was proved.
 
 The radii are called vacuous, severity low, where the whole interval of their median lies below one grey level
-in one pixel, 1/255. All else is information: a bound from above is no fault of a network.
+in one pixel, 1/255. Of the same severity are a network whose logits never change, and one that is wrong on half of the
+images: there it is not the bound that leaves no radius. All else is information: a bound from above is no fault.
 """
 
 import math
@@ -10,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from audits.core.context import Draft
 from audits.core.numbers import bounded, counted, level_of, point
 from audits.core.records import Estimate
-from audits.core.wording import fitting, span
+from audits.core.wording import first_of, fitting, span
 from audits.lipschitz.ascent import Ascent
 from audits.lipschitz.margins import Answer
 from audits.lipschitz.measure import Counts
+from audits.lipschitz.wording import answered, called, kinds_of, misclassified, word
 from probes.classifiers.lipschitz_bound import LipschitzBound, Stage
 
 GREY = 1 / 255
@@ -26,15 +28,46 @@ _CLOSE = 0.05
 
 
 def findings(draft: Draft, counts: Counts) -> None:
-    """Add the findings, at least three, and set the answer."""
-    if counts.answers:
-        _find_radius(draft, counts.answers)
-    _find_product(draft, counts)
+    """Add the findings and set the answer."""
+    if _is_constant(counts):
+        _find_constant(draft, counts)
+    else:
+        if counts.answers:
+            _find_radius(draft, counts.answers)
+        _find_product(draft, counts)
     if counts.ascent is not None:
         _find_ascent(draft, counts, counts.ascent)
     _find_stages(draft, counts.bound)
     _find_layers(draft, counts.bound, counts.attained)
     _conclude(draft, counts)
+
+
+def _is_constant(counts: Counts) -> bool:
+    """Tell whether it is proved that no change of the pixels moves the logits at all."""
+    return counts.bound.product <= 0
+
+
+def _find_constant(draft: Draft, counts: Counts) -> None:
+    """Add that the logits never change, and at which layers that is seen."""
+    product, kinds = draft.row("product_bound"), kinds_of(counts.bound)
+    text = "No change of the pixels moves them, so that an answer says nothing of its picture."
+    zeros = [called(layer.name, kinds) for layer in counts.bound.layers if layer.bound <= 0]
+    if zeros:
+        text += f" The bound is 0 at {first_of(zeros, _NAMED)}."
+    if counts.answers:
+        text += " Every radius is given as 0."
+    draft.find(
+        "lipschitz.constant",
+        "low",
+        text,
+        [product, _met(draft)],
+        headline="The logits are the same for every picture: the proved bound is 0.",
+        how_sure=_proved(product),
+    )
+
+
+def _proved(product: Estimate) -> str:
+    return f"Proved, as far as the bounds of the {counted(product.n, 'layers')} with weights can."
 
 
 def _find_radius(draft: Draft, answers: Sequence[Answer]) -> None:
@@ -43,6 +76,9 @@ def _find_radius(draft: Draft, answers: Sequence[Answer]) -> None:
     rest = f"The largest is {_largest(answers)}. {_answered(answers)}"
     within = ", ".join(filter(None, (level_of(middle), counted(middle.n, middle.unit))))
     sure = f"The radii are proved, none is sampled. The interval of their median is over images: {within}."
+    if _mostly_wrong(answers):
+        _find_wrong(draft, answers, grey, sure)
+        return
     if middle.below(GREY):
         draft.find(
             "lipschitz.vacuous",
@@ -64,6 +100,30 @@ def _find_radius(draft: Draft, answers: Sequence[Answer]) -> None:
     )
 
 
+def _mostly_wrong(answers: Sequence[Answer]) -> bool:
+    """Tell whether at least half of the images are misclassified, which hold the median radius down."""
+    return 2 * _wrong(answers) >= len(answers)
+
+
+def _wrong(answers: Sequence[Answer]) -> int:
+    return sum(not answer.correct for answer in answers)
+
+
+def _find_wrong(draft: Draft, answers: Sequence[Answer], grey: str, sure: str) -> None:
+    middle, wrong = draft.row("margin_radius"), _wrong(answers)
+    text = "A misclassified image has radius 0, whatever the bound."
+    if wrong < len(answers):
+        text += f" The largest radius of an image that is classified correctly is {_largest(answers)}. {grey}"
+    draft.find(
+        "lipschitz.wrong",
+        "low",
+        text,
+        [middle],
+        headline=f"The median proved radius is {span(middle)}: {misclassified(wrong, len(answers))}.",
+        how_sure=sure,
+    )
+
+
 def _above_grey(middle: Estimate) -> bool:
     return middle.low is not None and middle.low >= GREY
 
@@ -74,42 +134,23 @@ def _largest(answers: Sequence[Answer]) -> str:
 
 def _answered(answers: Sequence[Answer]) -> str:
     """Return how many images have no radius since the answer to them is wrong, in words."""
-    return answered(sum(not answer.correct for answer in answers), len(answers))
-
-
-def answered(wrong: int, images: int) -> str:
-    """Return how many images have no radius since the answer to them is wrong, in words.
-
-    >>> answered(0, 100), answered(1, 100)
-    ('All 100 images are classified correctly.', '1 of 100 images is misclassified and has radius 0.')
-    """
-    if not wrong:
-        return (
-            f"All {images:,} images are classified correctly." if images > 1 else "The image is classified correctly."
-        )
-    verbs = ("is", "has") if wrong == 1 else ("are", "have")
-    return "{:,} of {:,} images {} misclassified and {} radius 0.".format(wrong, images, *verbs)
+    return answered(_wrong(answers), len(answers))
 
 
 def _find_product(draft: Draft, counts: Counts) -> None:
     product, met = draft.row("product_bound"), _met(draft)
-    flat = counts.bound.product <= 0
     draft.find(
         "lipschitz.product",
         "info",
         f"Lengths are l2, of the pixels and of the logits. {_between(counts, met)}",
         [product, met],
-        headline="The logits are the same for every picture: the proved bound is 0."
-        if flat
-        else f"A change of the pixels moves the logits by at most {point(product)} times its length.",
-        how_sure=f"Proved, as far as the bounds of the {counted(product.n, 'layers')} with weights can.",
+        headline=f"A change of the pixels moves the logits by at most {point(product)} times its length.",
+        how_sure=_proved(product),
     )
 
 
 def _between(counts: Counts, met: Estimate | None) -> str:
     """Return between what the least constant that holds lies, in words."""
-    if counts.bound.product <= 0:
-        return "No change of the pixels moves them, so that an answer says nothing of its picture."
     if met is None:
         return "How much less the network really does, this does not say: it takes images (--data) or --ascent-steps."
     if _is_met(counts):
@@ -165,16 +206,17 @@ def _find_ascent(draft: Draft, counts: Counts, ascent: Ascent) -> None:
 
 
 def _excess(bound: LipschitzBound, steepest: Estimate) -> str:
-    """Return how many times too large the bound can be, given a slope that was met."""
-    return bounded(bound.product / steepest.value, 2, up=True)
+    """Return how many times too large the bound can be, given a slope that was met: written as `left_open` is."""
+    return bounded(bound.product / steepest.value, up=True)
 
 
 def _find_stages(draft: Draft, bound: LipschitzBound) -> None:
     ordered = sorted(bound.stages, key=lambda stage: -stage.factor)[:_NAMED]
     if not ordered or bound.product <= 0:
         return
-    product, largest = draft.row("product_bound"), ordered[0].name
-    named = ", ".join(f"{stage.name} ({_factor(draft, stage)})" for stage in ordered)
+    product, kinds = draft.row("product_bound"), kinds_of(bound)
+    largest = called(ordered[0].name, kinds)
+    named = ", ".join(called(stage.name, kinds, _factor(draft, stage)) for stage in ordered)
     text = f"The largest factors are those of {named}."
     if len(bound.stages) > _NAMED and bound.product > 1:
         share = sum(math.log(stage.factor) for stage in ordered) / math.log(bound.product)
@@ -206,7 +248,7 @@ def _find_layers(draft: Draft, bound: LipschitzBound, attained: float) -> None:
         above = bounded(100 * widest, 2, up=True)
         text = (
             f"Taken alone, no layer's bound is more than {above} % above a stretch that was attained on its own input "
-            f"size (widest at {name})."
+            f"size (widest at {word(name, kinds_of(bound))})."
         )
     if attained > 0 and bound.product >= attained * (1 + _TIGHT):
         text += (
@@ -243,6 +285,8 @@ def _slack(widest: float, together: float | None) -> str:
 def _conclude(draft: Draft, counts: Counts) -> None:
     """Set the answer: the proved radius, or without images the bound."""
     radius, product, steepest = draft.get("margin_radius"), draft.get("product_bound"), _met(draft)
+    if _is_constant(counts):
+        radius = None
     words = ((radius, "median proved radius, in l2"), (product, "proved bound"), (steepest, "steepest slope met"))
     draft.conclude(
         draft.findings[0].headline,
@@ -254,15 +298,16 @@ def _conclude(draft: Draft, counts: Counts) -> None:
 
 def _may(draft: Draft, counts: Counts) -> Iterator[str]:
     radius, product, met = draft.get("margin_radius"), draft.row("product_bound"), _met(draft)
-    if radius:
-        yield (
-            f"No change shorter in l2 than an image's radius alters its answer: median {span(radius)}, largest "
-            f"{_largest(counts.answers)}."
-        )
-        yield _answered(counts.answers)
-    if counts.bound.product <= 0:
+    if _is_constant(counts):
         yield "No change of the pixels moves the logits: they are the same for every picture."
         return
+    if radius:
+        if any(answer.radius > 0 for answer in counts.answers):
+            yield (
+                f"No change shorter in l2 than an image's radius alters its answer: median {span(radius)}, largest "
+                f"{_largest(counts.answers)}."
+            )
+        yield _answered(counts.answers)
     yield f"A change of the pixels moves the logits by at most {point(product)} times its length, in l2."
     if met is not None and _is_met(counts):
         yield f"{_meeting(met)}: no bound below it holds, and the proved one is not above it but for rounding."
@@ -272,13 +317,16 @@ def _may(draft: Draft, counts: Counts) -> Iterator[str]:
 
 def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
     radius, product, met = draft.get("margin_radius"), draft.row("product_bound"), _met(draft)
+    if _is_constant(counts):
+        yield "That the network is robust: logits that never change are no answers to a picture."
+        return
     yield "That the network is fragile: neither a large bound nor a small radius shows that a change alters an answer."
     if radius is None:
         yield "Any radius: without images there are no margins (--data)."
     elif not _above_grey(radius):
         yield f"That half of the images are safe from one grey level in one pixel, {GREY:.4f}: a smaller median fits."
-    # Where the bound is 0, or was met, no slope can be steeper.
-    if met is not None and counts.bound.product > 0 and not _is_met(counts):
+    # Where the bound was met, no slope can be steeper.
+    if met is not None and not _is_met(counts):
         if counts.bound.linear:
             yield f"That the slope is {point(met)}: that of a linear network is one number, up to {point(product)}."
         else:

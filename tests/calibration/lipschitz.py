@@ -74,6 +74,8 @@ CALIBRATION = Calibration(
         "left_open": "the ratio of two bounds without chance",
         "lipschitz.ascent": "tells ascent_slope and left_open, bounds without chance",
         "lipschitz.radius": "tells margin_radius, with its interval",
+        "lipschitz.wrong": "counts the images that are misclassified, and tells margin_radius with its interval",
+        "lipschitz.constant": _PROVED,
         "lipschitz.product": _PROVED,
         "lipschitz.stages": _PROVED,
         "lipschitz.layers": _PROVED,

@@ -248,6 +248,28 @@ def test_radii_below_a_grey_level_are_called_of_no_use(
     assert any("smaller median fits" in line for line in draft.answer.may_not) == (id == "vacuous")
 
 
+@pytest.mark.parametrize("right", [0, 1, 19, 20, 21])
+def test_radii_of_zero_are_laid_to_wrong_answers_where_half_are_wrong(
+    options: Options, context: Context, network: SmallCNN, pixels: np.ndarray[Any, Any], right: int
+) -> None:
+    assert options.data is not None
+    with torch.no_grad():
+        labels = network(torch.from_numpy(pixels)).argmax(1).numpy()
+    labels[right:] = (labels[right:] + 1) % 3
+    np.savez(options.data, x=pixels, y=labels)
+    draft = drafted(AUDIT, options, context)
+    assert draft.answer is not None and faults(draft) == []
+    finding, step = draft.findings[0], draft.answer.next_step
+    mostly = right <= 20
+    assert (finding.id == "lipschitz.wrong") == mostly and draft.answer.title == finding.headline
+    assert (f": {40 - right} of 40 images are misclassified." in finding.headline) == mostly
+    assert step.startswith("Check the labels") == mostly and "bounded norms" not in step
+    assert ("of an image that is classified correctly" in finding.statement) == (mostly and right > 0)
+    # Where no image has a radius there is nothing to be reported of radii.
+    assert any("an image's radius" in line for line in draft.answer.may) == (right > 0)
+    assert f"{40 - right} of 40 images are misclassified and have radius 0." in draft.answer.may
+
+
 def test_without_images_there_are_layers_and_no_radii(options: Options, context: Context) -> None:
     bare = replace(options, data=None)
     checked = check(bare, context)

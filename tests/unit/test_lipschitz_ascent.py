@@ -1,7 +1,8 @@
 """Are slopes by ascent told as lower bounds, kept over an interrupt, and flat networks spoken of rightly?"""
 
+import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from torch import nn
 from audits.core import runner
 from audits.core.context import Cache, Context, Draft
 from audits.core.numbers import point
+from audits.core.records import Report
 from audits.core.testing import drafted
 from audits.lipschitz import AUDIT, Options, ascent, measure
 from audits.lipschitz.ascent import BATCH, ascend
 from audits.lipschitz.estimates import estimates
 from audits.lipschitz.findings import findings
 from audits.lipschitz.inputs import STARTS, check
+from audits.report.pages.content import headed
 from probes.classifiers.classifier_networks import small_cnn
 from probes.core.errors import IncompleteError, InputError
 
@@ -208,9 +211,52 @@ def test_a_network_of_zeros_is_said_to_be_constant(
     assert "The logits are the same for every picture: the proved bound is 0." in words
     assert "still fits" not in words and "up to 0" not in words and "at most 0 times" not in words
     assert "No change of the pixels moves the logits" in words and faults(draft) == []
+    assert draft.answer is not None
+    assert draft.answer.title == "The logits are the same for every picture: the proved bound is 0."
+    assert draft.answer.title == draft.findings[0].headline and "grey level" not in words
+    assert draft.answer.next_step.startswith("Check the checkpoint") and "bounded norms" not in draft.answer.next_step
+    assert "The bound is 0 at layer 1 (Linear)." in draft.findings[0].statement
+    assert [number.words for number in draft.answer.numbers if "radius" in number.words] == []
+    assert "flat" not in {warning.id for warning in draft.warnings}
     if steps:
-        assert draft.get("left_open") is None and "flat" in {warning.id for warning in draft.warnings}
-        assert draft.row("ascent_slope").value == 0.0
+        assert draft.get("left_open") is None and draft.row("ascent_slope").value == 0.0
+
+
+def test_a_bound_above_zero_that_no_slope_came_near_is_warned_of(own: Own, context: Context) -> None:
+    # All inputs of the ReLU are below zero wherever the pixels lie in [0, 1], which the bound does not see.
+    given = own("lipschitz_ascent_dead", "nn.Linear(64, 3), nn.ReLU(), nn.Linear(3, 3)", -1.0, ascent_steps=4)
+    draft = drafted(AUDIT, given, context)
+    assert draft.row("product_bound").value > 0 and draft.get("left_open") is None
+    assert "flat" in {warning.id for warning in draft.warnings}
+
+
+@pytest.mark.parametrize("data", [False, True])
+def test_how_much_too_large_the_bound_can_be_is_written_in_one_way(
+    options: Options, context: Context, tmp_path: Path, data: bool
+) -> None:
+    draft = drafted(AUDIT, replace(options, data=images(tmp_path, 12) if data else None), context)
+    told = set(re.findall(r"the bound is at most (\S+) times too large", said(draft), re.IGNORECASE))
+    assert told == {point(draft.row("left_open"))}
+    assert said(draft).lower().count("the bound is at most") == 3
+
+
+def test_a_layer_that_has_only_a_number_is_called_a_layer(own: Own, context: Context) -> None:
+    layers = "nn.Linear(64, 5), nn.ReLU(), nn.Linear(5, 3)"
+    draft = drafted(AUDIT, own("lipschitz_ascent_number", layers, ascent_steps=None), context)
+    told = {finding.id: finding for finding in draft.findings}
+    largest = told["lipschitz.stages"]
+    assert re.search(r"product of 2 parts, layer [13] \(Linear\) the largest\.$", largest.headline)
+    assert re.search(r"those of layer [13] \(Linear, [\d.]+\), layer [13] \(Linear, [\d.]+\)\.", largest.statement)
+    assert faults(draft) == []
+
+
+@pytest.mark.parametrize(("steps", "top"), [(None, []), (12, [("ascent steps", "12"), ("ascent starts", "8")])])
+def test_the_steps_of_an_ascent_stand_on_top_of_the_page(
+    options: Options, context: Context, sample_report: Report, steps: int | None, top: list[tuple[str, str]]
+) -> None:
+    given = replace(options, ascent_steps=steps)
+    settings = {**{item.name: getattr(given, item.name) for item in fields(given)}, **check(given, context).settings}
+    assert headed(replace(sample_report, audit=AUDIT.name, settings=settings)) == top
 
 
 def test_a_linear_network_has_one_slope_and_ascent_meets_it(own: Own, context: Context) -> None:
