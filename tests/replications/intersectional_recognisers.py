@@ -82,14 +82,14 @@ CLAIMS = {
     ),
     "text": Claim(
         says="Complexity of the text is part of a gap between groups and must be controlled.",
-        source="abstract and field notes: control of text complexity",
+        source="abstract and a summary by others: control of text complexity",
         measured=f"Log ratio of errors, Indian to US accent, less the same with words a clip, letters a word and the "
         f"share of words that occur once held fixed; {FIRST}",
         above=0,
     ),
     "recording": Claim(
         says="Quality of recording is part of a gap between groups and must be controlled.",
-        source="field notes on the paper",
+        source="a summary of the paper by others",
         untried="The corpus is here as transcripts, without its sound.",
     ),
 }
