@@ -30,7 +30,7 @@ CORPUS = "Artie Bias Corpus, 1,712 clips of 969 speakers"
 WORLDS = "errors drawn for its speakers from the rates of their accents, so that age has no effect"
 CLAIMS = {
     "accent_spurious": Claim(
-        says="A gap seen along one attribute, here accent, may go mostly with the speakers' other attributes.",
+        says="A gap seen along one attribute, here accent, goes mostly with the speakers' other attributes.",
         source="abstract: single groups can misidentify who is treated badly; that most is above half is our border",
         measured="Share of the log ratio of errors, Indian to US accent, left with age and gender held fixed; "
         f"{FIRST}, {CORPUS}",
