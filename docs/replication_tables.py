@@ -31,7 +31,7 @@ def _one(page: Page, stem: str) -> str:
     told = (
         f"Measured at revision {made['revision']}, torch {made['torch']}; the last run took "
         f"{_time(made['cpu_seconds'])} of one processor, beside what earlier ones had kept. "
-        f"[All numbers as JSON]({stem}.json). *n* counts independent units."
+        f"[All numbers as JSON]({stem}.json). *n* counts the units of an interval, or what was counted."
     )
     return "\n".join([*lines, "", told])
 

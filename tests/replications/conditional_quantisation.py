@@ -48,7 +48,7 @@ CLAIMS = {
     ),
     "near_ten": Claim(
         says="The same holds of many points.",
-        source="as above",
+        source="as above, which promises it of no number of points",
         measured=f"The same of 10 points; {LAW}",
         below=1.1,
     ),

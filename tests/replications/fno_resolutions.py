@@ -39,7 +39,7 @@ CLAIMS = {
         above=0,
     ),
     "nonlinear_aliasing": Claim(
-        says="Aliasing of nonlinear layers is a key obstacle to equivariance.",
+        says="Aliasing of nonlinear layers is a key obstacle to equivariance: here, the largest.",
         source="abstract; that it must be the largest part of what changes with the grid is our border",
         measured="Part of the mismatch between 31 x 31 and 61 x 61 that comes with aliasing, less the part that comes "
         f"with coordinates and edges; {CLOSED}",

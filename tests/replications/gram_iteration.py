@@ -54,13 +54,13 @@ CLAIMS = {
         above=0,
     ),
     "faster_svd": Claim(
-        "It costs less than the exact norm by singular values.",
+        "It costs less than the exact norm by singular values, on a processor too.",
         "both abstracts: computational cost",
         "log of the CPU time of six iterations over that of all singular values of all frequencies, one core",
         below=0,
     ),
     "faster_eigenvalues": Claim(
-        "It costs less than the exact norm in the cheapest way.",
+        "It costs less than the exact norm in the cheapest way, on a processor too.",
         "as above; the baseline is ours",
         "The same over the time of the eigenvalues of the Gram matrices, as miles has it",
         below=0,

@@ -30,7 +30,7 @@ CORPUS = "Artie Bias Corpus, 1,712 clips of 969 speakers"
 WORLDS = "errors drawn for its speakers from the rates of their accents, so that age has no effect"
 CLAIMS = {
     "accent_spurious": Claim(
-        says="A gap seen along one attribute, here accent, may go mostly with the speakers' other attributes.",
+        says="A gap seen along one attribute, here accent, goes mostly with the speakers' other attributes.",
         source="abstract: single groups can misidentify who is treated badly; that most is above half is our border",
         measured="Share of the log ratio of errors, Indian to US accent, left with age and gender held fixed; "
         f"{FIRST}, {CORPUS}",
@@ -82,14 +82,14 @@ CLAIMS = {
     ),
     "text": Claim(
         says="Complexity of the text is part of a gap between groups and must be controlled.",
-        source="abstract and field notes: control of text complexity",
+        source="abstract and a summary by others: control of text complexity",
         measured=f"Log ratio of errors, Indian to US accent, less the same with words a clip, letters a word and the "
         f"share of words that occur once held fixed; {FIRST}",
         above=0,
     ),
     "recording": Claim(
         says="Quality of recording is part of a gap between groups and must be controlled.",
-        source="field notes on the paper",
+        source="a summary of the paper by others",
         untried="The corpus is here as transcripts, without its sound.",
     ),
 }

@@ -25,9 +25,7 @@ PAPER = Paper(
     "Alastruey, Janeiro, Allauzen, Elbayad, Barrault, Costa-jussà (2025)",
     "2508.02256",
 )
-MODELS = (
-    "English, Turkish, Tatar and Ukrainian, encoders of 2 layers, as much data of each language alone and in a pair"
-)
+MODELS = "English, Turkish and Tatar, encoders of 2 layers, as much data of each language alone and in a pair"
 CLAIMS = {
     "interferes": Claim(
         says="Languages that share an encoder interfere with one another.",

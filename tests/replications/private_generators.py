@@ -63,7 +63,7 @@ CLAIMS = {
         below=0,
     ),
     "type_alone": Claim(
-        says="The kind of model makes the gap, not how much it learnt.",
+        says="The kind of model makes the gap, not how much it learnt: the GAN covers no less.",
         source="abstract, that the type alone can shape the leak; the comparison is ours",
         measured=f"Recall of non-members by samples of the GAN less that of the diffusion model; {TRAINED}, no privacy",
         above=0,

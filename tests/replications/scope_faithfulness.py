@@ -52,7 +52,7 @@ CLAIMS = {
         above=0,
     ),
     "than_decoding": Claim(
-        says="It is more faithful than other methods without supervision.",
+        says="It is more faithful than other methods without supervision, here than one of them.",
         source="abstract; context-aware decoding is among those in the authors' code",
         measured=f"{SUPPORT}, less that of context-aware decoding with weight 0.5 of a network fine-tuned on all texts",
         above=0,
