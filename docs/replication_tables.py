@@ -1,6 +1,7 @@
 """The tables of docs/replications/*.json as they stand on their pages, and all of them together on the first."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -37,16 +38,33 @@ def _one(page: Page, stem: str) -> str:
 
 
 def _all() -> str:
-    lines = ["| paper | confirmed | refuted | undecided |", "| --- | ---: | ---: | ---: |"]
+    lines = ["| paper | confirmed | refuted | undecided | of those decided, ours |", "| --- | ---: | ---: | ---: | ---: |"]
     total: Counter[str] = Counter()
     for file in sorted(FOLDER.glob("*.json")):
         page = json.loads(file.read_text(encoding="utf-8"))
         counts = Counter(row["verdict"] for row in page["claims"])
+        counts["ours"] = sum(_ours(page["claims"]))
         total += counts
         name = f"[{page['paper']['title']}]({file.stem}.md), {page['paper']['by']}"
-        lines.append(f"| {name} | " + " | ".join(str(counts[one]) for one in VERDICTS) + " |")
-    lines.append("| **all** | " + " | ".join(f"**{total[one]}**" for one in VERDICTS) + " |")
+        lines.append(f"| {name} | " + " | ".join(str(counts[one]) for one in (*VERDICTS, "ours")) + " |")
+    lines.append("| **all** | " + " | ".join(f"**{total[one]}**" for one in (*VERDICTS, "ours")) + " |")
     return "\n".join(lines)
+
+
+def _ours(rows: list[Page]) -> list[bool]:
+    """Return of each row whether it is decided by a reading, border or comparison that its source calls ours.
+
+    >>> told = ("abstract", "our control", "as above", "abstract; the border is ours", "four layers")
+    >>> _ours([{"source": source, "verdict": "refuted"} for source in told])
+    [False, True, True, True, False]
+    """
+    found: list[bool] = []
+    for row in rows:
+        of_us = bool(re.search(r"\bours?\b", row["source"]))
+        if "as above" in row["source"] and found:
+            of_us = of_us or found[-1]
+        found.append(of_us)
+    return [one and row["verdict"] != "undecided" for one, row in zip(found, rows, strict=True)]
 
 
 def _found(row: Page) -> str:

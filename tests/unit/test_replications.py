@@ -71,7 +71,7 @@ def test_tables_show_every_claim_and_count_verdicts(load: Any) -> None:
     total = tables.with_replications(tables.ALL, "index").splitlines()[-1]
     claims = [row["verdict"] for stem in STEMS for row in published(stem)["claims"]]
     counts = [f"**{claims.count(verdict)}**" for verdict in ("confirmed", "refuted", "undecided")]
-    assert total == f"| **all** | {' | '.join(counts)} |"
+    assert total.startswith(f"| **all** | {' | '.join(counts)} | **")
     assert tables.with_replications("no mark", "index") == "no mark"
 
 
