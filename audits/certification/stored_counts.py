@@ -22,6 +22,7 @@ from probes.files.safe_tensors import check_safetensors
 NAME = "counts.safetensors"
 FORMAT = "miles.counts/1"
 PARTS = ("votes", "sums", "squares")
+_AGAIN = "Make them again with miles certify."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +111,7 @@ def _described(rule: Rule, images: int, about: dict[str, Any]) -> str:
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
-    check_safetensors(file)
+    check_safetensors(file, _broken)
     try:
         with safe_open(file, framework="numpy") as content:
             about = json.loads((content.metadata() or {}).get("miles", "null"))
@@ -268,4 +269,9 @@ def _settings(options: Options, about: dict[str, Any], where: str) -> Options:
 
 
 def _damaged(where: str) -> InputError:
-    return InputError("The counts are damaged.", where=where, hint="Make them again with miles certify.")
+    return InputError("The counts are damaged.", where=where, hint=_AGAIN)
+
+
+def _broken(how: str, where: str) -> InputError:
+    """Return the refusal of a file of counts that is cut off or written over."""
+    return InputError(f"The file of counts is damaged: {how}.", where=where, hint=_AGAIN)

@@ -263,7 +263,17 @@ AUDIT = AuditSpec(
     measures=MEASURES,
     limitations=LIMITATIONS,
     steps=STEPS,
-    headed=("selection", "epsilon", "delta", "noise_multiplier", "sample_rate", "steps", "coin_flip"),
+    headed=(
+        "selection",
+        "epsilon",
+        "delta",
+        "noise_multiplier",
+        "sample_rate",
+        "steps",
+        "accountant",
+        "runs_tried",
+        "coin_flip",
+    ),
     summaries=(
         Summary(
             measure="leakage",

@@ -7,11 +7,12 @@ from audits.core.context import Draft
 from audits.core.numbers import bounded, coordinate, percent
 from audits.core.records import Estimate
 from audits.core.wording import first_of, span
+from audits.membership import STEPS
 from audits.membership.bounding import CERTIFIED
 from audits.membership.leak_findings import HOLDING, held, is_shown
 from audits.membership.leaks import Leak
 from audits.membership.measure import Counts
-from audits.membership.verdicts import VACUOUS, assumption
+from audits.membership.verdicts import VACUOUS, VIOLATION, assumption
 
 MOST_NAMED = 6
 UNSOUND = ("membership.shifted", "membership.flipped", "membership.equal")
@@ -30,7 +31,20 @@ def conclude(draft: Draft, counts: Counts) -> None:
         may=_may(draft, counts, found),
         may_not=_may_not(draft, counts, found),
         verdicts=[(draft.row("leakage", **leak.where), *_judged(draft, leak, found)) for leak in counts.leaks],
+        next_step=_next_step(found),
     )
+
+
+def _next_step(found: Sequence[Found]) -> str:
+    """Return what can be done about claims that were contradicted or could not be; empty where another step leads."""
+    worst = next((claim.id for claim in found if claim.id in STEPS), "")
+    kinds = {claim.where["verdict"] for claim in found if claim.id == "membership.verdict"}
+    if worst != "membership.verdict":
+        return ""
+    if VIOLATION in kinds:
+        others = "; test the others with more points and canaries" if len(kinds) > 1 else ""
+        return f"Withdraw the claimed epsilon that is contradicted{others}."
+    return "Test the claimed epsilon with more points or canaries: so few can contradict none." * (kinds == {VACUOUS})
 
 
 def _judged(draft: Draft, leak: Leak, found: Sequence[Found]) -> tuple[bool, str]:

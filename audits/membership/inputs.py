@@ -4,7 +4,7 @@ from audits.core.context import Context, Plan
 from audits.core.records import Subject
 from audits.membership import Options
 from audits.membership.claims import check_used
-from audits.membership.preflight import coordinates_of, cost_of, names_of, possible, warnings_of
+from audits.membership.preflight import coordinates_of, cost_of, names_of, possible, preview_of, warnings_of
 from audits.membership.reading import Inputs, read
 from audits.membership.settings import ATTACKS, DENOISER, LANGUAGE, check_options
 from probes.core.errors import InputError
@@ -38,6 +38,7 @@ def check(options: Options, context: Context) -> Plan:
         coordinates=coordinates_of(inputs, options),
         settings={"fpr": [f"{rate:g}" for rate in inputs.fprs]},
         warnings=warnings_of(inputs, options),
+        preview=preview_of(inputs, options, context.level),
     )
 
 

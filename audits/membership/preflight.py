@@ -272,16 +272,34 @@ def cost_of(inputs: Inputs, options: Options, level: float) -> tuple[tuple[str, 
 
 
 def _provable(inputs: Inputs, options: Options, level: float) -> list[tuple[str, str]]:
+    attacks, most = len(names_of(inputs, options)), _most_provable(inputs, options, level)
+    shared = f"; {attacks} attacks share the error" if attacks > 1 else ""
+    return [] if most is None else [("provable", f"an epsilon of {bounded(most)}, by a perfect attack{shared}")]
+
+
+def _most_provable(inputs: Inputs, options: Options, level: float) -> float | None:
+    """Return the epsilon that a perfect attack would prove from these scores; None where it is not known yet."""
     from audits.membership.bounding import provable
 
     # Of several models' scores, which points a likelihood ratio leaves out is not known yet.
     if not isinstance(inputs.given, ScoreSet):
-        return []
-    attacks = len(names_of(inputs, options))
+        return None
     (delta,) = deltas_of(inputs, options)
-    most = provable(inputs.pool, options, attacks, level, delta=delta)
-    shared = f"; {attacks} attacks share the error" if attacks > 1 else ""
-    return [] if most is None else [("provable", f"an epsilon of {bounded(most)}, by a perfect attack{shared}")]
+    return provable(inputs.pool, options, len(names_of(inputs, options)), level, delta=delta)
+
+
+def preview_of(inputs: Inputs, options: Options, level: float) -> tuple[str, ...]:
+    """Return notes on claims that no attack on so many points can contradict, as the verdicts of the run say."""
+    most = _most_provable(inputs, options, level) if inputs.claims else None
+    if most is None:
+        return ()
+    notes = []
+    for claim in inputs.claims.values():
+        if most < claim.epsilon:
+            which = "claimed" if claim.each is None else "search's"
+            text = f"Too few points to contradict the {which} epsilon of {claim.words}: a perfect attack could show at "
+            notes.append(f"{text}most {bounded(most)}. More points are needed to test it.")
+    return tuple(notes)
 
 
 def _passes(one: "Release", inputs: Inputs, options: Options) -> int:

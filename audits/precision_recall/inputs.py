@@ -40,9 +40,11 @@ def check(options: Options, context: Context) -> Plan:
     settings = settle(options)
     named = _named(options.candidate, "--candidate", "FILE")
     columns = columns_by_side(options.text_col, [REFERENCE, PROMPTS, *(name for name, _ in named)])
-    reference = read_texts(options.reference, column=columns[REFERENCE], max_words=settings.max_words)
+    taken = [options.reference, *(Path(file) for _, file in named), *([options.prompts] if options.prompts else [])]
+    read = partial(read_texts, max_words=settings.max_words, taken=taken)
+    reference = read(options.reference, column=columns[REFERENCE])
     _check_distinct(reference, settings)
-    files = {name: read_texts(Path(file), column=columns[name], max_words=settings.max_words) for name, file in named}
+    files = {name: read(Path(file), column=columns[name]) for name, file in named}
     alone = settings.samples or max(len(reference) // 2, needed(settings))
     # Some texts that a model begins by itself are empty.
     generation = _generation(options, alone + alone // 20 + 1, columns[PROMPTS])

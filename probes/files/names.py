@@ -7,11 +7,15 @@ from pathlib import Path
 _SEPARATORS = {"|": "Bars", ";": "Semicolons", ",": "Commas"}
 
 
-def nearest_name(path: Path) -> str | None:
-    """Return the name beside a missing path that is most similar: the same stem first, then by spelling."""
+def nearest_name(path: Path, taken: Sequence[Path] = ()) -> str | None:
+    """Return the name beside a missing path that is most similar: the same stem first, then by spelling.
+
+    Files that are `taken` are not meant.
+    """
     try:
-        names = sorted(item.name for item in path.parent.iterdir())
-    except OSError:
+        other = {item.name for item in taken if item.parent.resolve() == path.parent.resolve()}
+        names = sorted(item.name for item in path.parent.iterdir() if item.name not in other)
+    except (OSError, ValueError, RuntimeError):
         return None
     same = [name for name in names if name.casefold() == path.name.casefold()]
     same += [name for name in names if Path(name).stem == path.stem]

@@ -1,7 +1,7 @@
 """Check an untrusted file before it is opened: it exists, is ordinary, readable, not empty, and what its name says."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,10 +14,11 @@ HEAD = 512
 """Bytes at the beginning by which a web page or a pointer without content is known."""
 
 
-def check_ordinary(path: Path, *, hint: str, where: str = "") -> None:
+def check_ordinary(path: Path, *, hint: str, where: str = "", taken: Sequence[Path] = ()) -> None:
     """Refuse a path that is no ordinary file, without opening it: reading a pipe or a device might never end.
 
-    `where` says what names the file, such as a line of a manifest, where that is not its path.
+    `where` says what names the file, such as a line of a manifest, where that is not its path. Files that are `taken`
+    are not the ones that a misspelt name can mean.
 
     Raises
     ------
@@ -38,7 +39,7 @@ def check_ordinary(path: Path, *, hint: str, where: str = "") -> None:
         raise unreadable(path, ValueError("its name holds a NUL byte"), where)
     if path.is_symlink():
         raise InputError("There is no such file: it is a link to nothing.", where=where, hint="Check the link.")
-    near = nearest_name(path)
+    near = nearest_name(path, taken)
     hint = f"Did you mean {near}?" if near else "Check the path."
     if has_drive(str(path)) and os.sep == "/":
         hint = MOVED
@@ -47,7 +48,9 @@ def check_ordinary(path: Path, *, hint: str, where: str = "") -> None:
     raise InputError("There is no such file.", where=where, hint=hint)
 
 
-def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD, where: str = "") -> bytes:
+def read_head(
+    path: Path, *, wanted: str, hint: str, size: int = HEAD, where: str = "", taken: Sequence[Path] = ()
+) -> bytes:
     """Return the first bytes of an ordinary file that holds something.
 
     Parameters
@@ -58,13 +61,15 @@ def read_head(path: Path, *, wanted: str, hint: str, size: int = HEAD, where: st
         The hint where it is something else.
     where
         What names the file, such as a line of a manifest, where that is not its path.
+    taken
+        Files that a misspelt name cannot mean.
 
     Raises
     ------
     InputError
         As of `check_ordinary`, and where it cannot be read, is empty, or is a web page or a pointer.
     """
-    check_ordinary(path, hint=hint, where=where)
+    check_ordinary(path, hint=hint, where=where, taken=taken)
     try:
         with path.open("rb") as file:
             head = file.read(size)

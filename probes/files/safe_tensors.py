@@ -3,6 +3,7 @@
 A file is checked by its header alone: its length, its JSON, and that the tensors fill the rest of the file exactly.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,9 @@ from probes.files.weight_errors import damaged
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Refusal = Callable[[str, str], InputError]
+"""Makes the refusal of a damaged file from how it is damaged, and where it lies."""
 
 _LARGEST_HEADER = 2**25
 _MOST_AXES, _LONGEST_AXIS, _MOST_NUMBERS = 64, 2**48, 2**60
@@ -41,8 +45,10 @@ def read_safetensors(path: Path) -> "dict[str, Tensor]":
     return tensors
 
 
-def check_safetensors(path: Path) -> tuple[int, dict[str, Any]]:
+def check_safetensors(path: Path, damaged: Refusal = damaged) -> tuple[int, dict[str, Any]]:
     """Check a safetensors file without loading it; return where its numbers begin, and its header.
+
+    `damaged` makes the refusal of what and where, of a file that holds no weights.
 
     Raises
     ------
@@ -62,7 +68,7 @@ def check_safetensors(path: Path) -> tuple[int, dict[str, Any]]:
         raise damaged("its header is not JSON that can be read", where) from None
     if not isinstance(header, dict):
         raise damaged("its header is not an object", where)
-    spans = sorted(_span(name, entry, where) for name, entry in header.items() if name != "__metadata__")
+    spans = sorted(_span(name, entry, where, damaged) for name, entry in header.items() if name != "__metadata__")
     expected = 0
     for begin, end in spans:
         if begin != expected:
@@ -73,7 +79,7 @@ def check_safetensors(path: Path) -> tuple[int, dict[str, Any]]:
     return 8 + length, header
 
 
-def _span(name: str, entry: object, where: str) -> tuple[int, int]:
+def _span(name: str, entry: object, where: str, damaged: Refusal) -> tuple[int, int]:
     """Return where the bytes of a tensor begin and end, after checking their number against its shape."""
     match entry:
         case {"dtype": str(kind), "shape": list(shape), "data_offsets": [int(begin), int(end)]}:

@@ -119,7 +119,9 @@ class _Collector:
         )
 
 
-def read_texts(path: Path, *, column: str = "text", max_words: int | None = None) -> TextSet:
+def read_texts(
+    path: Path, *, column: str = "text", max_words: int | None = None, taken: Sequence[Path] = ()
+) -> TextSet:
     """Read the texts or embeddings of a file, whose form follows from its suffix.
 
     Parameters
@@ -132,6 +134,8 @@ def read_texts(path: Path, *, column: str = "text", max_words: int | None = None
     max_words
         Words, as `probes.texts.text_words` counts them, after which a text is cut; one that stands beside its embedding
         stays whole, as it was embedded.
+    taken
+        Files that a misspelt path cannot mean, since they are given for something else.
 
     Raises
     ------
@@ -153,7 +157,7 @@ def read_texts(path: Path, *, column: str = "text", max_words: int | None = None
         _add_arrow(place, column, found := _Collector(max_words))
         return found.finish(path, "row")
     # A file that is empty or no file is refused whatever it should hold.
-    read_head(file := place.file, wanted="text", hint=_HINT)
+    read_head(file := place.file, wanted="text", hint=_HINT, taken=taken)
     if file.suffix.lower() in (".npz", ".npy"):
         return _from_arrays(file)
     found, where, suffix = _Collector(max_words), "line", plain_suffix(file)

@@ -777,7 +777,10 @@ def test_hostile_counts_are_refused(certified: Path, call_miles: Call, tmp_path:
 def test_counts_cut_off_are_refused(certified: Path, call_miles: Call, tmp_path: Path, length: int) -> None:
     whole = (certified / "counts.safetensors").read_bytes()
     (tmp_path / "counts.safetensors").write_bytes(whole[:length])
-    one_panel(call_miles("certify", "--from-counts", tmp_path, "--out", tmp_path / "run"))
+    outcome = call_miles("certify", "--from-counts", tmp_path, "--out", tmp_path / "run")
+    one_panel(outcome)
+    said = " ".join(outcome.err.split())
+    assert "The file of counts is damaged" in said and "again with miles certify" in said and "weights" not in said
     assert not (tmp_path / "run").exists()
 
 

@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ import pytest
 from headlines import faults, says
 from run_folders import estimate, estimates, files, found, read, records, stripped, warned
 from scipy.stats import norm
+
+from audits.report.pages.content import headed
+from audits.report.report_file import read_report
 
 # Runs in processes of their own make their pages.
 pytestmark = pytest.mark.usefixtures("no_pages")
@@ -470,6 +473,20 @@ def test_twenty_members_are_few(small: Small, quick: Any, tmp_path: Path) -> Non
     assert 0 < lower["value"] <= lower["high"] < 5
 
 
+def test_a_claim_that_few_points_cannot_contradict_is_told_before_and_after_the_run(
+    small: Small, call_miles: Call, quick: Any, tmp_path: Path
+) -> None:
+    values, member = scores(mu=0.0, side=20)
+    words = small.scored("--epsilon", "8", "--runs-tried", "2", scores=table(tmp_path / "s.csv", values, member))
+    plan = call_miles(*words, "--dry-run", cwd=tmp_path)
+    assert "Too few points to contradict the search's epsilon of 16" in " ".join(plan.out.split())
+    folder = quick(*words)
+    assert "Too few points to test the search's epsilon = 16" in says(found(folder)["membership.verdict"][0])
+    assert not any("Too few points to contradict" in message for message in warned(folder).values())
+    step = read(folder)["answer"]["next_step"]
+    assert "more points" in step and "Withdraw" not in step
+
+
 def test_sides_of_very_different_sizes_are_said(small: Small, quick: Any, tmp_path: Path) -> None:
     values, member = scores()
     few = np.flatnonzero(~member | (np.arange(2 * SIDE) < 15))
@@ -586,6 +603,20 @@ def test_a_claim_follows_from_noise_rate_and_steps(small: Small, quick: Any, tmp
     # By privacy loss distributions it is 1.82 to 1.84.
     assert row["method"].startswith("Upper bound:") and row["high"] == row["value"] and 1.78 < row["low"] < 1.84
     assert "accounted from h.json" in " ".join(row["message"] for row in read(history)["warnings"])
+
+
+def test_an_accountant_and_runs_stand_on_top_where_they_change_the_claim(small: Small, quick: Any) -> None:
+    training = ("--noise-multiplier", "1", "--sample-rate", "0.01", "--steps", "100")
+    plain = read_report(quick(*small.scored(*training), name="plain"))
+    top = dict(headed(plain))
+    assert list(top) == ["selection", "delta", "noise multiplier", "sample rate", "steps"]
+    searched = read_report(quick(*small.scored(*training, "--runs-tried", "2000"), name="searched"))
+    assert dict(headed(searched)) == top | {"runs tried": "2,000"}
+    by_losses = replace(plain, settings={**plain.settings, "accountant": "pld"})
+    assert dict(headed(by_losses)) == top | {"accountant": "pld"}
+    # Reports of older versions know neither.
+    older = {name: value for name, value in plain.settings.items() if name not in ("accountant", "runs_tried")}
+    assert dict(headed(replace(plain, settings=older))) == top
 
 
 @pytest.mark.parametrize("selection", ["split", "bonferroni", "fixed"])

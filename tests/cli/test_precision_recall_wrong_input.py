@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from refusals import HTML, POINTER, Table, Words, nothing_runs
+from refusals import HTML, POINTER, Table, Words, nothing_runs, one_panel
 
 CASES = Table()
 case = CASES.case
@@ -165,6 +165,18 @@ def reference_is_a_pipe(small: Any, folder: Path) -> Words:
 def candidate_is_a_broken_link(small: Any, folder: Path) -> Words:
     (folder / "link.jsonl").symlink_to(folder / "nowhere.jsonl")
     return small.command(candidate=f"a={folder / 'link.jsonl'}")
+
+
+@pytest.mark.parametrize(("beside", "hint"), [((), "Check the path."), (("human_b.jsonl",), "human_b.jsonl?")])
+def test_the_reference_is_not_offered_for_a_misspelt_candidate(
+    call_miles: Any, tmp_path: Path, beside: tuple[str, ...], hint: str
+) -> None:
+    for name in ("human_ref.jsonl", *beside):
+        written(tmp_path / name, sentences(60, seed=1))
+    words = ["precision-recall", "--reference", "human_ref.jsonl", "--candidate", f"a={tmp_path / 'human_rex.jsonl'}"]
+    outcome = call_miles(*words, cwd=tmp_path)
+    one_panel(outcome, "There is no such file", hint)
+    assert "human_ref.jsonl" not in outcome.err
 
 
 # What the files hold.

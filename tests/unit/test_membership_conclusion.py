@@ -91,6 +91,21 @@ def test_the_search_is_judged_and_the_claim_of_a_run_is_told(
     assert "search" not in alone and "run would" not in alone
 
 
+WITHDRAW = "Withdraw the claimed epsilon that is contradicted"
+ADD = "Test the claimed epsilon with more points or canaries: so few can contradict none."
+
+
+@pytest.mark.parametrize(
+    ("claimed", "step"),
+    # Proved is 1.5, and a perfect attack would prove 5.
+    [((1,), f"{WITHDRAW}."), ((6,), ADD), ((2,), ""), ((6, 7), ADD), ((1, 1), f"{WITHDRAW}."), ((6, 2), ""),
+     *(((1, other), f"{WITHDRAW}; test the others with more points and canaries.") for other in (2, 6))],
+)  # fmt: skip
+def test_what_to_do_follows_from_what_became_of_the_claims(claimed: tuple[float, ...], step: str) -> None:
+    draft = concluded({f"m{place}": claim(epsilon, 1e-5) for place, epsilon in enumerate(claimed)}, 1.5)
+    assert draft.answer is not None and draft.answer.next_step == step
+
+
 def test_of_an_accounted_search_nothing_is_told_from_below() -> None:
     one = Claim(epsilon=2.0, delta=1e-5, source="accounted", least=1.0)
     told = says(verdict(concluded({"": one}, 1.5)))

@@ -12,7 +12,7 @@ from audits.membership import Options
 from audits.membership.claims import Claim, searched
 from audits.membership.membership_scores import ScoreSet, ShadowScores, read_scores
 from audits.membership.pool import Pool
-from audits.membership.preflight import FEW, coordinates_of, cost_of, names_of, possible, warnings_of
+from audits.membership.preflight import FEW, coordinates_of, cost_of, names_of, possible, preview_of, warnings_of
 from audits.membership.reading import Inputs
 from audits.membership.releases import Release
 from audits.membership.settings import ATTACKS, DENOISER, LIRA, NEED_REFERENCE
@@ -300,6 +300,23 @@ def test_what_so_many_scores_could_prove_is_told_before_the_run(scores: ScoreSet
     assert told((1000, 1000), coin_flip=0.5) == "an epsilon of 5.78, by a perfect attack"
     assert told((500, 500), selection="fixed", threshold=0.0) == told((1000, 1000))
     assert told((1000, 1000), selection="bonferroni") is None
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "runs", "options", "told"),
+    # So many points could prove 4.90, or with coins 5.78.
+    [(4.9, 1, {}, ""), (4.91, 1, {}, "the claimed epsilon of 4.91: a perfect attack could show at most 4.90."),
+     (4.91, 1, {"coin_flip": 0.5}, ""), (4.91, 1, {"selection": "bonferroni"}, ""), (2, 2, {}, ""),
+     (4, 2, {"coin_flip": 0.5}, "the search's epsilon of 8: a perfect attack could show at most")],
+)  # fmt: skip
+def test_a_claim_that_so_few_scores_cannot_contradict_is_told_before_the_run(
+    scores: ScoreSet, epsilon: float, runs: int, options: dict[str, Any], told: str
+) -> None:
+    claim = searched(Claim(epsilon=epsilon, delta=1e-5, source="as given"), runs, "")
+    notes = preview_of(inputs(scores, (1000, 1000), claim=claim), Options(**options), 0.95)
+    assert len(notes) == bool(told) and all(f"Too few points to contradict {told}" in note for note in notes)
+    assert preview_of(inputs(scores, (1000, 1000)), Options(**options), 0.95) == ()
+    assert preview_of(inputs(sides=(30, 30), claim=claim), Options(**options), 0.95) == ()
 
 
 def test_what_is_claimed_is_told_before_the_run(scores: ScoreSet) -> None:
