@@ -137,6 +137,7 @@ def _check_together(options: Options, radii: tuple[float, ...]) -> None:
     """
     # Of counts, the mode is theirs and was not given.
     mode = () if options.from_counts else (f"--mode {options.mode}",)
+    otherwise = "draw anew, without --from-counts" if options.from_counts else "take --mode fixed, decide or pilot"
     if options.mode == "decide" and not radii:
         raise InputError(
             "Which radii shall be decided?",
@@ -149,7 +150,7 @@ def _check_together(options: Options, radii: tuple[float, ...]) -> None:
         raise InputError(
             "Limits of soft outputs do not hold at any number of draws.",
             where=", ".join((*mode, "--lipschitz")),
-            hint="Take --mode fixed, decide or pilot, or leave --lipschitz out.",
+            hint=f"Leave --lipschitz out, or {otherwise}.",
         )
     if options.mode == "anytime" and options.from_log:
         raise InputError(
@@ -161,7 +162,7 @@ def _check_together(options: Options, radii: tuple[float, ...]) -> None:
         raise InputError(
             "Limits that hold at any number of draws leave nothing for a random number to spend.",
             where=", ".join(("--randomised", *mode)),
-            hint="Leave --randomised out, or take --mode fixed, decide or pilot.",
+            hint=f"Leave --randomised out, or {otherwise}.",
         )
     if options.randomised and options.lipschitz is not None:
         raise InputError(
