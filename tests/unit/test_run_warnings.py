@@ -66,9 +66,19 @@ def test_counts_judged_by_other_radii_say_by_which_their_draws_stopped(mode: str
 def test_draws_that_stopped_by_a_loss_say_so_whatever_radii_are_asked_later() -> None:
     drawing = replace(BEFORE, radii=(), target_loss=0.2)
     for radii in ((), ("0.5",)):
-        warned, _ = told(ruled(mode="anytime", radii=radii, target_loss=0.2), drawing=drawing, again=True)
+        warned, may = told(ruled(mode="anytime", radii=radii, target_loss=0.2), drawing=drawing, again=True)
+        assert "draws until more are expected to add 0.2 of the radius at most, n = 1,000 an image" in may
         assert "expected to add 0.2 of the radius at most" in warned["early-stopping"]
         assert "sigma / 2" in warned["early-stopping"] and "decided" not in warned["early-stopping"]
+
+
+def test_a_run_without_radii_names_the_loss_that_it_stopped_by() -> None:
+    loss = "draws until more are expected to add 0.025 of the radius at most, n = 1,000 an image at the most, after"
+    may = told(ruled(mode="anytime"))[1]
+    assert loss in may and "what is asked" not in may
+    assert "draws until they settle what is asked" in told(ruled(mode="anytime", radii=("0.25",)))[1]
+    # Nor is a loss named by counts that do not say what they stopped by.
+    assert "draws until they settled what was asked then" in told(ruled(mode="anytime"), again=True)[1]
 
 
 @pytest.mark.parametrize("mode", ["fixed", "pilot"])
