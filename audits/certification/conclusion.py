@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from audits.certification.attack_findings import CONTRADICTED
+from audits.certification.attack_findings import BY_ERROR, CONTRADICTED
+from audits.certification.attack_outcomes import MULTIPLES
 from audits.certification.measure import Counts
 from audits.certification.wording import accuracy_at, certain, settings_of
 from audits.core.context import Draft
@@ -43,9 +44,7 @@ def _may(draft: Draft, counts: Counts, rows: list[Estimate]) -> Iterator[str]:
         for row in rows:
             yield f"{whom} has certified accuracy {accuracy_at(row)} ({counts.rule.geometry.norm})."
         yield f"{settings_of(counts)}{f' {certain(counts)}' if counts.reading else ''}"
-    beyond = draft.get("attack_success", multiple=2)
-    if beyond and not _contradicted(draft):
-        yield f"An attack twice as far as certified turned the answer on {span(beyond)} of the certified images."
+    yield from _of_attacks(draft, counts)
     clean, noisy = draft.get("clean_accuracy"), draft.get("noisy_accuracy")
     if clean and noisy:
         yield f"The network alone is right on {span(clean)} of the images, on {span(noisy)} of their noisy copies."
@@ -54,6 +53,22 @@ def _may(draft: Draft, counts: Counts, rows: list[Estimate]) -> Iterator[str]:
             claim.id == "certify.uneven" and _citable(draft, counts)
         ):
             yield claim.headline
+
+
+def _of_attacks(draft: Draft, counts: Counts) -> Iterator[str]:
+    """Yield what attacks found, unless it contradicts the certificates; that one failed beyond them is no evidence."""
+    within, beyond = (draft.get("attack_success", multiple=multiple) for multiple in MULTIPLES)
+    if counts.attacks is None or within is None or beyond is None or _contradicted(draft):
+        return
+    if within.value > 0:
+        yield next(claim.headline for claim in draft.findings if claim.id == BY_ERROR)
+    else:
+        yield (
+            f"Within the certified radius an attack turned {counts.attacks.turned_of(1)}: {span(within)}. That proves "
+            "no certificate."
+        )
+    if beyond.value > 0:
+        yield f"Twice as far as certified, an attack turned {counts.attacks.turned_of(2)}: {span(beyond)}."
 
 
 def _citable(draft: Draft, counts: Counts) -> bool:
