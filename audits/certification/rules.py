@@ -13,6 +13,7 @@ from audits.certification import Options
 from audits.certification.bounds import Method, bernstein_shift
 from audits.certification.confidence_sequences import sequence_limit
 from audits.certification.radii import Geometry, ceiling, least_draws
+from audits.core.numbers import bounded
 from probes.classifiers.noise import BLOCK
 from probes.core.errors import InputError
 
@@ -253,6 +254,22 @@ def too_few(rule: Rule) -> int:
         while float(sequence_limit(needed, 0, rule.share, (rule.n0, 0))) < 0.5:
             needed += 1
     return needed if rule.looks[-1] < needed else 0
+
+
+def out_of_reach(rule: Rule) -> tuple[float, ...]:
+    """Return the radii that so many draws cannot certify, whatever the classifier."""
+    return tuple(radius for radius in rule.radii if radius > rule.ceiling)
+
+
+def reach_words(rule: Rule) -> tuple[str, ...]:
+    """Return what is to be said of radii out of reach: nothing, or a sentence or two."""
+    beyond = ", ".join(f"{radius:g}" for radius in out_of_reach(rule))
+    if not beyond:
+        return ()
+    return (
+        f"Radii above {bounded(rule.ceiling, 4, up=True)} cannot be certified with n = {rule.looks[-1]:,}: {beyond}. "
+        "More draws, or more noise, reach further.",
+    )
 
 
 def most_draws(rule: Rule) -> int:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from audits.certification.drawing_settings import STOPPING, DrawingSettings, differences, settings_of
 from audits.certification.log_fit import Reading
 from audits.certification.measure import Counts
-from audits.certification.rules import Rule, too_few
+from audits.certification.rules import Rule, reach_words, too_few
 from audits.core.context import Draft
 from audits.core.numbers import bounded, point
 from audits.core.records import Coordinate
@@ -37,6 +37,12 @@ JUDGED_AGAIN = (
 )
 
 
+RANDOMISED = (
+    "The limits are randomised: the radius of each image depends on a random number of its own too (u in records.csv). "
+    "Whoever chooses among seeds by their radii loses the guarantee that alpha names."
+)
+
+
 def warn(draft: Draft, counts: Counts) -> None:
     """Add the limitations of this run, before those of every run, and its warnings."""
     rule, reading = counts.rule, counts.reading
@@ -50,6 +56,8 @@ def warn(draft: Draft, counts: Counts) -> None:
         _warn_reach_of_log(draft, rule, reading)
     else:
         _warn_reach(draft, rule)
+    if rule.randomised:
+        draft.warn("randomised-limits", RANDOMISED)
     _warn_false(draft, log=reading is not None)
     _warn_run(draft, rule)
     _warn_stopping(draft, rule, counts.inputs.drawing if counts.inputs.stored else settings_of(rule))
@@ -132,14 +140,8 @@ def _warn_reach(draft: Draft, rule: Rule, where: Where = ALL) -> None:
             f"With n = {rule.looks[-1]} and an error probability of {rule.share:g} a look, {votes}",
             **where,
         )
-    beyond = [radius for radius in rule.radii if radius > rule.ceiling]
-    if beyond:
-        draft.warn(
-            "beyond-ceiling",
-            f"Radii above {bounded(rule.ceiling, 4, up=True)} cannot be certified with n = {rule.looks[-1]:,}: "
-            f"{', '.join(f'{radius:g}' for radius in beyond)}. More draws, or more noise, reach further.",
-            **where,
-        )
+    for text in reach_words(rule):
+        draft.warn("beyond-ceiling", text, **where)
 
 
 def _warn_false(draft: Draft, *, log: bool, where: Where = ALL) -> None:

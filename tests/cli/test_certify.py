@@ -514,6 +514,13 @@ def test_a_dry_run_writes_nothing(
     assert set(Path(environment["MILES_CACHE"]).rglob("*")) == cached
 
 
+def test_a_dry_run_says_which_radii_no_draws_certify(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
+    for radii, said in (("0.1,5", True), ("0.1", False)):
+        done = call_miles(*digits.command("--radii", radii, "--dry-run"), cwd=tmp_path)
+        assert done.code == 0, done.err
+        assert ("cannot be certified with n = 300: 5." in " ".join(done.out.split())) == said
+
+
 def pictures(folder: Path) -> list[Path]:
     """Write the images of three classes as files, and return these."""
     from PIL import Image

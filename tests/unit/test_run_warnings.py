@@ -10,6 +10,7 @@ from audits.certification import AUDIT, Options, measure
 from audits.certification.certificates import judge
 from audits.certification.drawing_settings import DrawingSettings, settings_of
 from audits.certification.estimates import estimates
+from audits.certification.figures import figures
 from audits.certification.findings import findings
 from audits.certification.inputs import Inputs
 from audits.certification.randomised_limits import randomised_lower_limit
@@ -30,8 +31,8 @@ def tally(*votes: int) -> VoteCounts:
     return VoteCounts(int(counts.sum()), counts, counts * 0, counts * 0)
 
 
-def told(rule: Rule, *, drawing: DrawingSettings | None = None, again: bool = False) -> tuple[dict[str, str], str]:
-    """Return the warnings of a run, or of its counts judged again, and what may be reported."""
+def drafted(rule: Rule, *, drawing: DrawingSettings | None = None, again: bool = False) -> tuple[Draft, str]:
+    """Return the draft of a run, or of its counts judged again, and the caption of its first chart."""
     row = Drawn(index=0, label=0, clean=0, selection=tally(90, 10), looks=(tally(60, 4),), seconds=0.0, u=0.5)
     inputs = Inputs(rule=rule, given=1, stored=(row,) if again else (), drawing=drawing)
     counts, draft = (
@@ -40,6 +41,12 @@ def told(rule: Rule, *, drawing: DrawingSettings | None = None, again: bool = Fa
     )
     estimates(draft, counts)
     findings(draft, counts)
+    return draft, next(figures(draft, counts)).caption
+
+
+def told(rule: Rule, *, drawing: DrawingSettings | None = None, again: bool = False) -> tuple[dict[str, str], str]:
+    """Return the warnings of a run, or of its counts judged again, and what may be reported."""
+    draft, _ = drafted(rule, drawing=drawing, again=again)
     assert draft.answer is not None
     return {warning.id: warning.message for warning in draft.warnings}, " ".join(draft.answer.may)
 
@@ -100,3 +107,30 @@ def test_too_few_draws_are_told_with_and_without_a_random_number() -> None:
     assert limits[0] > 0.5 > limits[1]
     for options in ({"n": 10}, {"n": 10, "randomised": True}):
         assert "few-draws" not in told(ruled(**options))[0]
+
+
+def test_a_randomised_run_says_that_luck_takes_part_and_what_it_does_to_the_ceiling() -> None:
+    draft, caption = drafted(ruled(n=100, randomised=True))
+    (said,) = [warning.message for warning in draft.warnings if warning.id == "randomised-limits"]
+    assert "depends on a random number of its own" in said and "guarantee" in said
+    # sigma Phi^-1(p) with p = (1/2)^(1/100) for the luckiest number, 0.001^(1/100) for the unluckiest one.
+    assert "beyond 1.24, where all draws agree and the random number of the image is the luckiest" in caption
+    assert "with the unluckiest one not beyond 0.751" in caption
+    for options in ({}, {"mode": "anytime"}, {"lipschitz": "1"}):
+        rule = rule_of(
+            Options(sigma=0.5, n=100, **options), images=1, lipschitz=1.0 if "lipschitz" in options else None
+        )
+        draft, caption = drafted(rule)
+        assert "randomised-limits" not in {warning.id for warning in draft.warnings}
+        assert "random number" not in caption and "luck" not in caption
+
+
+def test_a_radius_that_no_draws_certify_is_not_to_be_reported() -> None:
+    draft, _ = drafted(ruled(radii=("0.25", "5")))
+    assert draft.answer is not None
+    may, may_not = " ".join(draft.answer.may), " ".join(draft.answer.may_not)
+    assert "at radius 0.25" in may and "at radius 5" not in may and "Settings:" in may
+    assert "Certified accuracy at radius 5: n = 1,000 draws cannot certify it, whatever the classifier" in may_not
+    assert "beyond-ceiling" in {warning.id for warning in draft.warnings}
+    draft, _ = drafted(ruled(radii=("0.25",)))
+    assert draft.answer is not None and "whatever the classifier" not in " ".join(draft.answer.may_not)
