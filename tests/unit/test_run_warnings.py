@@ -62,12 +62,23 @@ def test_a_run_says_that_it_stopped_by_its_radii(mode: str) -> None:
 @pytest.mark.parametrize("mode", ["decide", "anytime"])
 def test_counts_judged_by_other_radii_say_by_which_their_draws_stopped(mode: str) -> None:
     warned, may = told(ruled(mode=mode, radii=("0.5",)), drawing=BEFORE, again=True)
-    assert "the radii that they were made for (0.25) were decided" in warned["early-stopping"]
-    assert "the radii asked" not in warned["early-stopping"]
+    assert "radii 0.25, not 0.5" in warned["drawn-otherwise"] and "more draws might" in warned["drawn-otherwise"]
+    # Which would say it once more.
+    assert "early-stopping" not in warned
     assert "draws until they settled what was asked then" in may
     warned, may = told(ruled(mode=mode, radii=("0.5",)), again=True)
-    assert "by radii that the counts do not name" in warned["early-stopping"]
+    assert "do not say for which radii" in warned["drawn-otherwise"] and "early-stopping" not in warned
     assert "draws until they settled what was asked then" in may
+
+
+def test_radii_that_differ_in_late_digits_are_told_apart() -> None:
+    warned, _ = told(ruled(mode="decide", radii=("0.2500001",)), drawing=BEFORE, again=True)
+    assert "radii 0.25, not 0.2500001" in warned["drawn-otherwise"]
+
+
+def test_another_alpha_alone_leaves_both_warnings() -> None:
+    warned, _ = told(ruled(mode="decide", radii=("0.25",), alpha=0.01), drawing=BEFORE, again=True)
+    assert "alpha 0.001, not 0.01" in warned["drawn-otherwise"] and "average" in warned["early-stopping"]
 
 
 def test_draws_that_stopped_by_a_loss_say_so_whatever_radii_are_asked_later() -> None:
