@@ -355,7 +355,8 @@ def test_anytime_says_by_what_it_stopped(digits: Digits, call_miles: Call, tmp_p
     other = finish(call_miles, [*counts, "--radii", "0.3"], tmp_path / "other")
     for folder, told in ((again, False), (other, True)):
         assert ("drawn-otherwise" in [warning["id"] for warning in read(folder)["warnings"]]) is told
-    assert "for (0.1, 0.2) were decided" in warned(other)["early-stopping"]
+    assert "radii 0.1, 0.2, not 0.3" in warned(other)["drawn-otherwise"]
+    assert "early-stopping" in warned(again) and "early-stopping" not in warned(other)
     # What is judged again keeps what it was drawn for.
     twice = finish(call_miles, ["certify", "--from-counts", str(other)], tmp_path / "twice")
     assert read(twice)["estimates"] == read(early)["estimates"]
