@@ -318,7 +318,7 @@ AUDIT = AuditSpec(
     limitations=LIMITATIONS,
     steps=STEPS,
     spreads=("images",),
-    headed=("sigma", "n", "n0", "alpha", "norm", "mode", "interval"),
+    headed=("sigma", "n", "n0", "alpha", "norm", "mode", "interval", "attack_steps"),
     summaries=tuple(
         Summary(
             measure="certified_accuracy",

@@ -9,7 +9,7 @@ from audits.core.numbers import bounded, counted, point
 from audits.core.records import Estimate
 from audits.core.wording import many, span
 
-CONTRADICTED = "certify.contradicted"
+CONTRADICTED, BY_ERROR = "certify.contradicted", "certify.contradiction-by-error"
 FAILS = "An attack that fails proves nothing: another one may turn the image."
 
 
@@ -38,7 +38,7 @@ def find_attacks(draft: Draft, counts: Counts) -> None:
         f"{none}{_how(attacks)} {FAILS} So the interval bounds the share of certified images that some change of this "
         "length turns from below alone: its upper end is about this attack.",
         [beyond, within],
-        headline=f"Twice as far as certified, the attack turned the answer on {span(beyond)} of the certified images.",
+        headline=f"Twice as far as certified, the attack turned {attacks.turned_of(2)}: {span(beyond)}.",
         how_sure=f"{over_images(beyond)} {_test(attacks)}",
     )
 
@@ -48,9 +48,9 @@ def _find_contradiction(draft: Draft, attacks: Attacks, rule: Rule, within: Esti
     beyond_error = chance.value <= 1 - draft.level
     turned = many(attacks.hits(1), "image", "images")
     headline = (
-        f"Certificates are contradicted: within the radius the attack turned {span(within)} of the images."
+        f"Certificates are contradicted: within the radius the attack turned {attacks.turned_of(1)}, {span(within)}."
         if beyond_error
-        else f"Within the radius the attack turned {span(within)} of the images, as error alone may do."
+        else f"Within the radius the attack turned {attacks.turned_of(1)}, {span(within)}, as error alone may do."
     )
     so = (
         "So more is wrong than error explains: what the network answers may depend on more than the pixels, or on how "
@@ -59,7 +59,7 @@ def _find_contradiction(draft: Draft, attacks: Attacks, rule: Rule, within: Esti
         else "So many may be error alone; more images or a smaller alpha tell more."
     )
     draft.find(
-        CONTRADICTED if beyond_error else "certify.contradiction-by-error",
+        CONTRADICTED if beyond_error else BY_ERROR,
         "high" if beyond_error else "low",
         f"{turned} of {attacks.attacked:,} turned within the certified radius, where no change can turn the answer if "
         f"the certificate is true. If nothing else is wrong, as many or more turn with probability {point(chance)} at "

@@ -10,6 +10,7 @@ from audits.certification.rules import Rule
 from audits.core.context import Draft
 from audits.core.intervals import Interval, Undefined
 from audits.core.numbers import UPPER_BOUND
+from audits.core.wording import many
 
 MULTIPLES = (1, 2)
 """Certified radii that an attack may move an image: within the certificate, and beyond it."""
@@ -76,6 +77,12 @@ class Attacks:
     def attacked(self) -> int:
         """Images that were attacked, each at every multiple."""
         return len(self.outcomes) // len(MULTIPLES)
+
+    def turned_of(self, multiple: int) -> str:
+        """Return how many of the attacked images turned, in words."""
+        hits = self.hits(multiple)
+        turned = f"{hits:,}" if hits else "none"
+        return f"{turned} of {many(self.attacked, 'attacked image', 'attacked images')}"
 
 
 def is_turned(counts: AttackCounts, alpha: float) -> bool:

@@ -1,14 +1,17 @@
 """The answer: certified accuracy with the settings that make it, and what a certificate does not say."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from audits.certification.attack_findings import CONTRADICTED
+from audits.certification.attack_findings import BY_ERROR, CONTRADICTED
+from audits.certification.attack_outcomes import MULTIPLES
 from audits.certification.measure import Counts
+from audits.certification.rules import out_of_reach
 from audits.certification.wording import accuracy_at, certain, settings_of
 from audits.core.context import Draft
 from audits.core.numbers import decimals, point, written
 from audits.core.records import SEVERITIES, Estimate
-from audits.core.wording import span
+from audits.core.wording import listed, span
 
 _LEADING = ("noisy_accuracy", "implied_alpha", "abstention_rate", "attack_success")
 """Measures of a finding graver than certified accuracy that stand before it among the numbers on top."""
@@ -40,12 +43,11 @@ def conclude(draft: Draft, counts: Counts) -> None:
 def _may(draft: Draft, counts: Counts, rows: list[Estimate]) -> Iterator[str]:
     if _citable(draft, counts):
         whom = "By the log, the smoothed classifier" if counts.reading else "The smoothed classifier"
-        for row in rows:
+        lost = _out_of_reach(counts)
+        for row in (row for row in rows if row.where["radius"] not in lost):
             yield f"{whom} has certified accuracy {accuracy_at(row)} ({counts.rule.geometry.norm})."
         yield f"{settings_of(counts)}{f' {certain(counts)}' if counts.reading else ''}"
-    beyond = draft.get("attack_success", multiple=2)
-    if beyond and not _contradicted(draft):
-        yield f"An attack twice as far as certified turned the answer on {span(beyond)} of the certified images."
+    yield from _of_attacks(draft, counts)
     clean, noisy = draft.get("clean_accuracy"), draft.get("noisy_accuracy")
     if clean and noisy:
         yield f"The network alone is right on {span(clean)} of the images, on {span(noisy)} of their noisy copies."
@@ -56,12 +58,34 @@ def _may(draft: Draft, counts: Counts, rows: list[Estimate]) -> Iterator[str]:
             yield claim.headline
 
 
+def _of_attacks(draft: Draft, counts: Counts) -> Iterator[str]:
+    """Yield what attacks found, unless it contradicts the certificates; that one failed beyond them is no evidence."""
+    within, beyond = (draft.get("attack_success", multiple=multiple) for multiple in MULTIPLES)
+    if counts.attacks is None or within is None or beyond is None or _contradicted(draft):
+        return
+    if within.value > 0:
+        yield next(claim.headline for claim in draft.findings if claim.id == BY_ERROR)
+    else:
+        yield (
+            f"Within the certified radius an attack turned {counts.attacks.turned_of(1)}: {span(within)}. That proves "
+            "no certificate."
+        )
+    if beyond.value > 0:
+        yield f"Twice as far as certified, an attack turned {counts.attacks.turned_of(2)}: {span(beyond)}."
+
+
 def _citable(draft: Draft, counts: Counts) -> bool:
     """Tell whether sigma, n and alpha of the certificates are known, without which a radius means nothing.
 
     And whether no attack has contradicted the certificates beyond error.
     """
     return counts.alpha is not None and not _contradicted(draft)
+
+
+def _out_of_reach(counts: Counts) -> tuple[float, ...]:
+    """Return the radii at which certified accuracy tells of the number of draws alone."""
+    alpha = counts.alpha
+    return out_of_reach(counts.rule if alpha is None else replace(counts.rule, alpha=alpha))
 
 
 def _contradicted(draft: Draft) -> bool:
@@ -74,6 +98,9 @@ def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
         yield "Any certified accuracy: attacks within certified radii turned more answers than error explains."
     elif not _citable(draft, counts):
         yield "Any certified accuracy: with which settings these certificates were made, is not known."
+    elif lost := _out_of_reach(counts):
+        radii = listed([f"{radius:g}" for radius in lost])
+        yield f"Certified accuracy at radius {radii}: n = {rule.n:,} draws cannot certify it, whatever the classifier."
     if rule.soft and rule.asserted:
         yield (
             "Certificates without the condition that, as you stated, no soft output rises faster than "

@@ -93,7 +93,7 @@ def differences(drawn: DrawingSettings, rule: Rule) -> list[str]:
 
 
 def _radii(radii: tuple[float, ...]) -> str:
-    return ", ".join(f"{radius:g}" for radius in radii) or "none asked"
+    return ", ".join(f"{radius:.15g}" for radius in radii) or "none asked"
 
 
 def _constant(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -49,8 +50,18 @@ def _unit(rule: Rule) -> str:
     return f"{rule.geometry.norm} distance, pixels in [0, 1]"
 
 
-def _reached(rule: Rule) -> str:
-    return "where all soft outputs are 1" if rule.soft else "where all draws agree"
+def _reach(rule: Rule) -> str:
+    """Return the ceiling as a sentence."""
+    top = f"No image can be certified beyond {bounded(rule.ceiling, up=True)},"
+    if rule.soft:
+        return f"{top} where all soft outputs are 1."
+    if not rule.randomised:
+        return f"{top} where all draws agree."
+    unlucky = bounded(replace(rule, randomised=False).ceiling, up=True)
+    return (
+        f"{top} where all draws agree and the random number of the image is the luckiest; with the unluckiest one not "
+        f"beyond {unlucky}."
+    )
 
 
 def _curve(verdicts: Sequence[Verdict], rule: Rule, level: float, *, log: bool) -> Figure:
@@ -74,7 +85,7 @@ def _curve(verdicts: Sequence[Verdict], rule: Rule, level: float, *, log: bool) 
         caption=(
             f"Share of {len(verdicts)} images on which the smoothed classifier is right and no perturbation within the "
             f"distance can change its answer; band: {percent(level)} for each distance alone, over images. "
-            + ("" if log else f"No image can be certified beyond {bounded(rule.ceiling, up=True)}, {_reached(rule)}.")
+            + ("" if log else _reach(rule))
         ),
         file="certified-accuracy",
         spec=_against_radius(rows, rule, "radii", "Radius", ceiling=not log),

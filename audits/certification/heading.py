@@ -8,7 +8,8 @@ from audits.core.records import Report
 
 def heading(report: Report) -> Mapping[str, Any]:
     """Return the settings as they stand on top of the pages: of several logs the sigma of each, and none for a draw."""
-    settings = report.settings
+    # Where nothing was attacked, its steps make no result.
+    settings = {**report.settings, "attack_steps": report.settings.get("attack_steps") or None}
     if not isinstance(settings.get("from_log"), list | tuple):
         return settings
     if not any(row.name == "certified_accuracy" for row in report.estimates):

@@ -12,7 +12,7 @@ from audits.certification.log_comparison import log_coordinates, unpaired_notes
 from audits.certification.logs import ROUNDINGS, USUAL_ALPHAS, Log
 from audits.certification.named_logs import read_logs, together
 from audits.certification.parts import class_name, distinct
-from audits.certification.rules import Rule, most_draws, rule_of
+from audits.certification.rules import Rule, most_draws, reach_words, rule_of
 from audits.certification.sampling import Drawn
 from audits.certification.stored_counts import read_counts
 from audits.core.context import Context, Plan
@@ -106,6 +106,7 @@ def _check_images(options: Options, context: Context) -> Plan:
         notes=(*classifier.notes, *described(images), *images.notes),
         coordinates=coordinates_of(inputs, [int(images.labels[index]) for index in chosen])
         | ({"multiple": MULTIPLES} if options.attack_steps else {}),
+        preview=reach_words(rule),
         measure=lambda: measured_cost(work, rule, options, context),
         settings={"from_log": None},
     )

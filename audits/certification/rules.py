@@ -13,6 +13,7 @@ from audits.certification import Options
 from audits.certification.bounds import Method, bernstein_shift
 from audits.certification.confidence_sequences import sequence_limit
 from audits.certification.radii import Geometry, ceiling, least_draws
+from audits.core.numbers import bounded
 from probes.classifiers.noise import BLOCK
 from probes.core.errors import InputError
 
@@ -137,6 +138,7 @@ def _check_together(options: Options, radii: tuple[float, ...]) -> None:
     """
     # Of counts, the mode is theirs and was not given.
     mode = () if options.from_counts else (f"--mode {options.mode}",)
+    otherwise = "draw anew, without --from-counts" if options.from_counts else "take --mode fixed, decide or pilot"
     if options.mode == "decide" and not radii:
         raise InputError(
             "Which radii shall be decided?",
@@ -149,7 +151,7 @@ def _check_together(options: Options, radii: tuple[float, ...]) -> None:
         raise InputError(
             "Limits of soft outputs do not hold at any number of draws.",
             where=", ".join((*mode, "--lipschitz")),
-            hint="Take --mode fixed, decide or pilot, or leave --lipschitz out.",
+            hint=f"Leave --lipschitz out, or {otherwise}.",
         )
     if options.mode == "anytime" and options.from_log:
         raise InputError(
@@ -161,7 +163,7 @@ def _check_together(options: Options, radii: tuple[float, ...]) -> None:
         raise InputError(
             "Limits that hold at any number of draws leave nothing for a random number to spend.",
             where=", ".join(("--randomised", *mode)),
-            hint="Leave --randomised out, or take --mode fixed, decide or pilot.",
+            hint=f"Leave --randomised out, or {otherwise}.",
         )
     if options.randomised and options.lipschitz is not None:
         raise InputError(
@@ -252,6 +254,22 @@ def too_few(rule: Rule) -> int:
         while float(sequence_limit(needed, 0, rule.share, (rule.n0, 0))) < 0.5:
             needed += 1
     return needed if rule.looks[-1] < needed else 0
+
+
+def out_of_reach(rule: Rule) -> tuple[float, ...]:
+    """Return the radii that so many draws cannot certify, whatever the classifier."""
+    return tuple(radius for radius in rule.radii if radius > rule.ceiling)
+
+
+def reach_words(rule: Rule) -> tuple[str, ...]:
+    """Return what is to be said of radii out of reach: nothing, or a sentence or two."""
+    beyond = ", ".join(f"{radius:g}" for radius in out_of_reach(rule))
+    if not beyond:
+        return ()
+    return (
+        f"Radii above {bounded(rule.ceiling, 4, up=True)} cannot be certified with n = {rule.looks[-1]:,}: {beyond}. "
+        "More draws, or more noise, reach further.",
+    )
 
 
 def most_draws(rule: Rule) -> int:

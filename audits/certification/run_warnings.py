@@ -7,7 +7,7 @@ from types import MappingProxyType
 from audits.certification.drawing_settings import STOPPING, DrawingSettings, differences, settings_of
 from audits.certification.log_fit import Reading
 from audits.certification.measure import Counts
-from audits.certification.rules import Rule, too_few
+from audits.certification.rules import Rule, reach_words, too_few
 from audits.core.context import Draft
 from audits.core.numbers import bounded, point
 from audits.core.records import Coordinate
@@ -37,6 +37,12 @@ JUDGED_AGAIN = (
 )
 
 
+RANDOMISED = (
+    "The limits are randomised: the radius of each image depends on a random number of its own too (u in records.csv). "
+    "Whoever chooses among seeds by their radii loses the guarantee that alpha names."
+)
+
+
 def warn(draft: Draft, counts: Counts) -> None:
     """Add the limitations of this run, before those of every run, and its warnings."""
     rule, reading = counts.rule, counts.reading
@@ -50,6 +56,8 @@ def warn(draft: Draft, counts: Counts) -> None:
         _warn_reach_of_log(draft, rule, reading)
     else:
         _warn_reach(draft, rule)
+    if rule.randomised:
+        draft.warn("randomised-limits", RANDOMISED)
     _warn_false(draft, log=reading is not None)
     _warn_run(draft, rule)
     _warn_stopping(draft, rule, counts.inputs.drawing if counts.inputs.stored else settings_of(rule))
@@ -132,14 +140,8 @@ def _warn_reach(draft: Draft, rule: Rule, where: Where = ALL) -> None:
             f"With n = {rule.looks[-1]} and an error probability of {rule.share:g} a look, {votes}",
             **where,
         )
-    beyond = [radius for radius in rule.radii if radius > rule.ceiling]
-    if beyond:
-        draft.warn(
-            "beyond-ceiling",
-            f"Radii above {bounded(rule.ceiling, 4, up=True)} cannot be certified with n = {rule.looks[-1]:,}: "
-            f"{', '.join(f'{radius:g}' for radius in beyond)}. More draws, or more noise, reach further.",
-            **where,
-        )
+    for text in reach_words(rule):
+        draft.warn("beyond-ceiling", text, **where)
 
 
 def _warn_false(draft: Draft, *, log: bool, where: Where = ALL) -> None:
@@ -174,14 +176,11 @@ def _warn_run(draft: Draft, rule: Rule) -> None:
 
 
 def _warn_stopping(draft: Draft, rule: Rule, drawing: DrawingSettings | None) -> None:
-    """Warn of what early stops cost, by what draws were made for: counts may be judged again by something else."""
-    if rule.mode not in ("decide", "anytime"):
+    """Warn of what early stops cost, by what draws were made for."""
+    if rule.mode not in ("decide", "anytime") or drawing is None:
         return
     less = "smaller than all draws would give."
-    elsewhere = "at other radii, and on average, all draws would mostly certify more."
-    if drawing is None:
-        text = f"Draws stopped by radii that the counts do not name: {elsewhere}"
-    elif not drawing.radii:
+    if not drawing.radii:
         text = (
             f"Draws stop where all {rule.n:,} are expected to add {drawing.target_loss:g} of the radius at most, or of "
             f"sigma / 2 where the radius is smaller: the average certified radius is {less}"
@@ -192,6 +191,6 @@ def _warn_stopping(draft: Draft, rule: Rule, drawing: DrawingSettings | None) ->
             f"average certified radius is {less}"
         )
     else:
-        named = ", ".join(f"{radius:g}" for radius in drawing.radii)
-        text = f"Draws stopped as soon as the radii that they were made for ({named}) were decided: {elsewhere}"
+        # Of draws for other radii, `drawn-otherwise` says that more might certify more.
+        return
     draft.warn("early-stopping", text)

@@ -15,6 +15,8 @@ _DRAWS: dict[Mode, str] = {
     "anytime": "draws until they settle what is asked, n = {:,} an image at the most,",
     "pilot": "as many draws as a pilot asks for, n = {:,} an image at the most,",
 }
+_BY_LOSS = "draws until more are expected to add {:g} of the radius at most, n = {:,} an image at the most,"
+"""Of `anytime` where no radii were asked."""
 _DRAWN_OTHERWISE = "draws until they settled what was asked then, n = {:,} an image at the most,"
 """Of counts that are judged by other radii than those that they were drawn for, or that do not name these."""
 _LIMITS: dict[Method, str] = {
@@ -46,15 +48,23 @@ def settings_of(counts: Counts) -> str:
         return settings_of_log(rule, counts.reading)
     noise = f"sigma {rule.geometry.sigma:g} ({rule.geometry.norm})"
     ties = ", randomised" if rule.randomised else ""
-    drawing, draws = counts.inputs.drawing, _DRAWS[rule.mode]
-    if counts.inputs.stored and rule.mode in ("decide", "anytime"):
-        draws = draws if drawing and drawing.radii == settings_of_rule(rule).radii else _DRAWN_OTHERWISE
     first = f"a pilot of {rule.pilot:,} that chooses" if rule.mode == "pilot" else f"n0 = {rule.n0:,} that choose"
     soft = f", soft outputs with the Lipschitz constant {rule.geometry.lipschitz:.6g}" if rule.soft else ""
     return (
-        f"Settings: {noise}, {draws.format(rule.n)} after {first}, "
+        f"Settings: {noise}, {_draws(counts)} after {first}, "
         f"alpha {rule.alpha:.6g} an image, {_LIMITS[rule.method]}{ties}{soft}."
     )
+
+
+def _draws(counts: Counts) -> str:
+    """Return how many draws an image has, by what they were made for."""
+    rule, now = counts.rule, settings_of_rule(counts.rule)
+    drawing = counts.inputs.drawing if counts.inputs.stored else now
+    if rule.mode == "anytime" and drawing and not drawing.radii:
+        return _BY_LOSS.format(drawing.target_loss, rule.n)
+    if rule.mode in ("decide", "anytime") and (drawing is None or drawing.radii != now.radii):
+        return _DRAWN_OTHERWISE.format(rule.n)
+    return _DRAWS[rule.mode].format(rule.n)
 
 
 def settings_of_log(rule: Rule, reading: Reading, whom: str = "the log") -> str:

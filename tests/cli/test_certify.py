@@ -355,7 +355,8 @@ def test_anytime_says_by_what_it_stopped(digits: Digits, call_miles: Call, tmp_p
     other = finish(call_miles, [*counts, "--radii", "0.3"], tmp_path / "other")
     for folder, told in ((again, False), (other, True)):
         assert ("drawn-otherwise" in [warning["id"] for warning in read(folder)["warnings"]]) is told
-    assert "for (0.1, 0.2) were decided" in warned(other)["early-stopping"]
+    assert "radii 0.1, 0.2, not 0.3" in warned(other)["drawn-otherwise"]
+    assert "early-stopping" in warned(again) and "early-stopping" not in warned(other)
     # What is judged again keeps what it was drawn for.
     twice = finish(call_miles, ["certify", "--from-counts", str(other)], tmp_path / "twice")
     assert read(twice)["estimates"] == read(early)["estimates"]
@@ -512,6 +513,13 @@ def test_a_dry_run_writes_nothing(
         assert word in done.out, done.out
     assert list(tmp_path.iterdir()) == []
     assert set(Path(environment["MILES_CACHE"]).rglob("*")) == cached
+
+
+def test_a_dry_run_says_which_radii_no_draws_certify(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
+    for radii, said in (("0.1,5", True), ("0.1", False)):
+        done = call_miles(*digits.command("--radii", radii, "--dry-run"), cwd=tmp_path)
+        assert done.code == 0, done.err
+        assert ("cannot be certified with n = 300: 5." in " ".join(done.out.split())) == said
 
 
 def pictures(folder: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from refusals import one_panel
 from run_folders import estimates, read, records
 
 from audits.certification import preflight
+from audits.report.pages.content import headed
 from audits.report.report_file import read_report
 from probes.classifiers.smoothed_attacks import TOGETHER
 
@@ -108,6 +109,7 @@ def test_an_attack_reaches_what_lies_within_its_distance_and_nothing_that_is_cer
     assert report["settings"]["attack_images"] == 100
     assert "certify.attacked" in {finding["id"] for finding in report["findings"]}
     assert faults(read_report(run / "report.json")) == []
+    assert ("attack steps", "4") in headed(read_report(run / "report.json"))
 
 
 def test_a_constant_classifier_is_never_turned(planes: Path, call_miles: Call) -> None:
@@ -211,6 +213,7 @@ def test_without_attacks_nothing_of_a_run_changes(planes: Path, call_miles: Call
     run = finish(call_miles, planes, words)
     assert "attack_within" not in records(run)[0] and estimates(run, "attack_success") == []
     assert not (planes / "cache" / "smoothed-attacks").exists()
+    assert "attack steps" not in dict(headed(read_report(run / "report.json")))
 
 
 REFUSED: dict[str, tuple[tuple[object, ...], str, tuple[str, ...]]] = {

@@ -129,6 +129,43 @@ def test_no_image_turned_within_its_radius_and_some_beyond() -> None:
     assert faults(draft) == []
 
 
+def headline(draft: Draft, id: str) -> str:
+    return next(claim.headline for claim in draft.findings if claim.id == id)
+
+
+def cited(draft: Draft) -> list[str]:
+    assert draft.answer is not None
+    return [text for text in draft.answer.may if "attack" in text]
+
+
+WITHIN = "Within the certified radius an attack turned none of {} attacked images: {}. That proves no certificate."
+
+
+def test_how_many_images_were_attacked_stands_beside_the_share_that_turned() -> None:
+    _, draft = judged(attacked(0, 4, certified=20), rule_for())
+    turned = "turned 4 of 20 attacked images: 0.20 (0.06 to 0.44)."
+    assert headline(draft, "certify.attacked") == f"Twice as far as certified, the attack {turned}"
+    none = WITHIN.format(20, "0.00 (0.00 to 0.17)")
+    assert cited(draft) == [none, f"Twice as far as certified, an attack {turned}"]
+    for hits, id in ((20, "certify.contradicted"), (1, "certify.contradiction-by-error")):
+        _, draft = judged(attacked(hits, 40), rule_for())
+        assert f"turned {hits} of 80 attacked images" in headline(draft, id) and faults(draft) == []
+
+
+def test_an_attack_that_turned_nothing_beyond_the_certificates_is_not_cited_as_safety() -> None:
+    _, draft = judged(attacked(0, 0, certified=3), rule_for())
+    assert cited(draft) == [WITHIN.format(3, "0.00 (0.00 to 0.71)")]
+    none = "turned none of 3 attacked images: 0.00 (0.00 to 0.71)."
+    assert headline(draft, "certify.attacked") == f"Twice as far as certified, the attack {none}"
+    assert faults(draft) == []
+
+
+def test_an_image_that_error_alone_may_have_turned_is_cited_with_the_certificates() -> None:
+    _, draft = judged(attacked(1, 0), rule_for())
+    assert cited(draft) == [headline(draft, "certify.contradiction-by-error")]
+    assert cited(judged(attacked(10, 40), rule_for())[1]) == []
+
+
 def test_more_contradictions_than_error_explains_are_a_grave_finding_and_no_certificate_is_cited() -> None:
     rule = rule_for()
     _, draft = judged(attacked(10, 40), rule)

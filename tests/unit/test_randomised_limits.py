@@ -1,5 +1,6 @@
 """Do randomised limits spend their error exactly? Every count is enumerated, and every random number."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,16 @@ def test_no_claim_goes_beyond_the_ceiling() -> None:
     top = float(randomised_lower_limit(100, 100, rule.share, 1e-12))
     assert rule.geometry.radius(top, 1 - top) <= rule.ceiling + 1e-9
     assert rule.ceiling > rule_of(Options(sigma=0.5, n=100), images=1).ceiling
+
+
+@pytest.mark.parametrize("other", [{"randomised": True}, {"lipschitz": "1"}], ids=str)
+def test_counts_of_anytime_are_not_sent_to_a_mode_that_they_do_not_have(other: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as raised:
+        rule_of(Options(sigma=0.5, mode="anytime", from_counts=Path("run"), **other), images=1)
+    assert "draw anew, without --from-counts" in raised.value.hint and "--mode" not in raised.value.hint
+    with pytest.raises(InputError) as raised:
+        rule_of(Options(sigma=0.5, mode="anytime", **other), images=1)
+    assert "--mode fixed, decide or pilot" in raised.value.hint
 
 
 def test_soft_outputs_are_not_randomised() -> None:

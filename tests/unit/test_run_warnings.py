@@ -10,6 +10,7 @@ from audits.certification import AUDIT, Options, measure
 from audits.certification.certificates import judge
 from audits.certification.drawing_settings import DrawingSettings, settings_of
 from audits.certification.estimates import estimates
+from audits.certification.figures import figures
 from audits.certification.findings import findings
 from audits.certification.inputs import Inputs
 from audits.certification.randomised_limits import randomised_lower_limit
@@ -30,8 +31,8 @@ def tally(*votes: int) -> VoteCounts:
     return VoteCounts(int(counts.sum()), counts, counts * 0, counts * 0)
 
 
-def told(rule: Rule, *, drawing: DrawingSettings | None = None, again: bool = False) -> tuple[dict[str, str], str]:
-    """Return the warnings of a run, or of its counts judged again, and what may be reported."""
+def drafted(rule: Rule, *, drawing: DrawingSettings | None = None, again: bool = False) -> tuple[Draft, str]:
+    """Return the draft of a run, or of its counts judged again, and the caption of its first chart."""
     row = Drawn(index=0, label=0, clean=0, selection=tally(90, 10), looks=(tally(60, 4),), seconds=0.0, u=0.5)
     inputs = Inputs(rule=rule, given=1, stored=(row,) if again else (), drawing=drawing)
     counts, draft = (
@@ -40,6 +41,12 @@ def told(rule: Rule, *, drawing: DrawingSettings | None = None, again: bool = Fa
     )
     estimates(draft, counts)
     findings(draft, counts)
+    return draft, next(figures(draft, counts)).caption
+
+
+def told(rule: Rule, *, drawing: DrawingSettings | None = None, again: bool = False) -> tuple[dict[str, str], str]:
+    """Return the warnings of a run, or of its counts judged again, and what may be reported."""
+    draft, _ = drafted(rule, drawing=drawing, again=again)
     assert draft.answer is not None
     return {warning.id: warning.message for warning in draft.warnings}, " ".join(draft.answer.may)
 
@@ -55,20 +62,41 @@ def test_a_run_says_that_it_stopped_by_its_radii(mode: str) -> None:
 @pytest.mark.parametrize("mode", ["decide", "anytime"])
 def test_counts_judged_by_other_radii_say_by_which_their_draws_stopped(mode: str) -> None:
     warned, may = told(ruled(mode=mode, radii=("0.5",)), drawing=BEFORE, again=True)
-    assert "the radii that they were made for (0.25) were decided" in warned["early-stopping"]
-    assert "the radii asked" not in warned["early-stopping"]
+    assert "radii 0.25, not 0.5" in warned["drawn-otherwise"] and "more draws might" in warned["drawn-otherwise"]
+    # Which would say it once more.
+    assert "early-stopping" not in warned
     assert "draws until they settled what was asked then" in may
     warned, may = told(ruled(mode=mode, radii=("0.5",)), again=True)
-    assert "by radii that the counts do not name" in warned["early-stopping"]
+    assert "do not say for which radii" in warned["drawn-otherwise"] and "early-stopping" not in warned
     assert "draws until they settled what was asked then" in may
+
+
+def test_radii_that_differ_in_late_digits_are_told_apart() -> None:
+    warned, _ = told(ruled(mode="decide", radii=("0.2500001",)), drawing=BEFORE, again=True)
+    assert "radii 0.25, not 0.2500001" in warned["drawn-otherwise"]
+
+
+def test_another_alpha_alone_leaves_both_warnings() -> None:
+    warned, _ = told(ruled(mode="decide", radii=("0.25",), alpha=0.01), drawing=BEFORE, again=True)
+    assert "alpha 0.001, not 0.01" in warned["drawn-otherwise"] and "average" in warned["early-stopping"]
 
 
 def test_draws_that_stopped_by_a_loss_say_so_whatever_radii_are_asked_later() -> None:
     drawing = replace(BEFORE, radii=(), target_loss=0.2)
     for radii in ((), ("0.5",)):
-        warned, _ = told(ruled(mode="anytime", radii=radii, target_loss=0.2), drawing=drawing, again=True)
+        warned, may = told(ruled(mode="anytime", radii=radii, target_loss=0.2), drawing=drawing, again=True)
+        assert "draws until more are expected to add 0.2 of the radius at most, n = 1,000 an image" in may
         assert "expected to add 0.2 of the radius at most" in warned["early-stopping"]
         assert "sigma / 2" in warned["early-stopping"] and "decided" not in warned["early-stopping"]
+
+
+def test_a_run_without_radii_names_the_loss_that_it_stopped_by() -> None:
+    loss = "draws until more are expected to add 0.025 of the radius at most, n = 1,000 an image at the most, after"
+    may = told(ruled(mode="anytime"))[1]
+    assert loss in may and "what is asked" not in may
+    assert "draws until they settle what is asked" in told(ruled(mode="anytime", radii=("0.25",)))[1]
+    # Nor is a loss named by counts that do not say what they stopped by.
+    assert "draws until they settled what was asked then" in told(ruled(mode="anytime"), again=True)[1]
 
 
 @pytest.mark.parametrize("mode", ["fixed", "pilot"])
@@ -90,3 +118,30 @@ def test_too_few_draws_are_told_with_and_without_a_random_number() -> None:
     assert limits[0] > 0.5 > limits[1]
     for options in ({"n": 10}, {"n": 10, "randomised": True}):
         assert "few-draws" not in told(ruled(**options))[0]
+
+
+def test_a_randomised_run_says_that_luck_takes_part_and_what_it_does_to_the_ceiling() -> None:
+    draft, caption = drafted(ruled(n=100, randomised=True))
+    (said,) = [warning.message for warning in draft.warnings if warning.id == "randomised-limits"]
+    assert "depends on a random number of its own" in said and "guarantee" in said
+    # sigma Phi^-1(p) with p = (1/2)^(1/100) for the luckiest number, 0.001^(1/100) for the unluckiest one.
+    assert "beyond 1.24, where all draws agree and the random number of the image is the luckiest" in caption
+    assert "with the unluckiest one not beyond 0.751" in caption
+    for options in ({}, {"mode": "anytime"}, {"lipschitz": "1"}):
+        rule = rule_of(
+            Options(sigma=0.5, n=100, **options), images=1, lipschitz=1.0 if "lipschitz" in options else None
+        )
+        draft, caption = drafted(rule)
+        assert "randomised-limits" not in {warning.id for warning in draft.warnings}
+        assert "random number" not in caption and "luck" not in caption
+
+
+def test_a_radius_that_no_draws_certify_is_not_to_be_reported() -> None:
+    draft, _ = drafted(ruled(radii=("0.25", "5")))
+    assert draft.answer is not None
+    may, may_not = " ".join(draft.answer.may), " ".join(draft.answer.may_not)
+    assert "at radius 0.25" in may and "at radius 5" not in may and "Settings:" in may
+    assert "Certified accuracy at radius 5: n = 1,000 draws cannot certify it, whatever the classifier" in may_not
+    assert "beyond-ceiling" in {warning.id for warning in draft.warnings}
+    draft, _ = drafted(ruled(radii=("0.25",)))
+    assert draft.answer is not None and "whatever the classifier" not in " ".join(draft.answer.may_not)
