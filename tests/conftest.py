@@ -46,7 +46,7 @@ settings.register_profile("miles", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("miles")
 
 # They are run by hand, and import each other.
-collect_ignore = ["benchmarks"]
+collect_ignore = ["benchmarks", "replications"]
 
 # What several files of tests share stands in support/.
 pytest_plugins = ("pages", "small_world", "listed_skips", "process_state")

@@ -1,5 +1,6 @@
 """Do the published replications follow from their intervals, stand on pages, and can their scripts be run again?"""
 
+import doctest
 import importlib
 import json
 import subprocess
@@ -94,6 +95,13 @@ def test_a_claim_between_two_borders(low: float, high: float, verdict: str, load
     claim = frame.Claim("", "", "", above=1.0, below=2.0)
     assert frame.verdict(claim, frame.Found((low + high) / 2, low, high, 9, "", "")) == verdict
     assert frame.verdict(claim, None) == "undecided"
+
+
+def test_examples_of_the_frame_hold(load: Any) -> None:
+    # pytest collects neither: scripts import one another by name.
+    for name in ("replicating", "replication_tables"):
+        failed, tried = doctest.testmod(load(name))
+        assert tried and not failed
 
 
 def test_claims_of_a_page_share_their_error(load: Any) -> None:

@@ -1,11 +1,10 @@
-"""Do products in float32 bound squared distances from below, tightly, with torch and without it?"""
+"""Do products in float32 bound squared distances from below, tightly?"""
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from probes.vectors import thin_products
 from probes.vectors.thin_products import ThinProducts
 
 pytestmark = pytest.mark.numerical
@@ -34,11 +33,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("torch", [True, False])
 @pytest.mark.parametrize("name", CASES)
-def test_bounds_are_below_every_distance_and_near_it(name: str, torch: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not torch:
-        monkeypatch.setattr(thin_products, "is_installed", lambda package: False)
+def test_bounds_are_below_every_distance_and_near_it(name: str) -> None:
     rows = CASES[name]
     few = np.arange(len(rows))[::3]
     found = ThinProducts(rows).distances(few)
