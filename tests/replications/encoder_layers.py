@@ -163,12 +163,14 @@ def measured(given: Given) -> dict[str, Found]:
     letters = [torch.tensor([LETTERS.index(letter) + 1 for letter in text.lower()]) for text in rows["text"]]
     learn(model, list(compress(clips, tuned)), list(compress(letters, tuned)), given.size(6, 1), letters=True)
     after = audit(given, "finetuned", model, rows[~tuned], list(compress(clips, ~tuned)), ("asr",))
+    # Where nothing is read, as after a trial, odds have no ratio.
+    ratio = "absolute" if given.trial else "log_odds"
     return {
         "first_sid": found(before, "gap", task="sid", layer=0, kind="absolute"),
         "first_asr": found(before, "gap", metric="cer", layer=0, kind="absolute"),
         "sid_pattern": found(before, "layer_correlation", task="sid", kind="absolute"),
         "asr_pattern": found(before, "layer_correlation", metric="cer", kind="absolute"),
-        "asr_pattern_odds": found(before, "layer_correlation", metric="cer", kind="log_odds"),
+        "asr_pattern_odds": found(before, "layer_correlation", metric="cer", kind=ratio),
         "finetuned_pattern": found(after, "layer_correlation", metric="cer", kind="absolute"),
         "finetuned_gap": found(after, "gap", metric="cer", layer=BLOCKS, kind="absolute"),
     }
