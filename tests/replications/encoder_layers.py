@@ -163,8 +163,8 @@ def measured(given: Given) -> dict[str, Found]:
     letters = [torch.tensor([LETTERS.index(letter) + 1 for letter in text.lower()]) for text in rows["text"]]
     learn(model, list(compress(clips, tuned)), list(compress(letters, tuned)), given.size(6, 1), letters=True)
     after = audit(given, "finetuned", model, rows[~tuned], list(compress(clips, ~tuned)), ("asr",))
-    # Where nothing is read, as after a trial, odds have no ratio.
-    ratio = "absolute" if given.trial else "log_odds"
+    # A trial learns to read nothing: its layers err alike, which has no pattern, and odds have no ratio.
+    ratio, after = ("absolute", before) if given.trial else ("log_odds", after)
     return {
         "first_sid": found(before, "gap", task="sid", layer=0, kind="absolute"),
         "first_asr": found(before, "gap", metric="cer", layer=0, kind="absolute"),
