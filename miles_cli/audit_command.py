@@ -40,9 +40,9 @@ def command_for(spec: AuditSpec, *, examples: str = "") -> TyperCommand:
         given = given_of(values.pop("context"), values)
         merged = merge(spec.name, spec.options, given, values)
         with explained(spec.name, spec.options, given, merged):
-            options = build(spec.options, _part(spec.options, merged))
+            options = build(spec.options, _part(spec.options, merged), given)
             common = build(Common, _part(Common, merged))
-            status = carry_out(spec, options, common)
+            status = carry_out(spec, options, common, given=given)
         raise typer.Exit(status)
 
     return make_command(spec.name, f"{spec.summary}\n\n{spec.question}{examples}", (spec.options, Common), carry_out)

@@ -75,9 +75,10 @@ def register(
     with explained(spec.name, spec.options, given, merged):
         records = (spec.options, Common)
         options, common = (
-            build(one, {item.name: merged[item.name] for item in fields(one) if item.name in merged}) for one in records
+            build(one, {item.name: merged[item.name] for item in fields(one) if item.name in merged}, given)
+            for one in records
         )
-        planned = _planned(spec, options, common, command)
+        planned = _planned(spec, options, common, command, given)
     earlier = _earlier(target.out, planned, force=force)
     if earlier is None:
         write(target.out, planned.dumps())
@@ -101,7 +102,9 @@ def told(written: Written) -> str:
     return "\n".join(lines)
 
 
-def _planned(spec: AuditSpec, options: Any, common: Common, command: Sequence[str]) -> Registered:
+def _planned(
+    spec: AuditSpec, options: Any, common: Common, command: Sequence[str], given: Mapping[str, Any]
+) -> Registered:
     if not common.fail_if:
         raise InputError(
             "There is nothing to register: no criterion is given.",
@@ -111,7 +114,7 @@ def _planned(spec: AuditSpec, options: Any, common: Common, command: Sequence[st
     if isinstance(options, Workers) and options.sbatch is not None:
         raise InputError("A registration runs nothing, and writes no job.", where="--sbatch", hint="Leave it out.")
     asked = registered_gates.asked(spec, common.fail_if, None)
-    prepared = prepare(spec, options, common, Watch(quiet=True), command)
+    prepared = prepare(spec, options, common, Watch(quiet=True), command, given)
     asked.check(prepared.plan.coordinates, spec.by_name)
     return prepared.registered(spec, common.fail_if)
 

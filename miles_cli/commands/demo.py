@@ -8,6 +8,7 @@ import typer
 from audits.core import registry
 from audits.core.context import Cache, Context
 from audits.core.errors import InputError
+from audits.core.options import check_record
 from audits.core.records import Report
 from miles_cli.environment import choose_device
 from miles_cli.options import Common
@@ -41,11 +42,12 @@ def command(
     prepare = spec.step("demo", "prepare")
     if prepare is None:
         raise InputError(f"{audit} has no demo.", where="AUDIT", hint="These have one: miles demo --list.")
+    common = Common(out=out, seed=seed, device="cpu", json=json, quiet=quiet, verbose=verbose, force=force)
+    check_record(common)
     watch = Watch(quiet=quiet)
     context = Context(seed=seed, device=choose_device("cpu"), cache=Cache.default(), progress=watch)
     with registry.blamed(audit):
         options = prepare(context, balanced=balanced)
-    common = Common(out=out, seed=seed, device="cpu", json=json, quiet=quiet, verbose=verbose, force=force)
 
     def tell(report: Report) -> None:
         _tell(spec, report, balanced)

@@ -527,11 +527,11 @@ generated("shadows_of_a_generator", ("--shadows",), "--shadows", "4")
 # Numbers.
 # One of each kind: tests/unit/test_options.py and test_membership_settings.py have the others.
 denoised("draws_none", ("0 is too small", "--draws", "Give 1"), "--draws", "0")
-denoised("rate_infinite", ("inf is no learning rate", "--shadow-rate"), "--shadow-rate=inf")
+denoised("rate_infinite", ("inf is too large", "--shadow-rate"), "--shadow-rate=inf")
 denoised("shadows_of_3", ("cannot be dealt into halves", "--shadows", "even"), "--shadows=3")
 scored("fpr_not_a_number", ("is no rate of false alarms", "--fpr"), "--fpr=nan")
 scored("threshold_without_fixed", ("--selection fixed with --threshold",), "--threshold", "0.5")
-scored("threshold_infinite", ("is no threshold", "--threshold"), "--selection", "fixed", "--threshold=-inf")
+scored("threshold_infinite", ("-inf is too small", "--threshold"), "--selection", "fixed", "--threshold=-inf")
 scored("share_beyond_all", ("is no share of points to guess", "--threshold"), "--selection", "fixed", "--threshold=1.5",
        "--coin-flip", "0.5")  # fmt: skip
 
