@@ -20,6 +20,7 @@ from audits.core.option_groups import WORKERS
 from audits.core.options import METADATA, OptionSpec, build, flag_of, specs_of
 from audits.core.registry import AuditSpec
 from miles_cli.options import Common, read_config
+from miles_cli.plain_help import PlainCommand
 
 _KINDS: dict[type, tuple[str, str]] = {
     int: ("a whole number", "5"),
@@ -221,7 +222,7 @@ def _with_signature(run: Callable[..., None], parameters: list[inspect.Parameter
 
 
 def _command_class(listed: tuple[str, ...], positionals: int) -> type[TyperCommand]:
-    class AuditCommand(TyperCommand):
+    class AuditCommand(PlainCommand):
         """A command whose list options take several values after one flag."""
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

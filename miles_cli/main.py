@@ -15,6 +15,7 @@ from audits.core.errors import InputError, MilesError, shadowed
 from audits.core.missing_packages import refusal
 from miles_cli import system_errors, threads
 from miles_cli.lazy_commands import LazyCommands
+from miles_cli.plain_help import PlainCommand
 from miles_cli.printable import printable
 
 INTERRUPTED = 130
@@ -101,7 +102,7 @@ def _real(name: str) -> Any:
             if isinstance(target, TyperGroup):
                 return target
             app = typer.Typer(add_completion=False)
-            app.command(name, context_settings={"help_option_names": ["-h", "--help"]})(target)
+            app.command(name, cls=PlainCommand, context_settings={"help_option_names": ["-h", "--help"]})(target)
             return typer.main.get_command(app)
     from miles_cli.audit_command import command_for
 

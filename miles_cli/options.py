@@ -15,18 +15,16 @@ _RUN = "Run"
 class Common:
     """Options of every audit; see docs/reference.md."""
 
-    out: Path | None = option("Run folder; default runs/<command>-<UTC time>-<4 hex>.", metavar="DIR", panel=_RUN)
+    out: Path | None = option("Run folder. Default: runs/<command>-<UTC time>-<4 hex>.", metavar="DIR", panel=_RUN)
     seed: int = option("Seed of every random choice.", 0, metavar="N", panel=_RUN, least=0, most=2**63 - 1)
     level: float = option("Confidence level of every interval.", 0.95, metavar="X", panel=_RUN, least=0.5, under=1)
     device: str = option(
-        "Where the model runs; cuda:all has one worker a GPU.",
+        "Where the model runs: auto, cpu, cuda, cuda:N, or cuda:all (one worker a GPU).",
         "auto",
-        metavar="auto|cpu|cuda|cuda:N|cuda:all",
+        metavar="DEVICE",
         panel=_RUN,
     )
-    dtype: str = option(
-        "Number format in which the model runs.", "float32", choices=DTYPES, metavar="|".join(DTYPES), panel=_RUN
-    )
+    dtype: str = option("Number format in which the model runs.", "float32", choices=DTYPES, metavar="TYPE", panel=_RUN)
     fail_if: tuple[str, ...] = option(
         "Gate, repeatable: exit 1 if any selected estimate makes it true.",
         (),

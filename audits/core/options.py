@@ -85,6 +85,8 @@ class OptionSpec:
 
 
 def _short(number: float) -> str:
+    if number == 2**63 - 1:
+        return "2^63 - 1"
     return f"{number:,}" if isinstance(number, int) else f"{number:g}"
 
 

@@ -22,13 +22,16 @@ kept, so that a second run takes less. Run one with: miles demo NAME"""
 
 
 def command(
-    audit: Annotated[str, typer.Argument(help="The audit to show.")] = "audit-fairness",
+    audit: Annotated[str, typer.Argument(metavar="AUDIT", help="The audit to show.")] = "audit-fairness",
     balanced: Annotated[bool, typer.Option("--balanced", help="Make the same example without the plant.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List all demos, with what they take, and run none.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Run folder.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the example and of the audit.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Run folder. Default: runs/<command>-<UTC time>-<4 hex>."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the example and of the audit.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print report.json to stdout and nothing else there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and gates that failed.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Add tracebacks to errors.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a finished run folder.")] = False,
 ) -> None:
