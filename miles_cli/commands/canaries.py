@@ -30,7 +30,7 @@ def command(
     ] = making.SLOT,
     tokenizer: Annotated[
         Path | None,
-        typer.Option("--tokenizer", metavar="FOLDER", help="Draw from the tokens of this model's tokenizer."),
+        typer.Option("--tokenizer", metavar="DIR", help="Draw from the tokens of this model's tokenizer."),
     ] = None,
     seed: Annotated[
         int | None,
