@@ -73,7 +73,7 @@ def _check_inputs(options: Options) -> None:
     ways = [options.scores is not None, options.suite is not None, from_model]
     if sum(ways) != 1:
         raise InputError(
-            "Nothing is given to audit." if not any(ways) else "Scores, one model and a suite exclude each other.",
+            "There is nothing to audit." if not any(ways) else "Scores, one model and a suite exclude each other.",
             where="--scores, --samples, --model or --suite",
             hint="Give scores of an attack; or members and non-members with what a model generated, or with the model.",
         )

@@ -85,7 +85,7 @@ def _opened(options: Options) -> tuple[Loaded, Fields]:
     """Return the operator of a checkpoint whose family is known, and the fields that fit it."""
     if options.model is None:
         raise InputError(
-            "No operator is given.",
+            "There is nothing to audit.",
             where="CHECKPOINT",
             hint="Give the checkpoint of a Fourier neural operator, or --factory module:callable --allow-code.",
         )

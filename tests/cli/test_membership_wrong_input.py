@@ -132,8 +132,8 @@ def entry(**more: Any) -> str:
 
 
 # What is to be audited.
-CASES.add("nothing_at_all", ("Nothing is given to audit", "--scores", "--suite"), lambda small, _: ["membership"])
-bare("points_alone", ("Nothing is given to audit", "--samples", "--model"))
+CASES.add("nothing_at_all", ("There is nothing to audit", "--scores", "--suite"), lambda small, _: ["membership"])
+bare("points_alone", ("There is nothing to audit", "--samples", "--model"))
 scored("scores_and_model", ("exclude each other", "--model"), "--model", "den.safetensors")
 sampled("no_members", ("--members is missing",), members=False)
 sampled("no_nonmembers", ("--nonmembers is missing",), nonmembers=False)
@@ -148,7 +148,7 @@ scored("option_unknown", "No such option", "--against", "a")
 scored("scores_missing", ("There is no such file", "--scores", "/nowhere/s.csv"), scores="/nowhere/s.csv")
 scored("scores_of_no_orientation", ("Nothing says whether 'score'", "--higher-is member"), higher=None)
 scored("orientation_unknown", ("--higher-is", "member, nonmember"), higher="everybody")
-scored("target_of_one_model", ("The file is of one model", "Leave the option out"), "--target", "0")
+scored("target_of_one_model", ("The file is of one model", "Leave it out"), "--target", "0")
 scored("tier_unknown", ("'weights' is not a choice of --tier", "denoiser"), "--tier", "weights")
 holding("scores_empty", ("wrong.csv",), "")
 holding("scores_only_a_header", ("a header but no rows", "wrong.csv"), "score,member\n")

@@ -114,7 +114,7 @@ def put(value: float) -> Callable[[np.ndarray], None]:
 
 
 # Names and files of the two sides.
-texts("nothing_to_judge", ("There is nothing to judge", "--candidate NAME=FILE", "--generate MODEL"), candidate=False)
+texts("nothing_to_judge", ("There is nothing to audit", "--candidate NAME=FILE", "--generate MODEL"), candidate=False)
 texts("candidate_without_name", ("is not NAME=FILE", "--candidate"), candidate="a.jsonl")
 texts("candidate_of_an_empty_name", ("is not NAME=FILE", "--candidate"), candidate="=a.jsonl")
 texts("candidate_of_a_blank_name", ("is not NAME=FILE", "--candidate"), candidate="  =a.jsonl")
