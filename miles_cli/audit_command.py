@@ -32,7 +32,7 @@ _KINDS: dict[type, tuple[str, str]] = {
 """How each type of option is called, and how a value of it is written in TOML."""
 
 
-def command_for(spec: AuditSpec, *, examples: str = "") -> TyperCommand:
+def command_for(spec: AuditSpec) -> TyperCommand:
     """Return the command of an audit."""
 
     def carry_out(**values: Any) -> None:
@@ -46,7 +46,7 @@ def command_for(spec: AuditSpec, *, examples: str = "") -> TyperCommand:
             status = carry_out(spec, options, common, given=given)
         raise typer.Exit(status)
 
-    return make_command(spec.name, f"{spec.summary}\n\n{spec.question}{examples}", (spec.options, Common), carry_out)
+    return make_command(spec.name, spec.question, (spec.options, Common), carry_out)
 
 
 def make_command(name: str, help: str, records: tuple[type, ...], run: Callable[..., None]) -> TyperCommand:
