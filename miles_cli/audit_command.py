@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from audits.core.errors import InputError
-from audits.core.option_groups import WORKERS
+from audits.core.option_groups import GROUPS, WORKERS
 from audits.core.options import METADATA, OptionSpec, build, flag_of, specs_of
 from audits.core.registry import AuditSpec
 from miles_cli.options import Common, read_config
@@ -54,7 +54,7 @@ def make_command(name: str, help: str, records: tuple[type, ...], run: Callable[
     parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     listed: list[str] = []
     for record in records:
-        for item in sorted(fields(record), key=_of_machines):
+        for item in sorted(fields(record), key=_rank):
             spec: OptionSpec = item.metadata[METADATA]
             annotation, default = _annotation(item.name, item.type, spec, item.default)
             parameters.append(
@@ -76,9 +76,9 @@ def make_command(name: str, help: str, records: tuple[type, ...], run: Callable[
     return cast(TyperCommand, typer.main.get_command(app))
 
 
-def _of_machines(item: Field[Any]) -> bool:
-    """Tell whether an option says who computes: inherited ones come first, and these are to be read last."""
-    return bool(item.metadata[METADATA].panel == WORKERS)
+def _rank(item: Field[Any]) -> int:
+    """Return the place of an option's panel: inherited ones come first, and these are to be read last."""
+    return {GROUPS: 1, WORKERS: 2}.get(item.metadata[METADATA].panel, 0)
 
 
 def given_of(context: typer.Context, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,6 +227,12 @@ def _command_class(listed: tuple[str, ...], positionals: int) -> type[TyperComma
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             return super().parse_args(ctx, spread(args, listed, positionals, _flags_without_value(self)))
+
+        def get_params(self, ctx: Any) -> list[Any]:
+            *params, help = super().get_params(ctx)
+            # Alone it would have a panel of its own.
+            help.rich_help_panel = params[-1].rich_help_panel
+            return [*params, help]
 
     return AuditCommand
 
