@@ -128,9 +128,7 @@ class Options(Workers):
         panel=_TRAINING,
         several=False,
     )
-    seeds: int = option(
-        "Trainings of each method and rate.", 5, metavar="N", panel=_TRAINING, least=2, only_with=("train_steps",)
-    )
+    seeds: int = option("Trainings of each method and rate.", 5, metavar="N", panel=_TRAINING, least=2)
 
 
 _CELL = ("method", "layer", "step")
