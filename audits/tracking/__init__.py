@@ -44,7 +44,7 @@ class Options(Workers):
         several=False,
     )
     n: tuple[str, ...] = option(
-        "Depths of the items that are made.",
+        "Depths of the items that are made, and of the chains of --train.",
         ("0", "1", "2", "3", "4", "6", "8", "12", "16"),
         metavar="N,...",
         panel=_ITEMS,
