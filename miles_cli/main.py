@@ -102,7 +102,10 @@ def _real(name: str) -> Any:
             if isinstance(target, TyperGroup):
                 return target
             app = typer.Typer(add_completion=False)
-            app.command(name, cls=PlainCommand, context_settings={"help_option_names": ["-h", "--help"]})(target)
+            # typer would break the lines of a docstring where they are broken there.
+            help = "\n\n".join(" ".join(part.split()) for part in (target.__doc__ or "").split("\n\n"))
+            settings = {"help_option_names": ["-h", "--help"]}
+            app.command(name, cls=PlainCommand, help=help, context_settings=settings)(target)
             return typer.main.get_command(app)
     from miles_cli.audit_command import command_for
 
