@@ -192,7 +192,7 @@ def write(
         ([*MLP, "--methods", "bp", "--claim", "foton=5"], "is not METHOD=X"),
         ([*MLP, "--methods", "foton", "--claim", "foton=fast"], "is not METHOD=X"),
         ([*MLP, "--methods", "foton", "--claim", "foton=inf"], "is not METHOD=X"),
-        ([*MLP, "--methods", "foton", "--claim", "foton=5", "--claim", "foton=2"], "second of its method"),
+        ([*MLP, "--methods", "foton", "--claim", "foton=5", "--claim", "foton=2"], "once for each method"),
         ([*MLP, "--methods", "bp", "--eps", "0"], "--eps"),
         ([*factory("fine"), "--widths", "6,8,3", "--methods", "bp"], "--widths is only for --net"),
         ([*factory("fine"), "--net", "mlp", "--methods", "bp"], "exclude each other"),
