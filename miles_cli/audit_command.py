@@ -151,9 +151,10 @@ def _is_list(kind: Any) -> bool:
 
 def _annotation(name: str, kind: Any, spec: OptionSpec, default: Any) -> tuple[Any, Any]:
     base = _base(kind)
-    # Mostly what stands for the value names them already.
+    # Mostly what stands for the value names them already, with commas where several may be given.
     choices = "|".join(spec.choices)
-    shown = f"{spec.help} ({choices})" if choices and choices != spec.metavar else spec.help
+    named = spec.metavar in (choices, ",".join(spec.choices))
+    shown = f"{spec.help} ({choices})" if choices and not named else spec.help
     shown = f"{shown} ({spec.bounds})" if spec.bounds else shown
     shown = f"{shown} (required)" if spec.required else shown
     if spec.positional:

@@ -115,7 +115,7 @@ class Options(Workers):
     budget: tuple[str, ...] = option(
         "What every method may spend equally much of.",
         ("steps",),
-        metavar="|".join(BUDGETS),
+        metavar=",".join(BUDGETS),
         choices=BUDGETS,
         panel=_TRAINING,
         several=False,

@@ -71,7 +71,7 @@ class Options:
         "What grows. Width and batch have exponents of their own at the last length; length,width has one of both too.",
         ("length",),
         choices=VARIED,
-        metavar="|".join(VARIED),
+        metavar=",".join(VARIED),
         panel=_CLAIMS,
         several=False,
     )

@@ -73,7 +73,7 @@ class Options(Workers):
     scoring: tuple[str, ...] = option(
         "How answers count. Default: exact, and of a MODEL its choice among the options too.",
         (),
-        metavar="choice|exact|contains",
+        metavar="choice,exact,contains",
         choices=("choice", "exact", "contains"),
         panel=_MODEL,
     )

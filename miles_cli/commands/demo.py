@@ -31,7 +31,7 @@ def command(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the example and of the audit.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print report.json to stdout and nothing else there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and gates that failed.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Add tracebacks to errors.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a finished run folder.")] = False,
 ) -> None:
