@@ -536,9 +536,9 @@ scored("share_beyond_all", ("is no share of points to guess", "--threshold"), "-
        "--coin-flip", "0.5")  # fmt: skip
 
 # Claims.
-scored("epsilon_infinite", ("inf is no epsilon", "--epsilon", "0 or more"), "--epsilon=inf")
+scored("epsilon_infinite", ("inf is too large", "--epsilon", "0 or more"), "--epsilon=inf")
 scored("delta_of_1", ("1.0 is too large", "--delta", "Give 0 or more and below 1"), "--delta=1")
-scored("coin_not_a_number", ("hold for fair coins", "--coin-flip", "Give 0.5"), "--coin-flip", "nan")
+scored("coin_not_a_number", ("nan is too small", "--coin-flip", "Give a number"), "--coin-flip", "nan")
 scored("coin_and_independent", ("not both", "--independent, --coin-flip"), "--coin-flip", "0.5", "--independent")
 TRAINING = ("--noise-multiplier", "1", "--sample-rate", "0.01", "--steps", "100")
 scored("claimed_twice", ("--epsilon and --noise-multiplier are two claims", "Give one"), "--epsilon", "3", *TRAINING)
