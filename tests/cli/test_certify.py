@@ -1021,7 +1021,8 @@ simple("data_from_nowhere", "nowhere.npz", data="/nowhere.npz")
 simple("column_missing", "sites", "--by", "sites")
 simple("attributes_from_nowhere", "sites.csv", "--by", "site", "--attributes", "/nowhere/sites.csv")
 simple("log_and_counts", "exclude each other", "--from-log", "a.tsv", "--from-counts", "b")
-simple("log_and_data", "--data", "--from-log", "a.tsv")
+CASES.add("log_and_data", "--data", lambda digits, _: ["certify", "--data", digits.data, "--from-log", "a.tsv"])
+simple("log_and_arch", "--arch", "--from-log", "a.tsv")
 CASES.add("log_and_checkpoint", "CHECKPOINT", lambda digits, _: ["certify", digits.model, "--from-log", "a.tsv"])
 CASES.add(
     "counts_and_checkpoint", "CHECKPOINT", lambda digits, _: ["certify", digits.model, "--from-counts", digits.folder]
