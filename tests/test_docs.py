@@ -765,8 +765,8 @@ def test_the_readme_gives_the_two_commands() -> None:
 
 def _documented_where(page: Path) -> dict[str, set[str]]:
     section = prose(page).partition("## Estimates")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, flags=re.MULTILINE)
-    return {name: set(re.findall(r"`(\w+)`", keys)) for name, keys in rows}
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ([^|]+) \|", section, flags=re.MULTILINE)
+    return {name: set(re.findall(r"`(\w+)`", keys)) for names, keys in rows for name in re.findall(r"`(\w+)`", names)}
 
 
 def _report(prepared: Path, audit: str) -> dict[str, Any]:
