@@ -600,6 +600,20 @@ def test_every_preset_note_and_name_of_a_column_is_documented() -> None:
     assert [family for family in FAMILIES if family not in prose(page)] == []
 
 
+def test_the_page_on_plugins_names_every_parameter_of_what_an_audit_declares() -> None:
+    from audits.core.detectable import Detectable
+    from audits.core.measures import Measure
+    from audits.core.options import OptionSpec
+
+    page = prose(ROOT / "docs" / "plugins.md")
+    for declared in (Detectable, Measure):
+        named = page.partition(f"`{declared.__name__}(")[2].partition(")`")[0]
+        assert set(re.findall(r"\w+", named)) == {item.name for item in fields(declared)}, declared
+    # `positional` is what `argument` sets.
+    told = set(re.findall(r"[\w-]+", " ".join(re.findall(r"`[^`]+`", page.partition("### Options")[2]))))
+    assert {item.name for item in fields(OptionSpec)} - {"positional"} <= told
+
+
 def test_every_audit_that_spreads_is_on_the_pages_of_many_machines() -> None:
     spread = {spec_of(name).name for name in AUDITS if spec_of(name).spreads}
     assert {"audit-gradients", "interference"} <= spread
