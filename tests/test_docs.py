@@ -774,6 +774,12 @@ def test_the_readme_gives_the_two_commands() -> None:
     assert set(ELSEWHERE[:2]) <= set(lines)
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_front_pages_ask_what_miles_list_asks(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [entry.name for entry in registry.AUDITS if entry.summary not in text] == []
+
+
 # What a run writes, against the page of its audit
 
 
