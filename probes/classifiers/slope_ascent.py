@@ -101,18 +101,6 @@ def climb(
     ]
 
 
-def slopes(network: nn.Module, points: Tensor) -> list[float]:
-    """Return the largest singular value of the Jacobian at each point, from below, by power iteration on J J^T.
-
-    Parameters
-    ----------
-    points
-        (n, channels, height, width), float64, where the network has a derivative.
-    """
-    found, _ = _slopes(network, points.detach(), None)
-    return [slope * DOWN for slope in found.tolist()]
-
-
 def _slopes(network: Network, points: Tensor, seeds: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return |J^T u| at each point for a unit vector u of logits, and the direction of J^T u among pixels.
 

@@ -46,12 +46,3 @@ def sha256_json(value: object) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     # A lone surrogate (a file name that is not UTF-8) has no UTF-8 form of its own.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def short(digest: str) -> str:
-    """Return the first twelve digits of a hash: for a reader, not for a key.
-
-    >>> short("0123456789abcdef")
-    '0123456789ab'
-    """
-    return digest[:12]

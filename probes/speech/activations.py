@@ -146,11 +146,6 @@ class SpeechEncoder:
         self.layers = tuple(range(int(count or config.num_hidden_layers) + 1))
         self.forwards = 0
 
-    @property
-    def has_head(self) -> bool:
-        """Whether the checkpoint has a CTC head of its own."""
-        return self.head is not None
-
     def frames(self, samples: int) -> int:
         """Return the number of frames of a clip of `samples` at 16 kHz."""
         return frame_count(self.folder, samples)

@@ -21,41 +21,6 @@ from probes.texts.token_draws import Sampling, row_seed
 _VERSION = 1
 
 
-def generate_all(
-    folder: ModelFolder,
-    prompts: Sequence[str],
-    sampling: Sampling,
-    *,
-    seed: int,
-    batch: int,
-    device: str,
-    dtype: str,
-    cache: Cache,
-    progress: Progress,
-    label: str,
-    machines: Machines | None = None,
-) -> list[Generated]:
-    """Continue every prompt, in order; a text depends on the index of its prompt, not on the size of the batches.
-
-    Parameters
-    ----------
-    batch, machines
-        As of `Continuations`.
-
-    Raises
-    ------
-    IncompleteError, InputError
-        As of `Continuations`.
-    PartEnded
-        Where another part has not written all of its texts.
-    """
-    machines = machines or Machines()
-    texts = Continuations(folder, prompts, sampling, seed=seed, batch=batch, device=device, dtype=dtype, cache=cache)
-    texts.write(progress, label, machines)
-    machines.join()
-    return texts.read()
-
-
 class Continuations:
     """The continuations of prompts by a causal language model, written in batches, each an entry of the cache.
 

@@ -68,22 +68,6 @@ class _Mixture:
         return torch.where(coins, output.logits[:, -1].to(logits.device, logits.dtype), logits)
 
 
-def decode(
-    folder: ModelFolder,
-    pairs: Sequence[Grounded],
-    alpha: float,
-    **call: Any,
-) -> list[str]:
-    """Write a text for each pair as `write` does, and return all.
-
-    Raises
-    ------
-    IncompleteError, InputError
-        As of `write`.
-    """
-    return write(folder, pairs, alpha, **call).read()
-
-
 def write(
     folder: ModelFolder,
     pairs: Sequence[Grounded],

@@ -17,10 +17,11 @@ from probes.core import guarded_imports as guarded
 from probes.core.cache import Cache
 from probes.core.errors import IncompleteError, InputError
 from probes.core.progress import Silent
+from probes.core.spreading import Machines
 from probes.models.checkpoints import find_model
 from probes.texts import text_generation
 from probes.texts.causal_lm import train_causal_lm, train_tokeniser
-from probes.texts.continuations import generate_all
+from probes.texts.continuations import Continuations
 from probes.texts.synthetic_sentences import make_sentences
 from probes.texts.text_generation import TEXTS, CausalLM, Generated, check_causal
 from probes.texts.token_draws import Sampling, row_seed
@@ -76,18 +77,10 @@ def open_model(folder: Path) -> CausalLM:
 
 def run(folder: Path, cache: Path, prompts: list[str], *, batch: int, **options: Any) -> list[Generated]:
     sampling = Sampling(**{"max_new_tokens": 12, **options})
-    return generate_all(
-        find_model(str(folder)),
-        prompts,
-        sampling,
-        seed=3,
-        batch=batch,
-        device="cpu",
-        dtype="float32",
-        cache=Cache(cache),
-        progress=Silent(),
-        label="Writing",
-    )
+    how: dict[str, Any] = {"batch": batch, "seed": 3, "device": "cpu", "dtype": "float32", "cache": Cache(cache)}
+    texts = Continuations(find_model(str(folder)), prompts, sampling, **how)
+    texts.write(Silent(), "Writing", Machines())
+    return texts.read()
 
 
 @pytest.mark.parametrize(
@@ -266,9 +259,9 @@ def test_the_listener_hears_of_every_text(trained: Path, tmp_path: Path) -> None
             heard.append(-total)
             yield heard.append
 
-    options: dict[str, Any] = {"seed": 0, "batch": 3, "device": "cpu", "dtype": "float32", "label": "Writing"}
-    sampling = Sampling(max_new_tokens=2)
-    generate_all(find_model(str(trained)), PROMPTS, sampling, cache=Cache(tmp_path), progress=Listener(), **options)
+    how: dict[str, Any] = {"batch": 3, "seed": 0, "device": "cpu", "dtype": "float32", "cache": Cache(tmp_path)}
+    texts = Continuations(find_model(str(trained)), PROMPTS, Sampling(max_new_tokens=2), **how)
+    texts.write(Listener(), "Writing", Machines())
     assert heard == [-5, 3, 2]
 
 
