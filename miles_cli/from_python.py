@@ -60,7 +60,7 @@ class Report(Recorded):
         """
         from audits.report.frames import estimates_frame
 
-        with _told_whole():
+        with _errors_with_notes():
             return estimates_frame(self, name)
 
     def records(self) -> "pandas.DataFrame":
@@ -73,7 +73,7 @@ class Report(Recorded):
         """
         from audits.report.frames import records_frame
 
-        with _told_whole():
+        with _errors_with_notes():
             return records_frame(self.folder)
 
     def gate(self, expression: str) -> GateResult:
@@ -88,7 +88,7 @@ class Report(Recorded):
             Where the expression is none, or selects nothing.
         """
         known = dict.fromkeys((*registry.measures_of(self.audit), *(row.name for row in self.estimates)))
-        with _told_whole():
+        with _errors_with_notes():
             parsed = gates.parse(expression, known=tuple(known))
             return gates.judge(parsed, self.estimates, self.warnings, self.findings)
 
@@ -125,7 +125,7 @@ def run(audit: str, *, progress: bool = False, **options: Any) -> Report:
         Where the audit could not be completed.
     """
     _prepare_process()
-    with _told_whole(), _errors_as_on_the_command_line(audit):
+    with _errors_with_notes(), _errors_as_on_the_command_line(audit):
         spec = registry.find(audit)
         return _run(spec, _given(spec, options, f"run({audit!r}, {{}}=...)"), progress)
 
@@ -150,7 +150,7 @@ def register(audit: str, *, out: str | Path, force: bool = False, **options: Any
         Where an option or an input is wrong, or something else is in the file; nothing was written then.
     """
     _prepare_process()
-    with _told_whole(), _errors_as_on_the_command_line(audit):
+    with _errors_with_notes(), _errors_as_on_the_command_line(audit):
         from miles_cli import registering
 
         spec = registry.find(audit)
@@ -172,7 +172,7 @@ def read(run_folder: str | Path) -> Report:
     from audits.report.report_file import read_report
 
     path = Path(run_folder)
-    with _told_whole():
+    with _errors_with_notes():
         return _with_folder(read_report(path), path if path.is_dir() else path.parent)
 
 
@@ -264,8 +264,8 @@ def _words(spec: AuditSpec, given: Mapping[str, Any], merged: Mapping[str, Any])
 
 
 @contextmanager
-def _told_whole() -> Iterator[None]:
-    """Add to an error the place and the mend, which a traceback shows below its message."""
+def _errors_with_notes() -> Iterator[None]:
+    """Add to an error where it is and what to do, as notes, which a traceback shows below its message."""
     try:
         yield
     except MilesError as error:

@@ -91,7 +91,7 @@ def shared() -> type:
     return make_dataclass("Shared", declared, frozen=True, kw_only=True)
 
 
-def told(written: Written) -> str:
+def summary(written: Written) -> str:
     """Return what is printed: digest, criteria, what to do with the digest, and how a run cites the file."""
     held = written.registered
     when = f"registered already, at {held.created}; nothing was written" if written.earlier else "registered"

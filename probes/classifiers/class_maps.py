@@ -62,9 +62,9 @@ class ClassMap:
     def beyond(self, output: int, outputs: int) -> InputError:
         """Return the refusal of an output that the classifier does not have, with the folders that stand for it."""
         folders = sorted(name for name, index in self.indices.items() if index == output)
-        whose = f"folder{'s' * (len(folders) > 1)} {', '.join(folders[:3])}"
+        named = f"folder{'s' * (len(folders) > 1)} {', '.join(folders[:3])}"
         return InputError(
-            f"The file gives the {whose} the output {output}; the classifier has {outputs}, 0 to {outputs - 1}.",
+            f"The file gives the {named} the output {output}; the classifier has {outputs}, 0 to {outputs - 1}.",
             where=f"{FLAG} {self.path}",
             hint="Mend the number, counted from 0, or give the file that belongs to this classifier.",
         )

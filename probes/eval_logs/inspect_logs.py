@@ -22,6 +22,7 @@ from probes.eval_logs.scores import (
     check_columns,
     cluster_of,
     digest,
+    exclusions,
     mean,
     name_of,
     number_of,
@@ -29,7 +30,6 @@ from probes.eval_logs.scores import (
     reduced,
     setting_of,
     text_of,
-    told,
 )
 from probes.eval_logs.zip_parts import Parts, parse_log
 from probes.files.opening import read_head, unreadable
@@ -176,7 +176,7 @@ def _task_log(path: Path, read: _Read, cluster: str) -> TaskLog:
         settings=_settings(about),
         notes=(
             *_missing(about, status, task, made),
-            *told(task, notes, "answers to"),
+            *exclusions(task, notes, "answers to"),
             *_other_means(read.header, task, samples),
         ),
     )
@@ -237,7 +237,7 @@ def _scores(found: object, names: Mapping[str, str], where: str, notes: Counter[
                 lacking.append(scorer)
             else:
                 notes[f"with a score of {scorer} that is no number, which is left out"] += 1
-    # Of an answer without any score that is told for all of them.
+    # Of an answer without any score that is noted for all of them.
     for scorer in lacking if scores else ():
         notes[f"without a score of {scorer}"] += 1
     return scores

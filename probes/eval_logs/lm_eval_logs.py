@@ -16,13 +16,13 @@ from probes.eval_logs.scores import (
     check_columns,
     cluster_of,
     digest,
+    exclusions,
     mean,
     name_of,
     number_of,
     object_of,
     setting_of,
     text_of,
-    told,
 )
 from probes.files.json_values import parse_json
 from probes.files.text import check_size, numbered_lines, read_text
@@ -142,7 +142,7 @@ def read_log(path: Path, cluster: str = "", results: Results | None = None) -> T
         clusters=cluster,
         higher_is_better=_directions(samples, task, results),
         settings=_settings(values, task),
-        notes=(*told(task, notes, "samples of"), *_missing(task, results, lacking), *left_out),
+        notes=(*exclusions(task, notes, "samples of"), *_missing(task, results, lacking), *left_out),
     )
 
 

@@ -136,7 +136,7 @@ def setting_of(value: object) -> object:
         return "nested"
 
 
-def told(task: str, notes: Mapping[str, int], what: str) -> Iterator[str]:
+def exclusions(task: str, notes: Mapping[str, int], what: str) -> Iterator[str]:
     """Yield a sentence for each reason why something of a task was left out."""
     for why, count in sorted(notes.items()):
         yield f"{what} {task} {why}: {count:,}."
@@ -176,7 +176,7 @@ def reduced(entries: Sequence[Entry], where: str) -> tuple[Sample, ...]:
 
 
 def check_columns(columns: Collection[object], where: str) -> None:
-    """Refuse more than `MOST_COLUMNS` metrics, or notes on them: each is compared over all samples, or told.
+    """Refuse more than `MOST_COLUMNS` metrics, or notes on them: each is compared over all samples, or reported.
 
     Raises
     ------

@@ -137,13 +137,13 @@ def _torchvision_resizing(name: str) -> Resizing | None:
 
 
 def _timm_resizing(name: str) -> Resizing | None:
-    told = _timm_config(name)
-    resample = _FILTERS.get(str(told.get("interpolation")))
-    sides = tuple(told.get("input_size") or ())[1:]
-    if resample is None or told.get("crop_mode", "center") != "center" or len(sides) != 2 or sides[0] != sides[1]:
+    config = _timm_config(name)
+    resample = _FILTERS.get(str(config.get("interpolation")))
+    sides = tuple(config.get("input_size") or ())[1:]
+    if resample is None or config.get("crop_mode", "center") != "center" or len(sides) != 2 or sides[0] != sides[1]:
         return None
     side = int(sides[0])
-    short = math.floor(side / float(told.get("crop_pct") or 0.875))
+    short = math.floor(side / float(config.get("crop_pct") or 0.875))
     return Resizing(short=short, crop=(side, side), resample=resample, rounded=True)
 
 
@@ -183,9 +183,9 @@ def _torchvision(name: str) -> _Recipe:
 
 def _timm(name: str) -> _Recipe:
     package = guarded_imports.timm()
-    told = _timm_config(name)
-    channels, height, width = told.get("input_size") or (3, 224, 224)
-    first, head = (told.get(key) or "" for key in ("first_conv", "classifier"))
+    config = _timm_config(name)
+    channels, height, width = config.get("input_size") or (3, 224, 224)
+    first, head = (config.get(key) or "" for key in ("first_conv", "classifier"))
 
     def make(**given: Any) -> nn.Module:
         net: nn.Module = package.create_model(name, pretrained=False, **given)
@@ -194,11 +194,11 @@ def _timm(name: str) -> _Recipe:
     return _Recipe(
         make,
         (int(channels), int(height), int(width)),
-        tuple(told.get("mean") or ()),
-        tuple(told.get("std") or ()),
+        tuple(config.get("mean") or ()),
+        tuple(config.get("std") or ()),
         first if isinstance(first, str) else "",
         head if isinstance(head, str) else "",
-        int(told.get("num_classes") or _CLASSES),
+        int(config.get("num_classes") or _CLASSES),
     )
 
 

@@ -68,7 +68,7 @@ class ModuleOperator(nn.Module):
         if listener is SILENT or not self.stages:
             output = self._called(fields)
         else:
-            with self._heard(listener, tuple(fields.shape[2:])):
+            with self._observed(listener, tuple(fields.shape[2:])):
                 output = self._called(fields)
         listener.stage("output", output)
         return output
@@ -104,7 +104,7 @@ class ModuleOperator(nn.Module):
         return {name: _fitting(calls.get(name, []), sizes) for name in names.values()}
 
     @contextmanager
-    def _heard(self, listener: Listener, sizes: tuple[int, ...]) -> Iterator[None]:
+    def _observed(self, listener: Listener, sizes: tuple[int, ...]) -> Iterator[None]:
         """Hand the outputs of the stages to a listener while the module runs."""
         handles: list[Any] = []
         modules = dict(self.net.named_modules())
