@@ -21,7 +21,7 @@ from torch._subclasses import FakeTensorMode
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 
 from probes.core.errors import InputError, first_line
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.core.random_streams import stream
 from probes.files.names import suggest
 from probes.models.checkpoints import ModelFolder, find_configuration

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from probes.core.errors import IncompleteError, InputError, first_line
-from probes.core.guarded_imports import torchaudio, transformers
+from probes.core.library_imports import torchaudio, transformers
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder
 from probes.speech.frames import LIMITS, RATE, WHISPER_FRAMES, check_config, frame_count

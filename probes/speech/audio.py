@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from probes.core import guarded_imports as guarded
+from probes.core import library_imports as libraries
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 from probes.files.opening import unreadable
@@ -200,6 +200,6 @@ def _resample(samples: "NDArray[np.float32]", rate: int, target: int, where: str
             where=where,
             hint="Check the header; if the rate is right, convert the file to 16 kHz first.",
         )
-    functional = guarded.torchaudio().functional
+    functional = libraries.torchaudio().functional
     result: NDArray[np.float32] = functional.resample(torch.from_numpy(samples), rate, target).numpy()
     return result

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from probes.core.cache import Cache
-from probes.core.guarded_imports import transformers
 from probes.core.hashing import sha256_json
 from probes.core.holding import held
+from probes.core.library_imports import transformers
 from probes.core.progress import Progress
 from probes.core.spreading import Machines, entry_of, spread
 from probes.models import hub_models

@@ -398,7 +398,7 @@ def tokenizer_into(folder: Path) -> None:
 
 @case("sees only what stands before", "config.json")
 def model_that_continues_texts(small: Any, folder: Path) -> Words:
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     hub = transformers()
     hub.GPT2LMHeadModel(hub.GPT2Config(**GPT)).save_pretrained(folder / "model")
@@ -408,7 +408,7 @@ def model_that_continues_texts(small: Any, folder: Path) -> Words:
 
 @case("parameters, which would be drawn at random")
 def model_without_its_head(small: Any, folder: Path) -> Words:
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     hub = transformers()
     hub.BertModel(hub.BertConfig(**BERT), add_pooling_layer=False).save_pretrained(folder / "model")

@@ -602,7 +602,7 @@ import json, os, sys
 import audits.precision_recall.figures
 import probes.core.cache
 from miles_cli.main import main
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 
 transformers().AutoModelForCausalLM, transformers().GPT2LMHeadModel, transformers().AutoTokenizer
 moments, log = json.loads(sys.argv[1]), sys.argv[2]

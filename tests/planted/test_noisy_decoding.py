@@ -10,7 +10,7 @@ import torch
 
 from probes.core.cache import Cache
 from probes.core.errors import InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.core.progress import Silent
 from probes.language_models.slot_model import SlotWorld
 from probes.models.checkpoints import find_model

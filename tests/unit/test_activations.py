@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from probes.core.errors import IncompleteError, InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.models.checkpoints import ModelFolder, find_model
 from probes.speech.activations import LogMel, SpeechEncoder, batching_of, encoder_key
 from probes.speech.embeddings import Item, plan_batches

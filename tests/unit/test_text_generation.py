@@ -13,7 +13,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from probes.core import guarded_imports as guarded
+from probes.core import library_imports as libraries
 from probes.core.cache import Cache
 from probes.core.errors import IncompleteError, InputError
 from probes.core.progress import Silent
@@ -38,7 +38,7 @@ SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "nu
 
 def save(folder: Path, family: str, *, end: int | None = 0, change: Callable[[Any], None] | None = None) -> Path:
     """Save a random model of a family, whose logits are far apart, with a real tokenizer."""
-    transformers = guarded.transformers()
+    transformers = libraries.transformers()
     tokeniser = train_tokeniser(SENTENCES)
     name, options = FAMILIES[family]
     shape = {} if family == "gpt2" else SHAPE
@@ -106,7 +106,7 @@ def test_greedy_text_is_that_of_one_forward_pass_a_token(random_model: CausalLM)
 
 @cache
 def loaded(folder: Path) -> Any:
-    return guarded.transformers().AutoModelForCausalLM.from_pretrained(folder).eval()
+    return libraries.transformers().AutoModelForCausalLM.from_pretrained(folder).eval()
 
 
 def next_logits(model: CausalLM, ids: list[int]) -> torch.Tensor:
@@ -303,7 +303,7 @@ def test_too_little_memory_is_told(writer: CausalLM, monkeypatch: pytest.MonkeyP
     def full(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(guarded.transformers().GPT2LMHeadModel, "generate", full)
+    monkeypatch.setattr(libraries.transformers().GPT2LMHeadModel, "generate", full)
     with pytest.raises(IncompleteError, match="batch of 2 texts") as caught:
         writer.generate(["a", "b"], Sampling(max_new_tokens=4), [0, 1])
     assert "--batch" in caught.value.hint
