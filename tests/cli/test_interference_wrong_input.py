@@ -468,9 +468,9 @@ def test_a_cluster_that_is_not_there_is_told(
 ) -> None:
     pytest.importorskip("distributed")
     from audits.core import runner
-    from probes.core import cluster_pools
+    from probes.core import executor
 
-    monkeypatch.setattr(cluster_pools, "PATIENCE", 0.2)
+    monkeypatch.setattr(executor, "PATIENCE", 0.2)
     monkeypatch.setattr(runner, "carry_out", CARRY_OUT)
     words = small.trained("--backend", "dask", "--scheduler", "tcp://127.0.0.1:1", "--out", tmp_path / "run")
     outcome = call_miles(*words, "--seeds", "1", "--window", "8", cwd=tmp_path)
