@@ -33,7 +33,7 @@ from miles_cli.progress import Watch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What an audit came to.
+    """The outcome of an audit.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which output of a classifier a folder of images stands for, by a file that says it.
+"""Maps from folders of images to the outputs of a classifier, read from a file.
 
 Data by WordNet ids (n01440764) hold no indices, and a subset of the folders no order either. The usual files do:
 `imagenet_class_index.json`, `LOC_synset_mapping.txt`, a list of ids a line each, or a table folder,index.

@@ -34,7 +34,7 @@ Network = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Climb:
-    """What one ascent met: the slope at its start, the largest at any point, both rounded down."""
+    """Slopes of one ascent: at its start, and the largest at any point, both rounded down."""
 
     start: float
     slope: float

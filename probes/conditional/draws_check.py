@@ -1,4 +1,4 @@
-"""Are the "samples" draws at all? Quantiles, points of a quantiser and random numbers shared by rows look otherwise.
+"""Checks whether "samples" are draws, and not quantiles, points of a quantiser or random numbers shared by rows.
 
 What depends on independent draws (fair scores, ranks, intervals over rows) is wrong for them. Here is what is counted;
 what follows from it is the caller's to say.

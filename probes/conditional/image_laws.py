@@ -1,4 +1,4 @@
-"""What of a stored outcome is scored: all its values, the pixels under a mask, or its principal components."""
+"""Views of stored outcomes that are scored: all values, the pixels under a mask, or principal components."""
 
 import math
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""How near an estimate lies to the gradient: sums over the entries of a parameter, which add up over parameters.
+"""Agreement of an estimate with the gradient: sums over the entries of a parameter, which add up over parameters.
 
 All measures of one batch follow from these sums, so that layers and whole networks are sums of their parameters
 and no gradient has to be kept. Memory is that of one parameter, or of one block of it.

@@ -1,4 +1,4 @@
-"""Where does the recording lie that a row of a manifest names, and may it be opened?"""
+"""Find the recording that a row of a manifest names, and whether it may be opened."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which words were written for which: the edited words of transcripts against their references."""
+"""Edited words of transcripts against their references: which were written for which."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 class Settled:
-    """What gives near pairs such distances.
+    """Distances of near pairs, computed in float64 where their bounds leave open where they stand.
 
     Parameters
     ----------
