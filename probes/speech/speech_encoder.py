@@ -112,7 +112,7 @@ def train_encoder(
 
 
 def frame_labels(clip: Clip, frames: int, numbers: dict[str, int]) -> torch.Tensor:
-    """Return the number of the phoneme at the centre of each frame, 0 where nothing is spoken (int64)."""
+    """Return the number of the phoneme at the centre of each frame, int64 (frames,), 0 where nothing is spoken."""
     centres = (STRIDE * np.arange(frames) + FIELD // 2) / SAMPLE_RATE
     labels = np.full(frames, _SILENCE)
     for phone in clip.phones:
