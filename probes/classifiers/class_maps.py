@@ -59,7 +59,7 @@ class ClassMap:
             )
         return {name: self.indices[name] for name in named}
 
-    def beyond(self, output: int, outputs: int) -> InputError:
+    def no_output(self, output: int, outputs: int) -> InputError:
         """Return the refusal of an output that the classifier does not have, with the folders that stand for it."""
         folders = sorted(name for name, index in self.indices.items() if index == output)
         named = f"folder{'s' * (len(folders) > 1)} {', '.join(folders[:3])}"

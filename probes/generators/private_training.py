@@ -266,7 +266,7 @@ def _opacus() -> tuple[ModuleType, ModuleType, ModuleType, ModuleType]:
 
 
 def poisson_batches(count: int, sample_rate: float, steps: int, seed: int) -> Iterator[Tensor]:
-    """Yield the indices of each step's points, each drawn independently with the same probability; there may be none."""
+    """Yield the indices of each step's points, drawn independently with the same probability; there may be none."""
     draws = stream(seed, "poisson batches")
     for _ in range(steps):
         # In float32 the share of chosen points would be a multiple of 2^-24, and not the rate that is accounted for.

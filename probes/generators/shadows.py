@@ -24,7 +24,7 @@ from probes.core.spreading import Machines, as_a_job, spread
 from probes.generators.attacks.denoiser import Request, chunks_of, score_denoiser
 from probes.generators.attacks.denoiser_jobs import (
     Asked,
-    able,
+    machines_for,
     read_scores,
     read_shared,
     scaled,
@@ -182,7 +182,7 @@ def train_and_score(
             _shadow,
             jobs,
             made=made,
-            machines=able(machines, denoiser),
+            machines=machines_for(machines, denoiser),
             things="shadow models",
             done=lambda model: advance(1),
         )

@@ -117,13 +117,13 @@ def compute_scores(
             _score,
             jobs,
             made=made,
-            machines=able(machines, denoiser),
+            machines=machines_for(machines, denoiser),
             things="chunks of points",
             done=lambda index: advance(len(jobs[index].numbers)),
         )
 
 
-def able(machines: Machines, denoiser: Denoiser) -> Machines:
+def machines_for(machines: Machines, denoiser: Denoiser) -> Machines:
     """Return the machines that can run a denoiser: of a network of the user's code, which no worker has, this process.
 
     A part of the work is done all the same: each has loaded the code that it was allowed to.
