@@ -15,6 +15,7 @@ from typing import Any
 
 from probes.core.errors import InputError
 from probes.eval_logs.scores import (
+    CLOSE,
     LONGEST_NAME,
     Column,
     Entry,
@@ -45,8 +46,6 @@ MOST_ENTRIES = 2**20
 """Entries of a `.eval`: one for each epoch of a sample, and a few more."""
 SHOWN = 5120
 """Letters of a text that the summaries hold."""
-CLOSE = 1e-6
-"""Distance up to which two means are one."""
 _HINT = "Give a .eval or .json that `inspect eval` wrote."
 _CONVERT = "`inspect log convert --to eval` makes a .eval of it, of which the scores alone are read."
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from probes.core.errors import InputError
 from probes.eval_logs.scores import (
+    CLOSE,
     Column,
     Sample,
     TaskLog,
@@ -32,8 +33,6 @@ LARGEST = 2**31
 """Bytes of the samples of a task; line by line, they are not held."""
 LARGEST_RESULTS = 2**26
 MOST_SAMPLES = 10**6
-CLOSE = 1e-6
-"""Distance up to which two means are one."""
 HIGHER = frozenset({"acc", "acc_norm", "acc_mutual_info", "exact_match", "em", "f1", "mc1", "mc2", "pass@1"})
 """Metrics of which more is better, where no results say so."""
 _OWN = frozenset(

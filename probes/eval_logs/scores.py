@@ -18,6 +18,8 @@ MOST_COLUMNS = 500
 _SECRET = re.compile("key|token$|secret|password|credential", re.IGNORECASE)
 LARGEST_SCORE = 1e70
 """Size of a score, so that fourth powers of sums stay in range."""
+CLOSE = 1e-6
+"""Distance up to which two means are one, relative where they are above 1."""
 
 
 @dataclass(frozen=True, slots=True)
