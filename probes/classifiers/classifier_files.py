@@ -22,7 +22,7 @@ from probes.core.errors import InputError, escaped
 from probes.core.hashing import sha256_file, sha256_json
 from probes.files.names import nearest_name, suggest
 from probes.files.pickles import is_torchscript
-from probes.files.weights import without_prefixes
+from probes.files.weights import is_plain, without_prefixes
 from probes.models.architectures import ARCHITECTURES, build, guess_architecture, input_shape, normalisation
 from probes.models.checkpoints import Checkpoint, read_checkpoint
 from probes.models.foreign_models import refuse_foreign
@@ -293,8 +293,7 @@ def _notes_on(checkpoint: Checkpoint) -> list[str]:
 def _check_tensors(checkpoint: Checkpoint, path: Path) -> None:
     """Refuse tensors that are not plain arrays of real numbers."""
     for name, tensor in checkpoint.tensors.items():
-        plain = tensor.layout == torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
-        if not plain or tensor.is_complex():
+        if not is_plain(tensor) or tensor.is_complex():
             raise InputError(
                 f"The tensor {escaped(name)} is no plain array of real numbers.",
                 where=str(path),
