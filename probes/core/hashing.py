@@ -7,7 +7,7 @@ a date or an order that the file system happens to choose.
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from probes.files.opening import reading
@@ -35,6 +35,11 @@ def sha256_folder(paths: Iterable[Path]) -> str:
         return sha256_json([])
     root = os.path.commonpath([file.parent for file in files])
     return sha256_json([[file.relative_to(root).as_posix(), sha256_file(file)] for file in files])
+
+
+def sha256_files(paths: Sequence[Path]) -> str:
+    """Return the hash of the bytes of a single file, or that of `sha256_folder` of several."""
+    return sha256_file(paths[0]) if len(paths) == 1 else sha256_folder(paths)
 
 
 def sha256_json(value: object) -> str:

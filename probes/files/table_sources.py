@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.core.errors import InputError
-from probes.core.hashing import sha256_file, sha256_folder
+from probes.core.hashing import sha256_files
 from probes.files.arrow import is_arrow
 from probes.files.hub_datasets import find_files, is_address
 from probes.files.saved_datasets import files_below, is_saved, parts_of_folder
@@ -47,7 +47,7 @@ class TableSource:
     @property
     def sha256(self) -> str:
         """The hash of the only file as it lies, or of all files and their names."""
-        return sha256_file(self.files[0]) if len(self.files) == 1 else sha256_folder(self.files)
+        return sha256_files(self.files)
 
 
 def find_table(path: Path) -> TableSource:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from probes.core.errors import InputError, escaped
-from probes.core.hashing import sha256_file, sha256_folder
+from probes.core.hashing import sha256_files
 from probes.files.names import nearest_name
 from probes.models.foreign_models import refuse_foreign
 from probes.operators.fno.contents import Content, read_content
@@ -124,7 +124,7 @@ def load_operator(
         operator=operator,
         reference=str(path),
         family=detected,
-        sha256=sha256_file(files[0]) if len(files) == 1 else sha256_folder(files),
+        sha256=sha256_files(files),
         parameters=sum(value.numel() * (1 + value.is_complex()) for value in operator.parameters()),
         scales=content.scales,
         notes=(
