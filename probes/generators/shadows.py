@@ -81,7 +81,7 @@ class _Job:
 
     @property
     def key(self) -> list[object]:
-        """What its weights hang on."""
+        """All that its weights depend on."""
         denoiser, recipe = self.denoiser, self.recipe
         shapes = [[name, list(weight.shape)] for name, weight in denoiser.module.state_dict().items()]
         schedule = [float(value) for value in denoiser.alphas_bar]

@@ -1,6 +1,6 @@
 """Hugging Face folders as targets: the model that config.json describes, with weights drawn at random.
 
-How cost grows does not hang on the values of weights, so weight files are neither needed nor read. The configuration
+How cost grows does not depend on the values of weights, so weight files are neither needed nor read. The configuration
 is untrusted: it is checked as elsewhere, no code of the folder is run, and nothing is fetched.
 """
 

@@ -114,7 +114,7 @@ class _Job:
 
     @property
     def key(self) -> list[object]:
-        """What the alignment hangs on."""
+        """All that the alignment depends on."""
         content = [[item.sha256, list(one.numbers)] for item, one in zip(self.items, self.targets, strict=True)]
         return [_VERSION, self.encoder, content]
 

@@ -130,7 +130,7 @@ class _Job:
 
     @property
     def key(self) -> list[object]:
-        """What the vectors hang on."""
+        """All that the vectors depend on."""
         pairs = zip(self.items, self.phones, strict=True)
         return [self.encoder, [[item.sha256, [[one.start, one.end] for one in phones]] for item, phones in pairs]]
 
