@@ -144,7 +144,7 @@ def check_reference(model: nn.Module, batch: Batch, loss: Loss, seed: int) -> Re
     one, other = (loss(model(inputs), targets) for _ in range(2))
     if not one.requires_grad:
         hint = "Let some parameters have requires_grad, and let model and loss detach nothing."
-        raise InputError("The loss does not hang on any parameter.", where="model", hint=hint)
+        raise InputError("The loss does not depend on any parameter.", where="model", hint=hint)
     if one.numel() != 1 or not torch.isfinite(one).all() or not torch.allclose(one, other, rtol=1e-12, atol=0):
         raise InputError(
             f"Two passes of one batch have the losses {one.flatten()[:3].tolist()} and {other.flatten()[:3].tolist()}.",
