@@ -40,8 +40,7 @@ def command_for(spec: AuditSpec, *, examples: str = "") -> TyperCommand:
         given = given_of(values.pop("context"), values)
         merged = merge(spec.name, spec.options, given, values)
         with explained(spec.name, spec.options, given, merged):
-            options = build(spec.options, _part(spec.options, merged))
-            common = build(Common, _part(Common, merged))
+            options, common = built(spec, merged)
             status = carry_out(spec, options, common)
         raise typer.Exit(status)
 
@@ -110,6 +109,21 @@ def merge(
     }
 
 
+def built(spec: AuditSpec, values: Mapping[str, Any]) -> tuple[Any, Common]:
+    """Return the options of an audit and those that all audits have, checked.
+
+    Raises
+    ------
+    InputError
+        Where values are out of bounds or contradict each other.
+    """
+    records = (spec.options, Common)
+    own, common = (
+        build(one, {item.name: values[item.name] for item in fields(one) if item.name in values}) for one in records
+    )
+    return own, common
+
+
 @contextmanager
 def explained(name: str, options: type, given: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[None]:
     """Add to an error about an option the file that sets it, and a remedy where it has none."""
@@ -132,10 +146,6 @@ def explained(name: str, options: type, given: Mapping[str, Any], values: Mappin
 def _was_given(context: typer.Context, key: str) -> bool:
     source = context.get_parameter_source(key)
     return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP")
-
-
-def _part(record: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {item.name: values[item.name] for item in fields(record) if item.name in values}
 
 
 def _base(kind: Any) -> Any:

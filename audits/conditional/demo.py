@@ -52,7 +52,7 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
 
 
 def _mixture(rng: np.random.Generator) -> Mapping[str, Mapping[str, Floats]]:
-    from probes.conditional.planted_laws import MIXTURES, mixture
+    from audits.conditional.planted_laws import MIXTURES, mixture
 
     x, y = mixture(ROWS, rng)
     modes = np.stack([-(1 + x), 1 + x], axis=1)[:, :, None]

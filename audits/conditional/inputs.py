@@ -19,7 +19,7 @@ from probes.conditional.law_files import law_keys, read_candidate, read_truth
 from probes.conditional.laws import Candidate, Floats, Truth
 from probes.conditional.ranks import projections
 from probes.core.errors import InputError
-from probes.files.table_places import sha256_table, written_place
+from probes.files.table_sources import reported_path, sha256_table
 
 FEWEST_ROWS, MOST_CANDIDATES, MOST_DRAWS = 20, 40, 1000
 READ = 2**22
@@ -97,7 +97,7 @@ def check(options: Options, context: Context) -> Plan:
         inputs=inputs,
         subject=None,
         data=tuple(
-            Source(role=roles.get(path, "laws"), path=written_place(path), sha256=sha256_table(path), items=n)
+            Source(role=roles.get(path, "laws"), path=reported_path(path), sha256=sha256_table(path), items=n)
             for path in paths
         ),
         cost=_cost(inputs),

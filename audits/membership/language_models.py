@@ -14,7 +14,7 @@ from audits.membership.pool import Pool, distinct, pool_of_texts
 from audits.membership.sealed_lists import SealedList, read_sealed_list
 from probes.core.errors import InputError
 from probes.files.json_values import parse_json
-from probes.files.table_places import is_dataset
+from probes.files.table_sources import is_dataset
 from probes.files.text import read_text
 from probes.models.checkpoints import ModelFolder, find_model
 from probes.texts.text_files import TextSet, read_texts

@@ -15,7 +15,7 @@ from probes.files.decimals import mark_hint, plain_float, with_point
 from probes.files.gzips import open_plain
 from probes.files.levels import is_unknown
 from probes.files.opening import reading
-from probes.files.table_places import find_table
+from probes.files.table_sources import find_table
 from probes.files.tables import Row, check_flat, read_table, with_points
 from probes.vectors.token_vectors import as_float32, chosen_layers
 

@@ -20,8 +20,8 @@ from probes.files.delimited import Delimited
 from probes.files.gzips import plain_suffix
 from probes.files.json_values import parse_json
 from probes.files.names import suggest_column
-from probes.files.table_places import find_table, sha256_table
 from probes.files.table_rows import Rows, cells_of
+from probes.files.table_sources import find_table, sha256_table
 from probes.files.tables import is_json, read_table, wrapped
 from probes.files.text import numbered_lines, read_text
 

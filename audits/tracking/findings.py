@@ -15,11 +15,11 @@ from audits.statistics import clopper_pearson
 from audits.tracking.conclusion import conclude
 from audits.tracking.critical_depth import Hits, limits_of
 from audits.tracking.estimates import OVERWRITE, chance_of, leading_scoring
+from audits.tracking.expectations import expected_loss
 from audits.tracking.inputs import MODEL
 from audits.tracking.items import CHAINED, agrees, is_gold, task_words
 from audits.tracking.measure import Counts, Graded
 from audits.tracking.network_findings import find_heads, find_operators, find_structure
-from probes.language_models.tracking_expectations import expected_loss
 
 LOSS, LARGE = 0.1, 0.5
 """Loss of accuracy from which on it is told, and from which on it is medium."""

@@ -9,7 +9,7 @@ from audits.tracking.published_items import Found, read_babi, read_boxes, read_s
 from probes.core.errors import InputError
 from probes.files.gzips import plain_suffix, read_plain_head
 from probes.files.json_values import parse_json
-from probes.files.table_places import find_table
+from probes.files.table_sources import find_table
 from probes.files.tables import Row, Table, read_table
 
 NEEDED = ("prompt", "target", "depth")
