@@ -3,9 +3,9 @@
 from audits.core.context import Draft
 from audits.core.numbers import percent
 from audits.core.records import Estimate, Figure, Json
-from audits.membership.figure_parts import MOST_ROWS, Names, figure_of, forests, row_of
+from audits.membership.figure_parts import MOST_ROWS, Names, forests, row_of
 from audits.membership.measure import Counts
-from audits.report.charts import Axis, points
+from audits.report.charts import Axis, figure_of, points
 
 ACCESS = {"samples": "From samples alone", "weights": "With the weights", "full": "With all that was released"}
 MEASURES = {"held_out_loss": "Loss on non-members (lower: better)", "recall": "Recall (higher: better)"}

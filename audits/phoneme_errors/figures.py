@@ -16,7 +16,7 @@ from audits.phoneme_errors.findings import best_layer
 from audits.phoneme_errors.further_findings import is_sure
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import CORRELATION, SPLIT
-from audits.report.charts import Axis, forest, lines, points
+from audits.report.charts import Axis, figure_of, forest, lines, points
 from audits.report.charts.theme import MOST_SERIES
 
 MOST_ROWS, MOST_PANELS, MOST_GROUPS, MOST_POINTS = 40, 12, 8, 300
@@ -245,7 +245,7 @@ def _speakers(draft: Draft, counts: Counts) -> Figure | None:
         "chance did to these."
     )
     title = "Which speakers' phones scatter, and are these read worse?"
-    return Figure(id="speakers", title=title, caption=caption, file="speakers", spec=spec)
+    return figure_of("speakers", title, caption, spec)
 
 
 def _by_layer(draft: Draft, counts: Counts, name: str, groups: Mapping[str, str], **where: str) -> list[Json]:
@@ -266,7 +266,7 @@ def _lines(id: str, title: str, caption: str, rows: list[Json], axis: Axis, rule
     x = Axis("layer", "Layer", zero=False)
     axis = _ticked(axis, rows)
     spec = lines(rows, x=x, y=axis, low="low", high="high", series="series", series_title="", facet=facet, level=rule)
-    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)
+    return figure_of(id, title, caption, spec)
 
 
 def _rows(
@@ -277,7 +277,7 @@ def _rows(
         return None
     spec = forest(rows, label="label", value=_ticked(axis, rows), low="low", high="high", reference=reference,
                   greyed="undecided", facet="panel", ranked=ranked, tight=True, title_break="&")  # fmt: skip
-    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)
+    return figure_of(id, title, caption, spec)
 
 
 def _ticked(axis: Axis, rows: Sequence[Json]) -> Axis:

@@ -16,7 +16,7 @@ from audits.precision_recall.lookup import difference, least_precise, score, sho
 from audits.precision_recall.records import held_in
 from audits.precision_recall.sides import CEILING, DIVERSITY, FLOOR, QUALITY, REFERENCE, RELABELLED
 from audits.precision_recall.sweep import front_of, path_of
-from audits.report.charts import Axis, curves, forest, lines, points, texts, with_table
+from audits.report.charts import Axis, curves, figure_of, forest, lines, points, texts, with_table
 
 Names = Mapping[str, str]
 """What each candidate is called on a chart."""
@@ -109,7 +109,7 @@ def _plane(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         named="named",
     )
     title = "What does each candidate trade, quality against diversity?"
-    return _figure("plane", title, caption, _scored(spec, draft, counts, names))
+    return figure_of("plane", title, caption, _scored(spec, draft, counts, names))
 
 
 def _scored(chart: Json, draft: Draft, counts: Counts, names: Names) -> Json:
@@ -148,7 +148,7 @@ def _temperature(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     )
     if level is not None:
         caption += " Dashed, with its interval: the reference set against itself."
-    return _figure("temperature", "What does temperature buy, and what does it cost?", caption, spec)
+    return figure_of("temperature", "What does temperature buy, and what does it cost?", caption, spec)
 
 
 def _shortfall(draft: Draft, counts: Counts, names: Names) -> Figure | None:
@@ -177,7 +177,7 @@ def _shortfall(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         f"shown.{rest}"
     )
     benchmark = "the reference itself" if against == CEILING else "a set of the reference's source"
-    return _figure("shortfall", f"How far does each candidate fall short of {benchmark}?", caption, spec)
+    return figure_of("shortfall", f"How far does each candidate fall short of {benchmark}?", caption, spec)
 
 
 def _curve(draft: Draft, counts: Counts, names: Names) -> Figure | None:
@@ -206,7 +206,7 @@ def _curve(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         "other anew (slope, in its tooltip). The nearer a curve comes to the corner above on the right, the more alike "
         f"are the two distributions. Bars are {level} intervals over halves of the texts.{rest}"
     )
-    return _figure("curve", "How much of the reference is reached at which quality?", caption, spec)
+    return figure_of("curve", "How much of the reference is reached at which quality?", caption, spec)
 
 
 def _outside(draft: Draft, counts: Counts, names: Names) -> Figure | None:
@@ -285,7 +285,7 @@ def _texts(
     caption += (
         " These are distances of single texts for this encoder: they have no interval, and a far text need not be bad."
     )
-    return _figure(id, title, caption, _listed(spec, found, measure, columns, words, near))
+    return figure_of(id, title, caption, _listed(spec, found, measure, columns, words, near))
 
 
 def _listed(
@@ -312,7 +312,3 @@ def _listed(
 
 def _plain(row: Estimate, **more: Any) -> Json:
     return {"value": row.value, "low": row.low, "high": row.high, "n": row.n, **more}
-
-
-def _figure(id: str, title: str, caption: str, spec: Json) -> Figure:
-    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)

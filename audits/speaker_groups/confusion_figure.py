@@ -6,7 +6,7 @@ from audits.core.numbers import percent
 from audits.core.records import Estimate, Figure, Json
 from audits.core.wording import span
 from audits.group_rates.wording import spoken
-from audits.report.charts import Axis, bars, with_table
+from audits.report.charts import Axis, bars, figure_of, with_table
 from audits.speaker_groups.confusions import Confusion, Excess, excesses
 from audits.speaker_groups.figure_parts import distinct, named_apart, short
 from audits.speaker_groups.measure import Counts
@@ -47,7 +47,7 @@ def confused(counts: Counts) -> Figure | None:
         caption += f" Of the first {len(systems)} systems; {left} more {'are' if left > 1 else 'is'} not drawn."
     title = "Which words are most often taken for others?"
     spec = with_table(spec, columns, rows)
-    return Figure(id="confusions", title=title, caption=caption, file="confusions", spec=spec)
+    return figure_of("confusions", title, caption, spec)
 
 
 def _labels(confusions: Sequence[Confusion]) -> list[str]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from audits.core.context import Draft
 from audits.core.records import Estimate, Figure
-from audits.report.charts import Axis, Picture, forest, images, lines
+from audits.report.charts import Axis, Picture, figure_of, forest, images, lines
 from audits.spectra.counts import Counts
 from audits.spectra.grids import Grid
 from audits.spectra.setup import Setup, predicted, read_batch, silent_pass
@@ -71,12 +71,11 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
         series_title="Path",
     )
     coarse = setup.grids[0].resolution
-    return Figure(
-        id="errors",
-        title="Is it better run on another grid, or where it was trained?",
-        caption=_said_of_errors(setup, int(coarse)),
-        file="errors",
-        spec=spec,
+    return figure_of(
+        "errors",
+        "Is it better run on another grid, or where it was trained?",
+        _said_of_errors(setup, int(coarse)),
+        spec,
     )
 
 
@@ -113,13 +112,7 @@ def _parts(draft: Draft) -> Figure:
         reference=0.0,
         facet="grid",
     )
-    return Figure(
-        id="parts",
-        title="Why does the answer change with the grid?",
-        caption=_said_of_parts(undivided, traced),
-        file="parts",
-        spec=spec,
-    )
+    return figure_of("parts", "Why does the answer change with the grid?", _said_of_parts(undivided, traced), spec)
 
 
 def _said_of_parts(undivided: bool, traced: bool) -> str:
@@ -152,13 +145,12 @@ def _stages(draft: Draft) -> Figure:
         series="grid",
         series_title="Points on an axis",
     )
-    return Figure(
-        id="stages",
-        title="In which stage is the difference born?",
-        caption="Stages in the order in which the network computes them; how far each lies from the same stage on the "
+    return figure_of(
+        "stages",
+        "In which stage is the difference born?",
+        "Stages in the order in which the network computes them; how far each lies from the same stage on the "
         "grid of training.",
-        file="stages",
-        spec=spec,
+        spec,
     )
 
 
@@ -186,14 +178,13 @@ def _spectra(draft: Draft, setup: Setup) -> Figure:
         series_title="Points on an axis",
         facet="stage",
     )
-    return Figure(
-        id="spectra",
-        title="Which frequencies does each stage hold?",
-        caption="Energy a wavenumber, mean of the channels and samples, on every grid in the same unit, up to half the "
+    return figure_of(
+        "spectra",
+        "Which frequencies does each stage hold?",
+        "Energy a wavenumber, mean of the channels and samples, on every grid in the same unit, up to half the "
         "points on an axis; what lies in the corners beyond is in the table. Near its end the curve of a grid bends up "
         "even for the target, since what the grid cannot hold folds back.",
-        file="spectra",
-        spec=spec,
+        spec,
     )
 
 
@@ -221,14 +212,13 @@ def _made(draft: Draft, counts: Counts) -> Figure:
     )
     box = " x ".join(f"{edge:g}" for edge in dict.fromkeys(cut.box))
     beyond = f"{box} (the modes kept)" if cut.radius is None else f"{cut.radius:g}"
-    return Figure(
-        id="made",
-        title="Where are high frequencies made?",
-        caption=f"Share of the energy of each stage beyond {beyond} cycles per domain, from input to output, and of "
+    return figure_of(
+        "made",
+        "Where are high frequencies made?",
+        f"Share of the energy of each stage beyond {beyond} cycles per domain, from input to output, and of "
         "the target: where the line rises a stage makes high frequencies, where it falls it removes them. The energies "
         "themselves are in the table; they depend on how a network scales its stages, the shares do not.",
-        file="made",
-        spec=spec,
+        spec,
     )
 
 
@@ -255,13 +245,12 @@ def _example(counts: Counts, grid: Grid) -> Figure:
     lead = "upsampling" if grid.relation == "finer" else "the grid of training"
     median = f"whose lead of {lead} is the median" if setup.scored else "whose mismatch is the median"
     note = "Both errors share one scale." if setup.scored else "The last is the difference of the two before it."
-    return Figure(
-        id="fields",
-        title="What does the difference look like?",
-        caption=f"Sample {sample}, {median}, at {grid.resolution} points on an axis; under each title the values of "
+    return figure_of(
+        "fields",
+        "What does the difference look like?",
+        f"Sample {sample}, {median}, at {grid.resolution} points on an axis; under each title the values of "
         f"the darkest and the brightest colour. {note}",
-        file="fields",
-        spec=images(shown),
+        images(shown),
     )
 
 

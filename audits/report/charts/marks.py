@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from audits.core.records import Json
+from audits.core.records import Figure, Json
 from audits.report.charts.text import LONGEST_LINE, distinct, panels_of, wrapped
 from audits.report.charts.theme import (
     COLUMNS,
@@ -28,6 +28,11 @@ def layer(mark: str, encoding: Json, *, only: str = "", rows: Sequence[Json] | N
     if only:
         found["transform"] = [{"filter": only}]
     return found if rows is None else {**found, "data": {"values": list(rows)}}
+
+
+def figure_of(id: str, title: str, caption: str, spec: Json) -> Figure:
+    """Return a figure whose file has its id for a name."""
+    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)
 
 
 def dashed(encoding: Json, **more: Any) -> Json:
