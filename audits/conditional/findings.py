@@ -240,7 +240,7 @@ def _conclude(draft: Draft, counts: Counts, whole: dict[str, Verdict]) -> None:
         title,
         numbers=[(row, f"{row.where['candidate']}: {_words(row)}") for row in rows if row is not None],
         may=[claim.headline for claim in everyone][:8],
-        may_not=list(_may_not(draft, counts, whole)),
+        may_not=list(_may_not(counts, whole)),
         verdicts=list(_cells(draft)),
     )
 
@@ -255,13 +255,13 @@ def _cells(draft: Draft) -> Iterator[tuple[Estimate, bool, str]]:
                 yield row, word not in ("covers", "undecided"), word.replace("-", " ")
 
 
-def _may_not(draft: Draft, counts: Counts, whole: dict[str, Verdict]) -> Iterator[str]:
+def _may_not(counts: Counts, whole: dict[str, Verdict]) -> Iterator[str]:
     covers = [(name, one) for name, one in whole.items() if one.word == "covers"]
     if covers:
         most = max(one.detectable for _, one in covers)
         names = listed([name for name, _ in covers][:3])
-        whose = f"any of {names}" if len(covers) > 1 else names
-        yield f"That {whose} is the true law: a deviation below {most:.2g} can pass."
+        which = f"any of {names}" if len(covers) > 1 else names
+        yield f"That {which} is the true law: a deviation below {most:.2g} can pass."
     for rows in counts.candidates:
         if rows.untested:
             yield f"Whether {rows.name} covers: {rows.untested}."

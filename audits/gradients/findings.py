@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from audits.core.context import Draft
 from audits.core.records import Estimate, Severity
-from audits.core.wording import first_of, fitting, listed, many, span
+from audits.core.wording import first_of, listed, many, span
 from audits.gradients import BASELINES
 from audits.gradients.counts import ALL, HIDDEN, Counts
 
@@ -221,9 +221,7 @@ def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
     for hidden, methods in chance.items():
         where = "hidden layers" if hidden else "some layers"
         if methods:
-            yield fitting(
-                f"That the signal of {listed(list(methods))} follows the gradient in {where}: it is at chance."
-            )
+            yield f"That the signal of {listed(list(methods))} follows the gradient in {where}: it is at chance."
     yield "That a signal with a low cosine trains worse: what a step gains hangs on curvature and on rates."
     if draft.select("cost", kind="span"):
         yield "A saving in span as one in time: it needs hardware that works side by side."

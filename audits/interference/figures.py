@@ -31,14 +31,14 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Yield the figures; empty ones are left out."""
     if not counts.matrix.cells:
         return
-    yield _matrix(draft, counts)
+    yield _matrix(counts)
     if counts.matrix.asymmetries:
         yield _asymmetry(draft, counts.matrix)
     for draw in (likeness, mixtures, downstream, seeds):
         yield from draw(draft, counts)
 
 
-def _matrix(draft: Draft, counts: Counts) -> Figure:
+def _matrix(counts: Counts) -> Figure:
     languages, measured = counts.inputs.languages, counts.matrix
     order = [languages[index] for index in leaf_order(measured.array(languages))]
     spots = [[_spot(measured, target, source) for source in order] for target in order]

@@ -104,7 +104,7 @@ def _headline(
         # An exponent that has not settled, or is of a length that was not asked for, is no answer.
         shown = shown if not curve.counted else ""
         keep = "keep" if several else "keeps"
-        return fitting(f"Whether {WORDS[quantity]} of {target} {keep} within {law.text} is undecided{shown}.")
+        return f"Whether {WORDS[quantity]} of {target} {keep} within {law.text} is undecided{shown}."
     if not curve.counted:
         middle = "is consistent with" if found.word == "confirmed" else "is not consistent with"
         return fitting(f"{what} {middle} the claimed {law.text}{shown}.", f"{what} {middle} {law.text}.")
@@ -112,9 +112,9 @@ def _headline(
     if found.word == "refuted":
         if growth.leading is not None and growth.leading.log > law.log and growth.leading.power == law.power:
             return f"{what} {grows} faster than the claimed {law.text}: as {growth.leading.text}."
-        return fitting(f"{what} {grows} faster than the claimed {law.text}{shown}.")
+        return f"{what} {grows} faster than the claimed {law.text}{shown}."
     middle = f"{grows} more slowly than the claimed" if found.slower else f"{grows} as claimed,"
-    return fitting(f"{what} {middle} {law.text}{shown}.")
+    return f"{what} {middle} {law.text}{shown}."
 
 
 def _reasons(found: Verdict, growth: Growth, curve: Curve, counts: Counts, contended: bool) -> str:

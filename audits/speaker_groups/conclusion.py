@@ -42,7 +42,7 @@ def conclude(draft: Draft, counts: Counts) -> None:
         headline=f"The declared hypothesis is rejected in {rejected} of {len(verdicts)} tests.",
         how_sure=f"The chance of any false rejection among them is about {percent(1 - counts.level)} at most.",
     )
-    spurious = _attributes(draft, "groups.spurious", counts)
+    spurious = _attributes(draft, "groups.spurious")
     shown: Told = {}
     for verdict in verdicts:
         if verdict.found and not _goes_with_others(draft, counts, verdict):
@@ -78,7 +78,7 @@ def _goes_with_others(draft: Draft, counts: Counts, verdict: Verdict) -> bool:
     return any(claim.id == "groups.spurious" and claim.where == where for claim in draft.findings)
 
 
-def _attributes(draft: Draft, id: str, counts: Counts) -> dict[str, list[str]]:
+def _attributes(draft: Draft, id: str) -> dict[str, list[str]]:
     """Return the systems by attribute of which a kind of finding tells."""
     found: dict[str, list[str]] = {}
     for claim in draft.findings:

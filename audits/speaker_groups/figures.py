@@ -47,7 +47,7 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Yield the figures, without those that would be empty."""
     found: list[Figure | None] = []
     if _rate(draft, counts, ALL) is not None:
-        found += [*_groups(draft, counts), *_pairs(draft, counts), _ladder(draft, counts), _gaps(draft, counts)]
+        found += [*_groups(draft, counts), *_pairs(draft, counts), _ladder(counts), _gaps(draft, counts)]
         found += [_systems(draft, counts), confused(counts)]
     found.append(_coverage(counts.data, counts.inputs))
     yield from (figure for figure in found if figure is not None)
@@ -212,7 +212,7 @@ def _pair(draft: Draft, counts: Counts, system: int) -> Figure | None:
     return figure_of(id, f"How do {names[0]} and {names[1]} act together{whom}?", caption, spec)
 
 
-def _ladder(draft: Draft, counts: Counts) -> Figure | None:
+def _ladder(counts: Counts) -> Figure | None:
     chosen: dict[tuple[int, str, frozenset[str]], Rung] = {}
     # Of a pair and its mirror image, the one that errs more comes first.
     reported = {(verdict.system, verdict.group, verdict.against) for verdict in counts.verdicts if verdict.found}
