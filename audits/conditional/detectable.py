@@ -11,7 +11,7 @@ from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
 from audits.core.numbers import counted
 from audits.core.wording import listed
-from audits.statistics.power import units_needed
+from audits.statistics.power import needed_units
 from audits.statistics.power_exact import rank_deviation, shortfall
 from probes.conditional.laws import Candidate
 from probes.conditional.ranks import projections
@@ -72,15 +72,11 @@ def _of(same: list[Candidate], group: str, rows: int, tests: int, level: float) 
         if one.kind == "samples":
             given += "; draws of its own in every row"
 
-    def needed(effect: float) -> str | None:
-        count = units_needed(size, effect, MOST_ROWS)
-        return None if count is None else counted(count, "rows")
-
     return Detectable(
         what=f"{what}, {'in all rows' if group == 'all' else f'in group {group}'}",
         effect=size(rows),
         units=counted(rows, "rows"),
         assuming=f"{given}; {holm}",
-        needed=needed,
+        needed=needed_units(size, "rows", MOST_ROWS),
         possible=(0.0, 1.0),
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from audits.core.detectable import POWER
+from audits.core.numbers import counted
 
 MOST_UNITS = 10**9
 """Beyond this many units nothing is looked for."""
@@ -152,6 +153,22 @@ def units_needed(detectable: Callable[[int], float | None], effect: float, most:
         middle = (low + high) // 2
         low, high = (low, middle) if shows(middle) else (middle, high)
     return high
+
+
+def needed_units(
+    detectable: Callable[[int], float | None], unit: str, most: int = MOST_UNITS
+) -> Callable[[float], str | None]:
+    """Return the `needed` of a `Detectable`, which says in words what `units_needed` returns.
+
+    >>> needed_units(lambda count: mean_difference(1.0, (count, count), 0.95), "clips a side")(0.5)
+    '64 clips a side'
+    """
+
+    def needed(effect: float) -> str | None:
+        count = units_needed(detectable, effect, most)
+        return None if count is None else counted(count, unit)
+
+    return needed
 
 
 def shift_shown(critical: float, degrees: float, power: float = POWER) -> float:
