@@ -12,6 +12,7 @@ from audits.certification.job_list import jobs_of, stored
 from audits.certification.model_and_images import Work, decode, elsewhere
 from audits.certification.rules import Rule, most_draws
 from audits.core.context import Context
+from audits.core.numbers import duration
 from audits.core.wording import many
 from probes.classifiers.smoothed_attacks import TOGETHER, check_gradient
 from probes.core.executor import one_thread
@@ -69,7 +70,7 @@ def _cost(
         ("draws", f"{1 / seconds:,.0f} a second on one {unit}, {batch} at a time (measured)"),
         (
             "time",
-            f"{bound}{_duration(total / lanes)} for {what}, {at_once}; {total / 3600:.2f} {unit}-hours",
+            f"{bound}{duration(total / lanes)} for {what}, {at_once}; {total / 3600:.2f} {unit}-hours",
         ),
         ("memory", memory),
     )
@@ -95,15 +96,3 @@ def _seconds(job: ImageJob, work: Work) -> tuple[float, int]:
             sampler.count_votes(pixels, job.index, "selection", 0, sampler.batch)
             taken.append(clock() - begun)
     return max(min(taken), 1e-9) / sampler.batch, sampler.batch
-
-
-def _duration(seconds: float) -> str:
-    """Return a length of time in words.
-
-    >>> _duration(50), _duration(600), _duration(9000)
-    ('50 s', '10 min', '2 h 30 min')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
