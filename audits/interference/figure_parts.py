@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from audits.core.records import Estimate, Json
 from audits.interference.matrix import Judged
 from audits.interference.settings import Inputs
 from audits.report.charts.matrix import Look
@@ -40,8 +39,3 @@ def names_of(inputs: Inputs) -> dict[str, str]:
         more = [part[:LONGEST] for part in (own and code, script) if part]
         names[code] = f"{(own or code)[:LONGEST]} ({', '.join(more)})" if more else code
     return names
-
-
-def ends_of(key: str, row: Estimate) -> Json:
-    """Return the columns of a number with its interval, for a chart of points."""
-    return {key: row.value, f"{key}_low": row.low, f"{key}_high": row.high}

@@ -17,13 +17,12 @@ from audits.interference.figure_parts import (
     MOST_POINTS,
     STATES,
     UNIT,
-    ends_of,
     is_open,
     names_of,
 )
 from audits.interference.matrix import Cell, Matrix
 from audits.interference.measure import Counts
-from audits.report.charts import Axis, Tile, effect_matrix, figure_of, points, with_table
+from audits.report.charts import Axis, Tile, effect_matrix, ends_of, figure_of, points, with_table
 from audits.report.charts.matrix import MOST_NUMBERED
 
 

@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from audits.core.context import Draft
-from audits.core.records import Estimate, Figure
-from audits.report.charts import Axis, Picture, figure_of, forest, images, lines
+from audits.core.records import Figure
+from audits.report.charts import Axis, Picture, figure_of, forest, images, lines, numbers_of
 from audits.spectra.counts import Counts
 from audits.spectra.grids import Grid
 from audits.spectra.setup import Setup, predicted, read_batch, silent_pass
@@ -41,10 +40,6 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
         yield _example(counts, run[-1])
 
 
-def _plain(row: Estimate, **more: Any) -> dict[str, Any]:
-    return {"value": row.value, "low": row.low, "high": row.high, "n": row.n, **more}
-
-
 def _errors(draft: Draft, setup: Setup) -> Figure:
     rows = []
     coarser = {grid.resolution for grid in setup.grids if grid.relation == "coarser"}
@@ -55,7 +50,7 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
             continue
         # On the grid of training both ways are one: each line begins there.
         names = ("direct", "upsampled") if path == "same" else (path,)
-        rows += [_plain(row, resolution=at, path=_PATHS.get(str(name), str(name))) for name in names]
+        rows += [numbers_of(row, resolution=at, path=_PATHS.get(str(name), str(name))) for name in names]
     named = any(isinstance(grid.resolution, str) for grid in setup.grids)
     order = [grid.resolution for grid in sorted(setup.grids, key=lambda grid: (math.prod(grid.sizes), grid.sizes))]
     rows.sort(key=lambda row: (str(row["path"]), order.index(row["resolution"])))
@@ -98,7 +93,7 @@ def _said_of_errors(setup: Setup, coarse: int) -> str:
 
 def _parts(draft: Draft) -> Figure:
     rows = [
-        _plain(row, grid=f"{row.where['resolution']} points on an axis", part=_SHORT[str(row.where["part"])])
+        numbers_of(row, grid=f"{row.where['resolution']} points on an axis", part=_SHORT[str(row.where["part"])])
         for row in draft.select("mismatch_share")
     ]
     undivided = bool(draft.select("mismatch_share", part="operator"))
@@ -134,7 +129,8 @@ def _said_of_parts(undivided: bool, traced: bool) -> str:
 
 def _stages(draft: Draft) -> Figure:
     rows = [
-        _plain(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}") for row in draft.select("mismatch")
+        numbers_of(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}")
+        for row in draft.select("mismatch")
     ]
     spec = lines(
         rows,
@@ -167,7 +163,7 @@ def _spectra(draft: Draft, setup: Setup) -> Figure:
     for row in draft.select("energy"):
         tap, at, wavenumber = row.where["tap"], row.where["resolution"], float(row.where["wavenumber"])
         if tap in kept and 1 <= wavenumber <= nyquist[str(at)] and _drawn(int(wavenumber)) and row.value > 0:
-            rows.append(_plain(row, wavenumber=wavenumber, stage=str(tap), grid=f"{at}"))
+            rows.append(numbers_of(row, wavenumber=wavenumber, stage=str(tap), grid=f"{at}"))
     spec = lines(
         [{key: value for key, value in row.items() if key != "n"} for row in rows],
         x=Axis("wavenumber", "Cycles per domain", kind="quantitative", zero=False, scale="log"),
@@ -197,7 +193,7 @@ def _drawn(wavenumber: int) -> bool:
 def _made(draft: Draft, counts: Counts) -> Figure:
     line, cut = [*counts.main_line, "target"], counts.setup.cut
     rows = [
-        _plain(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}")
+        numbers_of(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}")
         for row in draft.select("high_frequency_share")
         if row.where["tap"] in line and row.value > 0 and (row.low is None or row.low > 0)
     ]
