@@ -15,7 +15,7 @@ from audits.asr_fairness.recordings import Inputs
 from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
 from audits.core.groups import MIN_WORDS, GroupSet
-from audits.group_rates.detectable_gaps import Design, corrected_words, left_out, told_gaps
+from audits.group_rates.detectable_gaps import Design, corrected_words, least_gaps, left_out
 from audits.statistics.group_sums import Floats
 from audits.statistics.rate_power import Law
 from probes.speech.vocabularies import Vocabulary
@@ -91,7 +91,7 @@ def _of_attribute(
             fewest=options.min_speakers,
             assuming=f"an error rate of {RATE:g} that varies by {SPREAD:g} between speakers{corrected_words(tests)}",
         )
-        found = told_gaps(design, Law(rate=RATE, between=SPREAD**2))
+        found = least_gaps(design, Law(rate=RATE, between=SPREAD**2))
     left = np.flatnonzero(~enough).tolist()
     if left:
         people = (table > 0).sum(axis=0)

@@ -16,7 +16,7 @@ from audits.statistics.power_exact import rank_deviation, shortfall
 from probes.conditional.laws import Candidate
 from probes.conditional.ranks import projections
 
-TOLD, MOST_ROWS = 4, 200_000
+MOST_NAMED, MOST_ROWS = 4, 200_000
 """Candidates that are named, of which the rest are counted; and rows beyond which none are looked for."""
 
 
@@ -47,7 +47,9 @@ def _grain(one: Candidate) -> float:
 
 def _of(same: list[Candidate], group: str, rows: int, tests: int, level: float) -> Detectable:
     one, corrected = same[0], 1 - (1 - level) / tests
-    names = listed([each.name for each in same[:TOLD]]) + (f" and {len(same) - TOLD} more" if len(same) > TOLD else "")
+    names = listed([each.name for each in same[:MOST_NAMED]]) + (
+        f" and {len(same) - MOST_NAMED} more" if len(same) > MOST_NAMED else ""
+    )
     holm = f"Holm over {tests:,} tests of a candidate" if tests > 1 else "one test"
     size: Callable[[int], float | None]
     if one.kind == "intervals" and one.level is not None:

@@ -47,8 +47,8 @@ def findings(draft: Draft, counts: Counts) -> None:
 
 def _sentence(counts: Counts, name: str, verdict: Verdict, *, bare: bool = False) -> str:
     group = verdict.within or ("" if verdict.group == ALL else verdict.group)
-    told = "a group" if bare else counts.groups.told(group)
-    words = WORDS[verdict.word].format(name, f" for {told}" if group else "")
+    whom = "a group" if bare else counts.groups.described(group)
+    words = WORDS[verdict.word].format(name, f" for {whom}" if group else "")
     return words[0].upper() + words[1:] if verdict.word == "covers" else words
 
 
@@ -128,7 +128,7 @@ def _statement(draft: Draft, counts: Counts, rows: Rows, verdict: Verdict) -> st
             " ".join(parts)
             or f"Nothing was tested: {rows.untested or 'there are too few rows, or rows of different draws'}."
         )
-    where = "all rows" if test.group == ALL else counts.groups.told(test.group)
+    where = "all rows" if test.group == ALL else counts.groups.described(test.group)
     # Holm's correction holds for all projections and groups of the candidate.
     least = "the least adjusted p" if verdict.word in ("covers", "undecided") else "adjusted p"
     what = "Coverage" if test.test == "coverage" else f"Ranks of the projection {test.projection}"

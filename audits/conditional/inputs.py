@@ -199,8 +199,8 @@ def _notes(inputs: Inputs, by: str) -> list[str]:
         found.append(f"Groups by {by}: {named}.")
     draws = {one.draws for one in inputs.candidates if one.kind == "samples"}
     if len(draws) > 1:
-        told = ", ".join(f"{count}" for count in sorted(draws))
-        found.append(f"Candidates have {told} draws a row; fair scores do not hang on that.")
+        sizes = ", ".join(f"{count}" for count in sorted(draws))
+        found.append(f"Candidates have {sizes} draws a row; fair scores do not hang on that.")
     if (inputs.scale != 1).any():
         found.append("Distances of several columns are in standard deviations of y by column (--scale).")
     return found

@@ -23,12 +23,12 @@ def confused(counts: Counts) -> Figure | None:
     if not any(systems):
         return None
     data = counts.data
-    told = excesses(data, systems, least=counts.options.min_speakers, level=counts.level)
+    found = excesses(data, systems, least=counts.options.min_speakers, level=counts.level)
     several = len(data.systems) > 1
     names = named_apart(data.systems)
     drawn: list[Json] = []
     rows: list[list[str | int]] = []
-    for name, whole, confusions, groups in zip(names, data.systems, systems, told, strict=False):
+    for name, whole, confusions, groups in zip(names, data.systems, systems, found, strict=False):
         for label, one, more in zip(_labels(confusions), confusions, groups, strict=True):
             drawn.append({"panel": name, "label": label, "kind": one.kind, "times": one.times})
             rows.append([*([whole] if several else []), *_row(counts, one, more)])

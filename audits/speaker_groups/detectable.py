@@ -14,7 +14,7 @@ import numpy as np
 from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
 from audits.core.groups import MIN_WORDS
-from audits.group_rates.detectable_gaps import Design, corrected_words, left_out, told_gaps
+from audits.group_rates.detectable_gaps import Design, corrected_words, least_gaps, left_out
 from audits.speaker_groups import Options
 from audits.speaker_groups.clips import Inputs, levels_of
 from audits.speaker_groups.counts import MetricCounts, Utterances
@@ -46,14 +46,14 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
         if len(groups.names) > 1:
             fewer = replace(options, permutations=shuffles)
             comparison = compare(data, data.counts[0], groups, fewer, seed=context.seed, level=context.level)
-            told = _Told(
+            asked = _Asked(
                 comparison=comparison,
                 options=options,
                 chance=(1 - context.level) / max(tests, 1),
                 tests=tests,
                 shuffle=whole,
             )
-            found += told.gaps(data, laws, len(np.unique(scored.speakers)))
+            found += asked.gaps(data, laws, len(np.unique(scored.speakers)))
     return tuple(found)
 
 
@@ -134,7 +134,7 @@ def _laws(data: Utterances) -> list[Law]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _Asked:
     """What is told of an attribute: its comparison, the chance of an error left by the correction, and for how many."""
 
     comparison: Comparison
@@ -154,8 +154,8 @@ class _Told:
         if self.comparison.compared:
             each = []
             for system, law in enumerate(laws):
-                whose = f" by {data.systems[system]}" if len(laws) > 1 else ""
-                each.append(told_gaps(self._design(system, law, f"{scored:,} {data.unit}{whose}"), law))
+                of_system = f" by {data.systems[system]}" if len(laws) > 1 else ""
+                each.append(least_gaps(self._design(system, law, f"{scored:,} {data.unit}{of_system}"), law))
             hardest = max(each, key=_hardest)
             found += hardest
         return found + self._left_out(data)

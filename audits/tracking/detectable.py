@@ -125,10 +125,10 @@ def _least_loss(pairs: int, level: float) -> float | None:
     low, high = 0, pairs + 1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _told(middle, pairs, level) else (middle, high)
+        low, high = (low, middle) if _is_shown(middle, pairs, level) else (middle, high)
     return None if high > pairs else rate_reaching(high, pairs)
 
 
-def _told(lost: int, pairs: int, level: float) -> bool:
+def _is_shown(lost: int, pairs: int, level: float) -> bool:
     found = mean_of_pairs(np.repeat([-1, 0], [lost, pairs - lost]).tolist(), level)
     return isinstance(found, Interval) and found.high is not None and found.high < -LOSS
