@@ -38,8 +38,8 @@ def _of_task(inputs: Inputs, options: Options, task: str, level: float) -> list[
     sizes, speakers = _trials(inputs, options, metric)
     tables = {groups.by: _by_speaker(groups, sizes, speakers) for groups in inputs.sets}
     compared = {by: _enough(table, options, metric) for by, table in tables.items()}
-    places = 2 if task == "asr" and isinstance(inputs.vocabulary, Vocabulary) else 1
-    tests = max(places * sum(int(enough.sum() > 1) for enough in compared.values()), 1)
+    judged = 2 if task == "asr" and isinstance(inputs.vocabulary, Vocabulary) else 1
+    tests = max(judged * sum(int(enough.sum() > 1) for enough in compared.values()), 1)
     found = []
     for groups in inputs.sets:
         if "&" not in groups.by and len(groups.names) > 1:

@@ -38,9 +38,9 @@ class Bet:
     a: Floats
     b: Floats
 
-    def of(self, places: NDArray[np.int64]) -> "Bet":
+    def of(self, index: NDArray[np.int64]) -> "Bet":
         """Return the bets at some places."""
-        return Bet(self.successes[places], self.failures[places], self.a[places], self.b[places])
+        return Bet(self.successes[index], self.failures[index], self.a[index], self.b[index])
 
     def log_capital(self, odds: Floats) -> tuple[Floats, Floats]:
         """Return the logarithm of the capital, started with 1, and its slope, at log odds of p.

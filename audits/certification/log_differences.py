@@ -65,7 +65,7 @@ def _also(rest: Sequence[Estimate], counts: LogCounts) -> str:
     ordered = sorted(rest, key=lambda row: bool(counts.beyond(row.where)))[:MOST_NAMED]
     within = [row for row in ordered if not counts.beyond(row.where)]
     beyond = [row for row in ordered if row not in within]
-    parts = [listed([f"{span(row)} {_place(row)}" for row in part]) for part in (within, beyond) if part]
+    parts = [listed([f"{span(row)} {_at_radius(row)}" for row in part]) for part in (within, beyond) if part]
     names = dict.fromkeys(name for row in beyond for name in counts.beyond(row.where))
     more = f", and at {len(rest) - MOST_NAMED} more" if len(rest) > MOST_NAMED else ""
     return f" Also shown: {'; '.join(parts)}{f', which {listed([*names])} cannot reach' if names else ''}{more}."
@@ -189,5 +189,5 @@ def over_common(row: Estimate) -> str:
     return f"Intervals are over the {row.n:,} images that all logs have."
 
 
-def _place(row: Estimate) -> str:
+def _at_radius(row: Estimate) -> str:
     return radius_words(row).strip() or "of the average certified radius"

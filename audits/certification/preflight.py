@@ -34,11 +34,11 @@ def measured_cost(work: Work, rule: Rule, options: Options, context: Context) ->
     # Arrays are held, and were looked at whole.
     lines = decode(images, work.chosen, context.progress) if Path(images.path).is_dir() else ()
     jobs, part = jobs_of(work, rule, options, context), context.machines.part
-    places = [place for place in range(len(jobs)) if part is None or part.has(place)]
-    counts = dict(zip(places, stored([jobs[place] for place in places], context), strict=True))
+    mine = [number for number in range(len(jobs)) if part is None or part.has(number)]
+    counts = dict(zip(mine, stored([jobs[number] for number in mine], context), strict=True))
     left = sum(found is None for found in counts.values())
     attacks, passes = passes_left(jobs, counts, options, context) if options.attack_steps else (0, 0)
-    lines += (("drawn", f"{len(places) - left:,} of {many(len(places), 'image', 'images')}, in the cache"),)
+    lines += (("drawn", f"{len(mine) - left:,} of {many(len(mine), 'image', 'images')}, in the cache"),)
     if options.attack_steps:
         lines += (("attacked", f"at most {many(attacks, 'attack is', 'attacks are')} left"),)
     if not left and not attacks:
@@ -48,8 +48,8 @@ def measured_cost(work: Work, rule: Rule, options: Options, context: Context) ->
     if attacks:
         # A step of an attack holds what all layers keep for the way back: the memory that is told has to hold it too.
         with one_thread():
-            _hold_gradient(jobs[places[0]], work, options.attack_draws)
-    return lines + _cost(jobs[places[0]], left, attacks, passes, work, context)
+            _hold_gradient(jobs[mine[0]], work, options.attack_draws)
+    return lines + _cost(jobs[mine[0]], left, attacks, passes, work, context)
 
 
 def _cost(

@@ -35,8 +35,8 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
 def _shown(draft: Draft, counts: Counts) -> list[Rows]:
     """Return the candidates that a chart shows: those with the worst verdict first."""
     order = [claim.where["candidate"] for claim in draft.by_severity() if claim.where.get("group") == ALL]
-    place = {name: at for at, name in enumerate(order)}
-    return sorted(counts.candidates, key=lambda rows: place.get(rows.name, len(place)))[:MOST_CANDIDATES]
+    rank = {name: at for at, name in enumerate(order)}
+    return sorted(counts.candidates, key=lambda rows: rank.get(rows.name, len(rank)))[:MOST_CANDIDATES]
 
 
 def _groups(draft: Draft, counts: Counts) -> tuple[str, ...]:

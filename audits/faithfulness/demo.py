@@ -36,13 +36,13 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
                     {
                         "id": str(at),
                         "system": system,
-                        "context": pair[place ^ int(swapped)].context,
-                        "output": pair[place ^ int(swapped)].output,
-                        "label": int(not any(pair[place ^ int(swapped)].wrong)),
+                        "context": pair[number ^ int(swapped)].context,
+                        "output": pair[number ^ int(swapped)].output,
+                        "label": int(not any(pair[number ^ int(swapped)].wrong)),
                     }
                 )
                 for at, (pair, swapped) in enumerate(zip(zip(*drawn, strict=True), swap, strict=True))
-                for place, system in enumerate(ERRORS)
+                for number, system in enumerate(ERRORS)
             ]
             (made / "outputs.jsonl").write_text("\n".join([*lines, ""]), encoding="utf-8")
     return Options(

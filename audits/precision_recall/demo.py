@@ -75,8 +75,8 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
             for one in short
             if one.where.get("candidate") == name
             and any(
-                report.estimates[place].name == "difference" and report.estimates[place].where.get("metric") == metric
-                for place in one.evidence
+                report.estimates[index].name == "difference" and report.estimates[index].where.get("metric") == metric
+                for index in one.evidence
             )
         ]
         seen = first_headline(lower, f"{name} is not shown to fall short in {metric}.")

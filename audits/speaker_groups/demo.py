@@ -52,6 +52,6 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     group = "age=middle&gender=female"
     shown = [one for one in rows(report, "intersection_ratio", system="amber", group=group) if one.above(1.0)]
     cited = [one for one in findings_of(report, "groups.confirmed", system="amber") if one.evidence]
-    found = [one for one in cited if any(report.estimates[place] in shown for place in one.evidence)]
+    found = [one for one in cited if any(report.estimates[index] in shown for index in one.evidence)]
     what = "amber alone fails on middle-aged women, an intersection."
     yield Planted(what=what, found=bool(found), seen=first_headline(found, "No finding names them."))

@@ -164,8 +164,8 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _manifest_source(manifest: Manifest, options: Options) -> Source:
-    place = written_place(options.manifest)
-    return Source(role="manifest", path=place, sha256=manifest.sha256, items=len(manifest.clips))
+    path = written_place(options.manifest)
+    return Source(role="manifest", path=path, sha256=manifest.sha256, items=len(manifest.clips))
 
 
 def _source(name: str, named: Mapping[str, Path], files: Mapping[str, Predictions]) -> Source:

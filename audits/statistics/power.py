@@ -185,10 +185,10 @@ def shift_shown(critical: float, degrees: float, power: float = POWER) -> float:
         return critical + float(stats.norm.ppf(power))
     # T exceeds c where a normal variable about the effect exceeds c S, over whose law it is averaged: scipy's own tail
     # of T is NaN, with a warning, where c is large and degrees are few.
-    places = np.linspace(-8.0, 8.0, STEPS)
-    weights = stats.norm.pdf(places) / stats.norm.pdf(places).sum()
+    points = np.linspace(-8.0, 8.0, STEPS)
+    weights = stats.norm.pdf(points) / stats.norm.pdf(points).sum()
     squares = np.where(
-        places < 0, stats.chi2.ppf(special.ndtr(places), degrees), stats.chi2.isf(special.ndtr(-places), degrees)
+        points < 0, stats.chi2.ppf(special.ndtr(points), degrees), stats.chi2.isf(special.ndtr(-points), degrees)
     )
     reached = critical * np.sqrt(squares / degrees)
 
@@ -241,7 +241,7 @@ def area_above(fixed: float, units: tuple[int, int], level: float, power: float 
     # Near 1 the log odds of few rows are unsure again, so that what is shown may lie between.
     odds = _odds(fixed)
     steps = [fixed, *(1 / (1 + math.exp(-odds - step / 10)) for step in range(1, 100))]
-    first = next((place for place, area in enumerate(steps) if over(area) > 0), 0)
+    first = next((index for index, area in enumerate(steps) if over(area) > 0), 0)
     return float(optimize.brentq(over, steps[first - 1], steps[first])) if first else None
 
 
@@ -259,8 +259,8 @@ def area_error(area: float, units: tuple[int, int]) -> float:
     from scipy import special
 
     # Both wins share one row, and so have a correlation of one half.
-    place = special.ndtri(area)
-    both = area - 2 * special.owens_t(place, math.sqrt(1 / 3))
+    z = special.ndtri(area)
+    both = area - 2 * special.owens_t(z, math.sqrt(1 / 3))
     first, second = units
     variance = (area * (1 - area) + (first + second - 2) * (both - area**2)) / (first * second)
     return math.sqrt(max(float(variance), 0.0))
