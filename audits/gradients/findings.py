@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from audits.core.context import Draft
 from audits.core.records import Estimate, Severity
-from audits.core.wording import first_of, listed, many, span
+from audits.core.wording import first_of, labelled, listed, many, span
 from audits.gradients import BASELINES
 from audits.gradients.counts import ALL, HIDDEN, Counts
 
@@ -202,15 +202,10 @@ def _conclude(draft: Draft, counts: Counts) -> None:
     rows = [*lead.evidence[:1], *(row for row in draft.leading() if row not in lead.evidence[:1])]
     draft.conclude(
         lead.headline,
-        numbers=[(row, _words(row)) for row in rows],
+        numbers=[(row, labelled(row, "method", "layer", "against", "kind")) for row in rows],
         may=[claim.headline for claim in worst if claim.where.get("method") not in BASELINES][:8],
         may_not=list(_may_not(draft, counts)),
     )
-
-
-def _words(row: Estimate) -> str:
-    where = ", ".join(str(row.where[key]) for key in ("method", "layer", "against", "kind") if key in row.where)
-    return f"{row.measure.label or row.name}: {where}"
 
 
 def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:

@@ -13,7 +13,7 @@ from audits.core.context import Claim, Draft
 from audits.core.intervals import Interval
 from audits.core.numbers import point
 from audits.core.records import Estimate, Severity
-from audits.core.wording import first_of, fitting, many, span
+from audits.core.wording import first_of, fitting, labelled, many, span
 from audits.scaling.claim_verdicts import Verdict, verdict
 from audits.scaling.counts import LENGTH, Counts, Curve
 from audits.scaling.growth_claims import Law
@@ -266,7 +266,7 @@ def _conclude(draft: Draft, counts: Counts) -> None:
     leading = draft.leading(without=("scaling.uncounted",)) or draft.select("exponent", range="tail")
     draft.conclude(
         _title(draft, counts, by_word),
-        numbers=[(row, _words(row)) for row in leading],
+        numbers=[(row, labelled(row, "target", "against", "quantity", "n")) for row in leading],
         may=[one.headline for one in (*by_word["refuted"], *by_word["confirmed"])][:8] or _exponents(draft),
         may_not=_may_not(counts, by_word),
     )
@@ -294,11 +294,6 @@ def _exponents(draft: Draft) -> list[str]:
         along = f" along {varied}" if varied else ""
         said.append(f"{WORDS[str(where['quantity'])].capitalize()} of {where['target']}{along}: exponent {_span(row)}.")
     return said
-
-
-def _words(row: Estimate) -> str:
-    where = [str(row.where[key]) for key in ("target", "against", "quantity", "n") if key in row.where]
-    return f"{row.measure.label or row.name}: {', '.join(where)}"
 
 
 def _may_not(counts: Counts, by_word: dict[str, list[Claim]]) -> list[str]:
