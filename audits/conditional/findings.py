@@ -153,7 +153,7 @@ def _how_sure(counts: Counts, verdict: Verdict) -> str:
 def _find_claim(draft: Draft, rows: Rows, claim: str, word: str) -> None:
     # The fourth repeats the verdict on everyone, which has a severity of its own.
     rank: Severity = "medium" if word == "refuted" and claim != "c4" else "info"
-    names = {
+    evidence = {
         "c1": draft.select("difference", candidate=rows.name, against=OWN_MEAN, group=ALL),
         "c2": draft.select("distortion_ratio", candidate=rows.name),
         "c3": draft.select("weight_error", candidate=rows.name),
@@ -166,14 +166,14 @@ def _find_claim(draft: Draft, rows: Rows, claim: str, word: str) -> None:
         "is the nearest, within a total variation of 0.05.",
         "c4": "As its verdict over all rows says.",
     }[claim]
-    names.sort(key=lambda row: (row.where.get("reference") != "upper", -row.value))
-    shown = f": {CLAIM_WORDS[claim]} {span(names[0])}" if names and claim in CLAIM_WORDS else ""
+    evidence.sort(key=lambda row: (row.where.get("reference") != "upper", -row.value))
+    shown = f": {CLAIM_WORDS[claim]} {span(evidence[0])}" if evidence and claim in CLAIM_WORDS else ""
     sentence = f"{rows.name}: that {CLAIMS[claim]} is {word}"
     draft.find(
         "conditional.claim",
         rank,
         why,
-        names,
+        evidence,
         headline=fitting(f"{sentence}{shown}.", f"{sentence}.", f"Claim {claim} is {word}."),
         candidate=rows.name,
         claim=claim,

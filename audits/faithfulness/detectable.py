@@ -130,7 +130,7 @@ def _apart(inputs: Inputs, name: str, pair: tuple[str, str]) -> list[float]:
 
 
 def _spread(differences: list[list[float]]) -> float:
-    """Return the root mean square of differences: about nought, so that it says nothing of which system is better."""
+    """Return the root mean square of differences: about zero, so that it says nothing of which system is better."""
     values = np.array([value for each in differences for value in each])
     return float(np.sqrt((values**2).mean())) if len(values) else 0.0
 

@@ -13,7 +13,7 @@ from audits.statistics.power_exact import skew_mean
 
 
 def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectable, ...]:
-    """Return the least cosine that differs from nought, and the least difference of losses after training."""
+    """Return the least cosine that differs from zero, and the least difference of losses after training."""
     inputs: Inputs = plan.inputs
     batches, entries = _compared(inputs)
     found = [_cosine(batches, entries, context.level)] if entries else []

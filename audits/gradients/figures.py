@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from audits.core.context import Draft
 from audits.core.numbers import percent
 from audits.core.records import Estimate, Figure
-from audits.gradients.counts import Counts
+from audits.gradients.counts import HIDDEN, Counts
 from audits.report.charts import Axis, bars, figure_of, forest, heat_map, lines
 
 MOST = 60
@@ -21,7 +21,7 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
         yield _losses(draft)
     if draft.select("cost"):
         yield _costs(draft)
-    errors = [row for row in draft.select("relative_error", layer="hidden") if _iterations(row) is not None]
+    errors = [row for row in draft.select("relative_error", layer=HIDDEN) if _iterations(row) is not None]
     if len({_iterations(row) for row in errors}) > 1:
         yield _iterated(draft, errors)
 

@@ -217,7 +217,7 @@ def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
         where = "hidden layers" if hidden else "some layers"
         if methods:
             yield f"That the signal of {listed(list(methods))} follows the gradient in {where}: it is at chance."
-    yield "That a signal with a low cosine trains worse: what a step gains hangs on curvature and on rates."
+    yield "That a signal with a low cosine trains worse: what a step gains depends on curvature and on rates."
     if draft.select("cost", kind="span"):
         yield "A saving in span as one in time: it needs hardware that works side by side."
     if counts.skipped:

@@ -201,7 +201,7 @@ def _of_metric(metric: str, counts: Counts) -> Iterator[Difference]:
                 p=dealt.p(metric),
             )
     if metric in FLOORED:
-        # Whether the encoder tells people's texts from their own words dealt anew, before candidates are held to it.
+        # Whether the encoder tells people's texts from their own words shuffled, before candidates are held to it.
         yield from _to_controls(metric, CEILING, counts)
 
 

@@ -90,7 +90,7 @@ def _plane(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     if CEILING in kinds:
         caption += " Diamond, ceiling: the reference set against itself."
     if FLOOR in kinds:
-        caption += " Square, floor: reference texts with their words dealt anew."
+        caption += " Square, floor: reference texts with their words shuffled."
     if kinds & {CEILING, FLOOR} and sizes.control != sizes.size:
         caption += f" These are of {sizes.control:,} texts a side, the candidates of {sizes.size:,}: compare with care."
     spec = points(

@@ -213,7 +213,7 @@ def _find_uninformative(draft: Draft, counts: Counts) -> None:
         return
     size = counts.controls[CEILING].size
     text = (
-        f"With {size:,} texts a side, {encoder.reference} does not tell the reference from its own words dealt anew: "
+        f"With {size:,} texts a side, {encoder.reference} does not tell the reference from its own words shuffled: "
         f"in {listed(blind)} the ceiling is not shown to be above the floor. So no candidate is judged against that "
         "floor" + ("." if len(blind) == len(known) else f" in {'it' if len(blind) == 1 else 'them'}.")
     )

@@ -101,7 +101,7 @@ def rate_difference(
 
 
 def _variance(rate: float, units: float) -> float:
-    # Never below that of half an event: a rate of nought seen is none known.
+    # Never below that of half an event: a rate of zero seen is none known.
     least = 0.5 / (units + 1)
     held = min(max(rate, least), 1 - least)
     return held * (1 - held) / units
