@@ -17,9 +17,9 @@ from audits.group_rates.wording import columns_of, compared
 NOTHING_LEARNED, NO_ERRORS = "learned next to nothing", "makes next to no errors"
 """Why gaps say little where error rates are near 1 or 0."""
 MOST_QUIET = 2
-"""Comparisons without a gap that are told one by one; all stand in the tables."""
+"""Comparisons without a gap that are reported one by one; all stand in the tables."""
 CROSSINGS = 4
-"""Most crossings of attributes that are told one by one."""
+"""Most crossings of attributes that are reported one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +230,7 @@ def _null_headline(task: TaskCounts, silent: Sequence[Contrast], *, blind: bool)
 
 
 def _doubtful(silent: Sequence[Contrast]) -> tuple[list[Contrast], list[Contrast]]:
-    """Return the contrasts above zero before correction: those told with numbers, and further crossings without."""
+    """Return the contrasts above zero before correction: those reported with numbers, and further crossings without."""
     above = [contrast for contrast in silent if contrast.low > 0]
     crossed = by_size([contrast for contrast in above if contrast.crossed])
     return [*(contrast for contrast in above if not contrast.crossed), *crossed[:CROSSINGS]], crossed[CROSSINGS:]

@@ -1,4 +1,4 @@
-"""The gaps that a run could show with these speakers, by task and attribute, told before an encoder runs.
+"""The gaps that a run could show with these speakers, by task and attribute, before an encoder runs.
 
 Nothing has erred yet: rates and their spread between speakers are those of the worlds in which the intervals of this
 audit are calibrated.

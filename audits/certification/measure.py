@@ -127,7 +127,7 @@ def _drawn(inputs: Inputs, options: Options, context: Context) -> "tuple[list[Im
             made=made,
             machines=context.machines,
             things="images",
-            # What a worker drew is told now.
+            # What a worker drew counts now.
             done=lambda number: advance(each - drawn[jobs[number].index]),
         )
     # Attacks come after it, which need the certificates of all images.

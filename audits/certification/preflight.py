@@ -46,7 +46,7 @@ def measured_cost(work: Work, rule: Rule, options: Options, context: Context) ->
     if elsewhere(context):
         return (*lines, ("time", f"of {many(left, 'image', 'images')}; the GPUs are left to the workers"))
     if attacks:
-        # A step of an attack holds what all layers keep for the way back: the memory that is told has to hold it too.
+        # A step of an attack holds what all layers keep for the way back: the stated memory has to hold it too.
         with one_thread():
             _hold_gradient(jobs[mine[0]], work, options.attack_draws)
     return lines + _cost(jobs[mine[0]], left, attacks, passes, work, context)

@@ -40,7 +40,7 @@ def beyond_reach(counts: Counts) -> tuple[float, ...]:
 
 
 def headline_of(counts: Counts, row: Estimate) -> str:
-    """Return the answer at one radius, with whose word it rests on."""
+    """Return the answer at one radius, with the source that it rests on."""
     rule = counts.rule
     if counts.reading:
         return f"By the log, certified accuracy is {accuracy_at(row)}."

@@ -1,4 +1,4 @@
-"""The gaps between groups that a run could show, told before it: of an attribute's hardest and easiest pair."""
+"""The gaps between groups that a run could show, before it runs: of an attribute's hardest and easiest pair."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -33,9 +33,9 @@ def kinds_of(bound: LipschitzBound) -> dict[str, str]:
 
 
 def called(name: str, kinds: Mapping[str, str], *details: str) -> str:
-    """Return what a sentence calls a layer or a part, with what is told of it in brackets.
+    """Return what a sentence calls a layer or a part, with details of it in brackets.
 
-    A layer of an nn.Sequential has only a number for a name; its kind is told besides.
+    A layer of an nn.Sequential has only a number for a name; its kind is added.
 
     >>> kinds = {"conv1": "Conv2d", "3": "Linear"}
     >>> called("conv1", kinds, "4.01"), called("3", kinds), called("3", kinds, "2.00"), called("0", kinds)

@@ -35,7 +35,7 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
 
 
 def _accesses(inputs: Inputs) -> int:
-    """Return with how many kinds of access a leak is told at most, by what an attacker may hold."""
+    """Return with how many kinds of access a leak is reported at most, by what an attacker may hold."""
     tiers = {tier for one in inputs.releases for tier in one.tiers}
     return max(1, sum(bool(tiers & set(own)) for own in NEWEST.values()))
 

@@ -11,7 +11,7 @@ from audits.membership.language_models import LanguageModel
 from audits.membership.pool import Pool
 
 DIFFERENT = 0.01
-"""Probability by chance of lengths so unlike below which they are told."""
+"""Probability by chance of lengths so unlike below which they are reported."""
 
 
 def text_warnings(pool: Pool, language: LanguageModel, options: Options) -> Iterator[Warning]:

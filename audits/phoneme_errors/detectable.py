@@ -1,4 +1,4 @@
-"""The errors that a run could show with these speakers and tokens, told before a probe is trained.
+"""The errors that a run could show with these speakers and tokens, before a probe is trained.
 
 Nothing has been read yet. By how much speakers differ is assumed, as the lines say.
 """
@@ -20,7 +20,7 @@ from audits.statistics.power import mean, mean_difference, needed_units, units_n
 FLIPPED, GAINS = 0.2, 0.03
 """Share of tokens that two probes read differently, and the standard deviation of the speakers' gains."""
 SCATTER = 0.4
-"""Standard deviation of the logarithms of the speakers' own variances; what few tokens add is told by their number."""
+"""Standard deviation of the logarithms of the speakers' own variances; what few tokens add is known."""
 
 
 def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectable, ...]:

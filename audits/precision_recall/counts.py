@@ -32,7 +32,7 @@ SHORTFALL = "shortfall"
 POWER = 0.8
 """Share of runs in which a difference said to be detectable is shown."""
 GROUPED = 0.01
-"""Share of points whose balls jump in width in halves of a draw, from which no difference is told."""
+"""Share of points whose balls jump in width in halves of a draw, from which no difference is reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from audits.precision_recall.sides import ASKED, CEILING, DIVERSITY, FLOOR, FLOO
 from audits.precision_recall.sweep import judge_sweep
 
 LARGE, NOTABLE = 0.20, 0.05
-"""Ends of intervals, shares of the texts, from which a shortfall is told as of high or of medium severity."""
+"""Ends of intervals, shares of the texts, from which the severity of a shortfall is high, and medium."""
 COPIES = 0.05
 """Low end of the share of repeated texts from which a candidate is said to repeat itself."""
 _BENCHMARKS = {

@@ -1,4 +1,4 @@
-"""The gaps that a run could show with these speakers, by attribute, told before the groups are compared.
+"""The gaps that a run could show with these speakers, by attribute, before the groups are compared.
 
 How much speakers vary is taken from all of them together, whichever group they are of, so that nothing is told of the
 gap itself.
@@ -28,7 +28,7 @@ from probes.speech.word_errors import count_edits
 MOST_TEXTS = 200_000
 """Transcripts that are scored for it: about three seconds; of more, those of some speakers, drawn at random."""
 SHUFFLES = 400
-"""Shuffled labels from which it is told how large a gap they ask for."""
+"""Shuffled labels from which the gap that they ask for is estimated."""
 MOST_SHUFFLED = 4e7
 """Speakers times groups times shuffles from which on labels are not shuffled: then joint intervals decide."""
 
@@ -135,7 +135,7 @@ def _laws(data: Utterances) -> list[Law]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What is told of an attribute: its comparison, the chance of an error left by the correction, and for how many."""
+    """What is asked of an attribute: its comparison, and the chance of an error that correction leaves to each test."""
 
     comparison: Comparison
     options: Options

@@ -159,7 +159,7 @@ def _same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
-        # What cannot be looked at is told of where it is read.
+        # A file that cannot be looked at is refused where it is read.
         return False
 
 

@@ -1,4 +1,4 @@
-"""What a run could show with these items, told before anything is asked: above guessing, and losses of paired items."""
+"""What a run could show with these items, before anything is asked: above guessing, and losses of paired items."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
