@@ -16,7 +16,7 @@ from audits.certification.bounds import Counts, Floats, Interval, Limits, fulles
 PRIOR = 0.5
 """What is added to the counts that shape the bet (Krichevsky and Trofimov 1981): no outcome is held for impossible."""
 ODDS, STEP = 40.0, 1e-9
-"""Log odds beyond which a limit is reported as 0 or cannot rise, and to within which it is found: far below the last digit
+"""Log odds beyond which a limit is 0 or cannot rise, and to within which it is found: far below the last digit
 of a radius, and rounded down."""
 _MOST = 100
 
