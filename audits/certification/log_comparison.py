@@ -28,8 +28,6 @@ from audits.statistics.paired_shares import BONETT_PRICE, paired_difference
 
 UNSAMPLED = 0.95
 ACCURACY, RADIUS, PREDICTED = "certified_accuracy", "average_certified_radius", "prediction_accuracy"
-EXACT_P = {RADIUS: "skew-corrected t, paired by image"}
-MCNEMAR = "McNemar, exact, paired by image"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,9 +24,6 @@ VALUES = tuple(_VALUES.split())
 _Statement = tuple[str, tuple[int, ...]]
 """Its text with the space before it, and the statements whose values it takes."""
 TASKS = ("pointer", "contents", "swap", "overwrite", *(f"word:{group}" for group in GROUPS))
-RENDERINGS = ("text", "code")
-LEAST_ENTITIES = 3
-"""Swaps that do not touch the answer take two entities beside the one that holds it."""
 DEEP = 2
 """Depth from which on cheap rules should fail."""
 ERRORS = 3
