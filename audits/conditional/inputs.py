@@ -55,7 +55,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     levels = _numbers("--levels", options.levels, 0.0, 1.0)
     points = tuple(int(number) for number in _numbers("--points", options.points, 0.5, 1000.5, whole=True))
@@ -199,8 +199,8 @@ def _notes(inputs: Inputs, by: str) -> list[str]:
         found.append(f"Groups by {by}: {named}.")
     draws = {one.draws for one in inputs.candidates if one.kind == "samples"}
     if len(draws) > 1:
-        told = ", ".join(f"{count}" for count in sorted(draws))
-        found.append(f"Candidates have {told} draws a row; fair scores do not hang on that.")
+        sizes = ", ".join(f"{count}" for count in sorted(draws))
+        found.append(f"Candidates have {sizes} draws a row; fair scores do not depend on that.")
     if (inputs.scale != 1).any():
         found.append("Distances of several columns are in standard deviations of y by column (--scale).")
     return found

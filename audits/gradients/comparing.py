@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from audits.core.context import Context
 from audits.gradients import Options
-from audits.gradients.counts import COUNTED_CEILING, Counts
+from audits.gradients.counts import ALL, COUNTED_CEILING, HIDDEN, Counts
 from audits.gradients.inputs import Inputs
 from audits.gradients.subjects import Subject
 from audits.gradients.training import key_of, losses_at_budgets
@@ -55,7 +55,7 @@ def compared(options: Options, inputs: Inputs, context: Context) -> Counts:
                 for name, values in by_method.items():
                     curved[kind].setdefault(name, []).append(values)
     return Counts(
-        layers=(*names, "hidden", "all"),
+        layers=(*names, HIDDEN, ALL),
         steps=inputs.steps,
         agreements={name: stacked(steps, 2).with_totals(hidden) for name, steps in parts.items()},
         progress={kind: {name: np.stack(rows) for name, rows in one.items()} for kind, one in curved.items()},

@@ -23,7 +23,7 @@ from probes.gradients.agreement import Agreement, Floats
 ENDS = {"cosine": (-1.0, 1.0), "norm_ratio": (0.0, inf), "sign_agreement": (0.0, 1.0), "relative_error": (0.0, inf)}
 ALIKE = "range of numbers that are alike to rounding"
 ENOUGH = (0.9, 0.99)
-"""Cosines for which the iterations needed are told."""
+"""Cosines for which the iterations needed are reported."""
 _FAMILY = re.compile(r"(.+)-(\d{1,6})", re.ASCII)
 
 

@@ -15,9 +15,9 @@ from audits.membership.bounding import (
     Proved,
 )
 from audits.membership.claims import Claim
-from audits.membership.figure_parts import MOST_PANELS, Names, figure_of, label_of, rest_of, tabled
+from audits.membership.figure_parts import MOST_PANELS, Names, label_of, rest_of, tabled
 from audits.membership.measure import Counts
-from audits.report.charts import Axis, bounds, stacked
+from audits.report.charts import Axis, bounds, figure_of, stacked
 
 MOST_BOUNDS = 3
 """Attacks on one model whose bounds are drawn."""

@@ -217,7 +217,7 @@ def _texts(options: Options) -> tuple[SealedList | None, list[_Side], tuple[Sour
     sides = [
         _Side(
             texts=one.texts or (),
-            names=tuple(str(place) for place in one.places.tolist()),
+            names=tuple(str(position) for position in one.places.tolist()),
             given=one.given,
             skipped=dict(one.skipped),
             where=f"--{role} {one.path}",
@@ -261,10 +261,10 @@ def _with_tokens(
     """Leave out, and count, the texts of which a model reads fewer than two tokens."""
     rows: list[list[int]] = []
     parts: list[list[list[Passage]]] = [[] for _ in passages]
-    for side, places in enumerate(kept):
-        whole = [all(one[side][at] is not None for one in passages) for at in range(len(places))]
+    for side, own in enumerate(kept):
+        whole = [all(one[side][at] is not None for one in passages) for at in range(len(own))]
         skipped[SHORT] += whole.count(False)
-        rows.append([place for place, fits in zip(places, whole, strict=True) if fits])
+        rows.append([number for number, fits in zip(own, whole, strict=True) if fits])
         for model, one in enumerate(passages):
             parts[model].append([found for found, fits in zip(one[side], whole, strict=True) if fits and found])
     return rows, parts

@@ -103,8 +103,8 @@ def read_speech(
     if not speech.recordings:
         raise _unusable(skipped, options)
     decoders = [sound.decoder for _, sound in sounds if sound.decoder]
-    told = [Note("decoded-by-ffmpeg", message, len(decoders)) for message in decoded_elsewhere(decoders)]
-    speech = replace(speech, left_out=bad.notes(skipped), notes=(*speech.notes, *told))
+    decoded = [Note("decoded-by-ffmpeg", message, len(decoders)) for message in decoded_elsewhere(decoders)]
+    speech = replace(speech, left_out=bad.notes(skipped), notes=(*speech.notes, *decoded))
     return speech, manifest, (*sources, source)
 
 

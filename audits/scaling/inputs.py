@@ -53,7 +53,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     if options.from_csv is not None:
         return _of_table(options, options.from_csv)

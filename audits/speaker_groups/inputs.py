@@ -159,13 +159,13 @@ def _same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
-        # What cannot be looked at is told of where it is read.
+        # A file that cannot be looked at is refused where it is read.
         return False
 
 
 def _manifest_source(manifest: Manifest, options: Options) -> Source:
-    place = reported_path(options.manifest)
-    return Source(role="manifest", path=place, sha256=manifest.sha256, items=len(manifest.clips))
+    path = reported_path(options.manifest)
+    return Source(role="manifest", path=path, sha256=manifest.sha256, items=len(manifest.clips))
 
 
 def _source(name: str, named: Mapping[str, Path], files: Mapping[str, Predictions]) -> Source:

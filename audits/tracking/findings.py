@@ -22,7 +22,7 @@ from audits.tracking.measure import Counts, Graded
 from audits.tracking.network_findings import find_heads, find_operators, find_structure
 
 LOSS, LARGE = 0.1, 0.5
-"""Loss of accuracy from which on it is told, and from which on it is medium."""
+"""Loss of accuracy from which it is reported, and from which its severity is medium."""
 NAMED = 0.9
 """Least share of answers that name an option, for accuracy to be compared with guessing."""
 _SIMULTANEOUS = "Clopper-Pearson intervals hold together over all depths; no shape of the curve is assumed."

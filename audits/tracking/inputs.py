@@ -85,7 +85,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     depths = _wholes("--n", options.n, most=DEEPEST)
     files = [(Path(file), read_items(Path(file))) for file in options.items]

@@ -519,6 +519,19 @@ def test_a_dry_run_says_which_radii_no_draws_certify(digits: Digits, call_miles:
         assert ("cannot be certified with n = 300: 5." in " ".join(done.out.split())) == said
 
 
+def test_a_radius_that_no_draws_certify_is_no_answer(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
+    for radii, begins in (
+        ("5", "No radius that was asked for can be certified with n = 300 draws."),
+        ("0.1,5", "Cert"),
+    ):
+        report = read(finish(call_miles, digits.command("--radii", radii), tmp_path / radii))
+        (claim,) = [one for one in report["findings"] if one["id"] == "certify.accuracy"]
+        assert claim["headline"].startswith(begins)
+        assert "radius 5" not in claim["headline"] + claim["statement"]
+        cited = [report["estimates"][key["row"]]["where"].get("radius") for key in report["answer"]["numbers"]]
+        assert 5 not in cited and (0.1 in cited) == ("0.1" in radii)
+
+
 def pictures(folder: Path) -> list[Path]:
     """Write the images of three classes as files, and return these."""
     from PIL import Image

@@ -150,15 +150,15 @@ def counts(comparisons: Sequence[Comparison]) -> list[str]:
     reasons = Counter(row.why for row in rows if row.why and row.difference is not None)
     if reasons:
         its = "its interval is" if reasons.total() == 1 else "their intervals are"
-        told = "row" if reasons.total() == 1 else "rows"
+        noun = "row" if reasons.total() == 1 else "rows"
         lines.append(
-            f"{reasons.total():,} {told} could not be paired by record ({_why(reasons)}); {its} wider than needed."
+            f"{reasons.total():,} {noun} could not be paired by record ({_why(reasons)}); {its} wider than needed."
         )
     bare = (row for found in comparisons for row in found.rows if row.difference is None)
     reasons = Counter(row.why or "a run gives none" for row in bare)
     if reasons:
-        told = many(reasons.total(), "change has", "changes have")
-        lines.append(f"{told} no interval, so that nothing can be said of them ({_why(reasons)}).")
+        counted = many(reasons.total(), "change has", "changes have")
+        lines.append(f"{counted} no interval, so that nothing can be said of them ({_why(reasons)}).")
     return lines
 
 
@@ -207,8 +207,8 @@ def _named(rows: Sequence[Estimate]) -> str:
         return "; ".join(f"{len(alike)} {name}{_shared(alike, ' [{}]')}" for name, alike in kinds.items())
     first = sorted(kinds.items(), key=lambda kind: -len(kind[1]))[:MOST_KINDS]
     more = len(kinds) - len(first)
-    told = ", ".join(f"{len(alike)} {name}" for name, alike in first)
-    return f"{_shared(rows, 'all of {}: ')}{told}{f' and those of {more} further names' if more else ''}"
+    named = ", ".join(f"{len(alike)} {name}" for name, alike in first)
+    return f"{_shared(rows, 'all of {}: ')}{named}{f' and those of {more} further names' if more else ''}"
 
 
 def _shared(rows: Sequence[Estimate], form: str) -> str:
