@@ -25,8 +25,10 @@ def commands() -> dict[str, Any]:
 
 
 def parameters(command: Any) -> list[Any]:
-    """Return the parameters of a command in the order of its help; the help option itself is left out."""
-    return [item for item in command.params if item.name != "help"]
+    """Return the parameters of a command in the order of its help, panel by panel; the help option is left out."""
+    items = [item for item in command.params if item.name != "help"]
+    panels = list(dict.fromkeys((None, *(item.rich_help_panel for item in items))))
+    return sorted(items, key=lambda item: (item.param_type_name != "argument", panels.index(item.rich_help_panel)))
 
 
 def reference() -> str:

@@ -5,7 +5,7 @@ other. A list option takes several values after one flag (`--by gender accent`),
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import Field, fields
 from pathlib import Path
@@ -16,10 +16,11 @@ import typer
 from typer.core import TyperCommand
 
 from audits.core.errors import InputError
-from audits.core.option_groups import WORKERS
+from audits.core.option_groups import GROUPS, WORKERS
 from audits.core.options import METADATA, OptionSpec, build, flag_of, specs_of
 from audits.core.registry import AuditSpec
 from miles_cli.options import Common, read_config
+from miles_cli.plain_help import PlainCommand
 
 _KINDS: dict[type, tuple[str, str]] = {
     int: ("a whole number", "5"),
@@ -31,7 +32,7 @@ _KINDS: dict[type, tuple[str, str]] = {
 """How each type of option is called, and how a value of it is written in TOML."""
 
 
-def command_for(spec: AuditSpec, *, examples: str = "") -> TyperCommand:
+def command_for(spec: AuditSpec) -> TyperCommand:
     """Return the command of an audit."""
 
     def carry_out(**values: Any) -> None:
@@ -40,11 +41,11 @@ def command_for(spec: AuditSpec, *, examples: str = "") -> TyperCommand:
         given = given_of(values.pop("context"), values)
         merged = merge(spec.name, spec.options, given, values)
         with explained(spec.name, spec.options, given, merged):
-            options, common = built(spec, merged)
-            status = carry_out(spec, options, common)
+            options, common = built(spec, merged, given)
+            status = carry_out(spec, options, common, given=given)
         raise typer.Exit(status)
 
-    return make_command(spec.name, f"{spec.summary}\n\n{spec.question}{examples}", (spec.options, Common), carry_out)
+    return make_command(spec.name, spec.question, (spec.options, Common), carry_out)
 
 
 def make_command(name: str, help: str, records: tuple[type, ...], run: Callable[..., None]) -> TyperCommand:
@@ -52,7 +53,7 @@ def make_command(name: str, help: str, records: tuple[type, ...], run: Callable[
     parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     listed: list[str] = []
     for record in records:
-        for item in sorted(fields(record), key=_of_machines):
+        for item in sorted(fields(record), key=_rank):
             spec: OptionSpec = item.metadata[METADATA]
             annotation, default = _annotation(item.name, item.type, spec, item.default)
             parameters.append(
@@ -74,9 +75,9 @@ def make_command(name: str, help: str, records: tuple[type, ...], run: Callable[
     return cast(TyperCommand, typer.main.get_command(app))
 
 
-def _of_machines(item: Field[Any]) -> bool:
-    """Tell whether an option says who computes: inherited ones come first, and these are to be read last."""
-    return bool(item.metadata[METADATA].panel == WORKERS)
+def _rank(item: Field[Any]) -> int:
+    """Return the place of an option's panel: inherited ones come first, and these are to be read last."""
+    return {GROUPS: 1, WORKERS: 2}.get(item.metadata[METADATA].panel, 0)
 
 
 def given_of(context: typer.Context, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,8 +110,8 @@ def merge(
     }
 
 
-def built(spec: AuditSpec, values: Mapping[str, Any]) -> tuple[Any, Common]:
-    """Return the options of an audit and those that all audits have, checked.
+def built(spec: AuditSpec, values: Mapping[str, Any], given: Collection[str]) -> tuple[Any, Common]:
+    """Return the options of an audit and those that all audits have, checked; `given` as for `build`.
 
     Raises
     ------
@@ -119,7 +120,8 @@ def built(spec: AuditSpec, values: Mapping[str, Any]) -> tuple[Any, Common]:
     """
     records = (spec.options, Common)
     own, common = (
-        build(one, {item.name: values[item.name] for item in fields(one) if item.name in values}) for one in records
+        build(one, {item.name: values[item.name] for item in fields(one) if item.name in values}, given)
+        for one in records
     )
     return own, common
 
@@ -160,9 +162,10 @@ def _is_list(kind: Any) -> bool:
 
 def _annotation(name: str, kind: Any, spec: OptionSpec, default: Any) -> tuple[Any, Any]:
     base = _base(kind)
-    # Mostly what stands for the value names them already.
+    # Mostly what stands for the value names them already, with commas where several may be given.
     choices = "|".join(spec.choices)
-    shown = f"{spec.help} ({choices})" if choices and choices != spec.metavar else spec.help
+    named = spec.metavar in (choices, ",".join(spec.choices))
+    shown = f"{spec.help} ({choices})" if choices and not named else spec.help
     shown = f"{shown} ({spec.bounds})" if spec.bounds else shown
     shown = f"{shown} (required)" if spec.required else shown
     if spec.positional:
@@ -231,11 +234,17 @@ def _with_signature(run: Callable[..., None], parameters: list[inspect.Parameter
 
 
 def _command_class(listed: tuple[str, ...], positionals: int) -> type[TyperCommand]:
-    class AuditCommand(TyperCommand):
+    class AuditCommand(PlainCommand):
         """A command whose list options take several values after one flag."""
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             return super().parse_args(ctx, spread(args, listed, positionals, _flags_without_value(self)))
+
+        def get_params(self, ctx: Any) -> list[Any]:
+            *params, help = super().get_params(ctx)
+            # Alone it would have a panel of its own.
+            help.rich_help_panel = params[-1].rich_help_panel
+            return [*params, help]
 
     return AuditCommand
 

@@ -1,7 +1,6 @@
 """Carry out one audit: plan, run folder, progress, gates, pages, summary, exit status."""
 
 import json
-import math
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -70,11 +69,20 @@ class Outcome:
         return 1 if self.judged and failed else 0
 
 
-def carry_out(spec: AuditSpec, options: Any, common: Common, *, ending: Callable[[Report], None] | None = None) -> int:
+def carry_out(
+    spec: AuditSpec,
+    options: Any,
+    common: Common,
+    *,
+    given: Collection[str] = (),
+    ending: Callable[[Report], None] | None = None,
+) -> int:
     """Carry out an audit for the command line, print what came out, and return the exit status.
 
     Parameters
     ----------
+    given
+        The options that the user gave, some perhaps at their defaults.
     ending
         Prints what follows the summary; not called where no summary is printed.
 
@@ -85,7 +93,7 @@ def carry_out(spec: AuditSpec, options: Any, common: Common, *, ending: Callable
     """
     with interrupts.remembered() as check_interrupt, _announced_interrupt() as endings:
         watch = Watch(quiet=common.quiet, check_interrupt=check_interrupt)
-        outcome = audited(spec, options, common, watch, ("miles", *sys.argv[1:]), endings)
+        outcome = audited(spec, options, common, watch, ("miles", *sys.argv[1:]), endings, given)
         report = outcome.report
         if outcome.part is not None:
             _print_part(outcome.part, common)
@@ -99,7 +107,13 @@ def carry_out(spec: AuditSpec, options: Any, common: Common, *, ending: Callable
 
 
 def audited(
-    spec: AuditSpec, options: Any, common: Common, watch: Watch, command: Sequence[str], endings: list[str]
+    spec: AuditSpec,
+    options: Any,
+    common: Common,
+    watch: Watch,
+    command: Sequence[str],
+    endings: list[str],
+    given: Collection[str] = (),
 ) -> Outcome:
     """Carry out an audit and print nothing.
 
@@ -109,6 +123,8 @@ def audited(
         The words of the command line that does the same, for the report.
     endings
         Gets, before work begins, the sentence on what an interrupted run leaves.
+    given
+        The options that the user gave.
 
     Raises
     ------
@@ -117,7 +133,7 @@ def audited(
     """
     registration = registered_gates.cited(spec, common.registration)
     asked = registered_gates.asked(spec, common.fail_if, registration)
-    prepared = prepare(spec, options, common, watch, command)
+    prepared = prepare(spec, options, common, watch, command, given)
     plan, context, settings = prepared.plan, prepared.context, prepared.settings
     one_part = context.machines.part is not None
     registered_gates.check_planned(registration, prepared.registered(spec, common.fail_if))
@@ -188,15 +204,17 @@ class Prepared:
         )
 
 
-def prepare(spec: AuditSpec, options: Any, common: Common, watch: Watch, command: Sequence[str]) -> Prepared:
-    """Check every input; write nothing.
+def prepare(
+    spec: AuditSpec, options: Any, common: Common, watch: Watch, command: Sequence[str], given: Collection[str] = ()
+) -> Prepared:
+    """Check every input; write nothing. Parameters are those of `audited`.
 
     Raises
     ------
     MilesError
         Where something is wrong that the user can fix.
     """
-    _check(common, command)
+    _check_encoding(command)
     every_card = common.device == ALL_CARDS
     device = choose_device("cuda" if every_card else common.device, needed=spec.runs_model(options))
     machines = machines_of(options, device, every_card=every_card, tell=watch.tell)
@@ -206,6 +224,7 @@ def prepare(spec: AuditSpec, options: Any, common: Common, watch: Watch, command
         # A worker that has a GPU of its own sees no other.
         device="cuda" if machines.workers.gpus else device,
         dtype=common.dtype,
+        given=frozenset(given),
         cache=Cache.default(),
         machines=machines,
         progress=watch,
@@ -246,18 +265,7 @@ def write_pages_and_report(report: Report, folder: Path) -> None:
     write_report(report, folder)
 
 
-def _check(common: Common, command: Sequence[str]) -> None:
-    if not 0.5 <= common.level < 1:
-        raise InputError(f"{common.level} is no confidence level.", where="--level", hint="Give 0.5 <= level < 1.")
-    if not 0 <= common.seed < 2**63:
-        raise InputError(f"{common.seed} is no seed.", where="--seed", hint="Give a whole number from 0 to 2^63 - 1.")
-    if common.detect is not None and not (common.dry_run and 0 < common.detect < math.inf):
-        message = "is no size of an effect" if common.dry_run else "was asked of a run"
-        raise InputError(
-            f"--detect {common.detect:g} {message}: it says before a run which units an effect needs.",
-            where="--detect",
-            hint="Give a number above 0, with --dry-run.",
-        )
+def _check_encoding(command: Sequence[str]) -> None:
     for word in command[1:]:
         if word != word.encode("utf-8", "replace").decode():
             # It would stand in the report, which is UTF-8.

@@ -4,10 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, MutableMapping
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
+
+from miles_cli.plain_help import PlainGroup
 
 
-class LazyCommands(TyperGroup, ABC):
+class LazyCommands(PlainGroup, ABC):
     """A group whose commands are stand-ins with a line of help each, until one of them is called."""
 
     @abstractmethod

@@ -15,6 +15,7 @@ from audits.core.errors import InputError, MilesError, shadowed
 from audits.core.missing_packages import refusal
 from miles_cli import system_errors, threads
 from miles_cli.lazy_commands import LazyCommands
+from miles_cli.plain_help import PlainCommand
 from miles_cli.printable import printable
 
 INTERRUPTED = 130
@@ -32,6 +33,16 @@ class Verb:
 VERBS = (
     Verb("list", "List the audits and what each needs.", "miles_cli.commands.list:command"),
     Verb("demo", "Run an audit on a built-in example with a planted answer.", "miles_cli.commands.demo:command"),
+    Verb(
+        "canaries",
+        "Random canaries with fair coin flips, and a sealed list for membership.",
+        "miles_cli.commands.canaries:command",
+    ),
+    Verb(
+        "register",
+        "Write criteria for a run down before it, with a digest that the run cites.",
+        "miles_cli.commands.register:command",
+    ),
     Verb("show", "Summarise a finished run in the terminal.", "miles_cli.commands.show:command"),
     Verb(
         "runs", "All runs below a folder: answers and gates, as a table or a page.", "miles_cli.commands.runs:command"
@@ -51,19 +62,10 @@ VERBS = (
         "Export a report to another tool, such as MLflow, a model card, JUnit, SARIF or in-toto.",
         "miles_cli.commands.export:command",
     ),
-    Verb(
-        "canaries",
-        "Random canaries with fair coin flips, and a sealed list for membership.",
-        "miles_cli.commands.canaries:command",
-    ),
-    Verb(
-        "register",
-        "Write criteria for a run down before it, with a digest that the run cites.",
-        "miles_cli.commands.register:command",
-    ),
     Verb("schema", "Print the JSON Schema of report.json.", "miles_cli.commands.schema:command"),
     Verb("cache", "Show the size of the cache, or clear it.", "miles_cli.commands.cache:command"),
 )
+"""In the order of use: before a run, after it, and around them all."""
 
 
 def _audits() -> tuple[registry.Entry, ...]:
@@ -100,7 +102,10 @@ def _real(name: str) -> Any:
             if isinstance(target, TyperGroup):
                 return target
             app = typer.Typer(add_completion=False)
-            app.command(name, context_settings={"help_option_names": ["-h", "--help"]})(target)
+            # typer would break the lines of a docstring where they are broken there.
+            help = "\n\n".join(" ".join(part.split()) for part in (target.__doc__ or "").split("\n\n"))
+            settings = {"help_option_names": ["-h", "--help"]}
+            app.command(name, cls=PlainCommand, help=help, context_settings=settings)(target)
             return typer.main.get_command(app)
     from miles_cli.audit_command import command_for
 

@@ -15,13 +15,16 @@ _RUN = "Run"
 class Common:
     """Options of every audit; see docs/reference.md."""
 
-    out: Path | None = option("Run folder; default runs/<command>-<UTC time>-<4 hex>.", metavar="DIR", panel=_RUN)
-    seed: int = option("Seed of every random choice.", 0, panel=_RUN)
-    level: float = option("Confidence level of every interval.", 0.95, panel=_RUN)
+    out: Path | None = option("Run folder. Default: runs/<command>-<UTC time>-<4 hex>.", metavar="DIR", panel=_RUN)
+    seed: int = option("Seed of every random choice.", 0, metavar="N", panel=_RUN, least=0, most=2**63 - 1)
+    level: float = option("Confidence level of every interval.", 0.95, metavar="X", panel=_RUN, least=0.5, under=1)
     device: str = option(
-        "Where the model runs: auto, cpu, cuda, cuda:N, or cuda:all (one worker a GPU).", "auto", panel=_RUN
+        "Where the model runs: auto, cpu, cuda, cuda:N, or cuda:all (one worker a GPU).",
+        "auto",
+        metavar="DEVICE",
+        panel=_RUN,
     )
-    dtype: str = option("Number format in which the model runs.", "float32", choices=DTYPES, panel=_RUN)
+    dtype: str = option("Number format in which the model runs.", "float32", choices=DTYPES, metavar="TYPE", panel=_RUN)
     fail_if: tuple[str, ...] = option(
         "Gate, repeatable: exit 1 if any selected estimate makes it true.",
         (),
@@ -44,7 +47,11 @@ class Common:
     verbose: bool = option("Add tracebacks to errors.", False, panel=_RUN)
     dry_run: bool = option("Check every input, print the plan and its cost, run nothing.", False, panel=_RUN)
     detect: float | None = option(
-        "With --dry-run: print the units that an effect of this size needs.", metavar="X", panel=_RUN
+        "How many units, such as speakers, an effect of this size needs; printed by --dry-run.",
+        metavar="X",
+        panel=_RUN,
+        above=0,
+        only_with=("dry_run",),
     )
     force: bool = option("Overwrite a finished run folder.", False, panel=_RUN)
 

@@ -73,8 +73,8 @@ def register(
     check_path(target.out, "--out", [])
     merged = merge(spec.name, spec.options, given, defaults, call=call)
     with explained(spec.name, spec.options, given, merged):
-        options, common = built(spec, merged)
-        planned = _planned(spec, options, common, command)
+        options, common = built(spec, merged, given)
+        planned = _planned(spec, options, common, command, given)
     earlier = _earlier(target.out, planned, force=force)
     if earlier is None:
         write(target.out, planned.dumps())
@@ -98,7 +98,9 @@ def summary(written: Written) -> str:
     return "\n".join(lines)
 
 
-def _planned(spec: AuditSpec, options: Any, common: Common, command: Sequence[str]) -> Registered:
+def _planned(
+    spec: AuditSpec, options: Any, common: Common, command: Sequence[str], given: Mapping[str, Any]
+) -> Registered:
     if not common.fail_if:
         raise InputError(
             "There is nothing to register: no criterion is given.",
@@ -108,7 +110,7 @@ def _planned(spec: AuditSpec, options: Any, common: Common, command: Sequence[st
     if isinstance(options, Workers) and options.sbatch is not None:
         raise InputError("A registration runs nothing, and writes no job.", where="--sbatch", hint="Leave it out.")
     asked = registered_gates.asked(spec, common.fail_if, None)
-    prepared = prepare(spec, options, common, Watch(quiet=True), command)
+    prepared = prepare(spec, options, common, Watch(quiet=True), command, given)
     asked.check(prepared.plan.coordinates, spec.by_name)
     return prepared.registered(spec, common.fail_if)
 

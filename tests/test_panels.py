@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(path for package in ("probes", "audits", "miles_cli") for path in (ROOT / package).rglob("*.py"))
 PANELS = {"MilesError", "InputError", "IncompleteError"}
 # Here the option or the file is known; an engine may know no more than its argument.
-KNOWS_WHERE = ("probes/loading/", "audits/", "miles_cli/")
+KNOWS_WHERE = ("audits/", "miles_cli/")
 
 
 def lacking(path: str, source: str) -> Iterator[str]:
@@ -33,7 +33,7 @@ def test_errors_without_a_mend_or_a_place_are_found() -> None:
     bare = "def f():\n    raise InputError('Bad.')\n"
     assert list(lacking("audits/a.py", bare)) == ["audits/a.py:2 has no hint and no where"]
     assert list(lacking("probes/a.py", bare)) == ["probes/a.py:2 has no hint"]
-    assert list(lacking("probes/loading/a.py", "e = errors.InputError('Bad.', hint='Mend it.', where='')"))
+    assert list(lacking("audits/a.py", "e = errors.InputError('Bad.', hint='Mend it.', where='')"))
     assert list(lacking("miles_cli/a.py", "IncompleteError('Lost.', where='--workers')"))
     assert not list(lacking("probes/a.py", "InputError('Bad.', hint='Mend it.')"))
     assert not list(lacking("audits/a.py", "InputError('Bad.', hint=hint, where=where)\nInputError(said, **told)"))

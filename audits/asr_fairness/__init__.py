@@ -32,11 +32,13 @@ class Options(Groups, Corpus, Workers):
         required=True,
         metavar="FILE",
     )
-    tasks: tuple[str, ...] = option("What the probes do.", TASKS, choices=TASKS, metavar="TASK,...")
+    tasks: tuple[str, ...] = option(
+        "What the probes do: tell speakers apart, or transcribe.", TASKS, choices=TASKS, metavar="TASK,..."
+    )
     layers: tuple[str, ...] = option("Layers to probe: all, or numbers such as 0,3,6.", ("all",), metavar="all|N,...")
     audio_root: Path | None = option("Folder of relative recording paths.", metavar="DIR", panel=_DATA)
     id_col: str | None = option(
-        "Column of the key of each clip's vectors, where MODEL is vectors; default the recording as the manifest "
+        "Column of the key of each clip's vectors, where MODEL is vectors. Default: the recording, as the manifest "
         "writes it.",
         metavar="COLUMN",
         panel=_DATA,
@@ -55,17 +57,19 @@ class Options(Groups, Corpus, Workers):
         metavar="stop|list|skip",
         panel=_DATA,
     )
-    folds: int = option("Splits of the probes; every clip is tested in one.", 5, least=3, panel=_PROBES)
+    folds: int = option("Splits of the probes; every clip is tested in one.", 5, metavar="N", least=3, panel=_PROBES)
     repeats: int = option(
-        "How often the clips are dealt over the folds anew in SID; what the deal changes is then in the intervals.",
+        "How often clips are dealt over the folds for the task sid; the intervals hold what the deal changes.",
         5,
         metavar="N",
         least=1,
         panel=_PROBES,
     )
-    probe_epochs: int = option("Most passes of the CTC probe; it stops early.", 8, metavar="N", least=0, panel=_PROBES)
+    probe_epochs: int = option(
+        "Most passes of the CTC probe of the task asr; it stops early.", 8, metavar="N", least=0, panel=_PROBES
+    )
     min_utterances: int = option(
-        "Clips that a speaker needs to take part in SID.", 3, metavar="N", least=2, panel=_PROBES
+        "Clips that a speaker needs to take part in the task sid.", 3, metavar="N", least=2, panel=_PROBES
     )
     baseline: bool = option("Probe log-mel energies too, as layer -1.", True, panel=_PROBES)
     controls: bool = option(

@@ -19,7 +19,7 @@ _MODEL, _DATA, _NOISE, _OTHER = "Model", "Data", "Certificates", "Without a mode
 _LOG, _COUNTS, _DRAWN = ("from_log",), ("from_counts",), ("from_log", "from_counts")
 """Sources of which nothing is drawn any more: what decides the draws has no meaning beside them."""
 _ATTACK: dict[str, Any] = {"panel": "Attack", "least": 1, "only_with": ("attack_steps",), "later": True}
-_CHANNELS: dict[str, Any] = {"several": False, "panel": _MODEL, "not_with": _COUNTS}
+_CHANNELS: dict[str, Any] = {"several": False, "panel": _MODEL, "not_with": _DRAWN}
 
 ARCHITECTURES = (
     "mnist_lenet",
@@ -54,7 +54,9 @@ class Options(option_groups.Workers):
         "Images with labels: NPZ (x, y), CSV (label, pixels), or folders by class.", metavar="FILE", not_with=_DRAWN
     )
     sigma: float | None = option(
-        "Noise in pixel units, [0, 1]: standard deviation (l2), or half the width of uniform noise (l1).", metavar="S"
+        "Noise in pixel units, [0, 1]: standard deviation (l2), or half the width of uniform noise (l1).",
+        metavar="S",
+        above=0,
     )
     n0: int = option("Draws that choose the class and the interval.", 100, metavar="N", least=1, most=MOST)
     n: int = option(
@@ -64,9 +66,11 @@ class Options(option_groups.Workers):
         least=1,
         most=MOST,
     )
-    alpha: float = option("Probability that an image's certificate is false, at most.", 0.001, above=0, under=0.5)
+    alpha: float = option(
+        "Probability that an image's certificate is false, at most.", 0.001, metavar="X", above=0, under=0.5
+    )
     radii: tuple[str, ...] = option(
-        "Radii at which certified accuracy is reported (default: a grid up to the ceiling).",
+        "Radii at which certified accuracy is reported. Default: a grid up to the ceiling.",
         (),
         several=False,
         metavar="R,...",
@@ -82,7 +86,7 @@ class Options(option_groups.Workers):
         "Limits of the top class alone, of the top class and its rivals, or whichever the n0 draws favour.",
         "one-sided",
         choices=("one-sided", "two-class", "auto"),
-        metavar="HOW",
+        metavar="one-sided|two-class|auto",
         panel=_NOISE,
     )
     norm: str = option(
@@ -137,24 +141,29 @@ class Options(option_groups.Workers):
         "Architecture of the weights: resnet50 and others, torchvision:NAME, timm:NAME.",
         metavar="NAME",
         panel=_MODEL,
-        not_with=_COUNTS,
+        not_with=_DRAWN,
     )
     factory: str | None = option(
-        "Your function that makes the model; runs your code.", metavar="MODULE:CALLABLE", panel=_MODEL, not_with=_DRAWN
+        "Callable that returns the model; runs its code.", metavar="MODULE:CALLABLE", panel=_MODEL, not_with=_DRAWN
     )
     allow_code: bool = option("Allow --factory, TorchScript and .pt2, which run code.", False, panel=_MODEL)
-    mean: tuple[str, ...] = option("Mean of each channel (default: the model's own).", (), metavar="M,...", **_CHANNELS)
+    mean: tuple[str, ...] = option("Mean of each channel. Default: the model's own.", (), metavar="M,...", **_CHANNELS)
     std: tuple[str, ...] = option(
-        "Standard deviation of each channel (default: the model's own).", (), metavar="S,...", **_CHANNELS
+        "Standard deviation of each channel. Default: the model's own.", (), metavar="S,...", **_CHANNELS
     )
     class_map: Path | None = option_groups.class_map(not_with=_DRAWN)
     resize: str | None = option_groups.resize(not_with=_DRAWN)
     crop: int | None = option_groups.crop()
     layout: str = option(
-        "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
+        "Order of the pixels in a CSV row.",
+        "hwc",
+        choices=("hwc", "chw"),
+        metavar="hwc|chw",
+        panel=_DATA,
+        not_with=_DRAWN,
     )
-    skip: int = option("Use only every Nth image.", 1, metavar="N", panel=_DATA, least=1, not_with=_COUNTS)
-    max: int | None = option("Use at most this many images.", metavar="N", panel=_DATA, least=1, not_with=_COUNTS)
+    skip: int = option("Use only every Nth image.", 1, metavar="N", panel=_DATA, least=1, not_with=_DRAWN)
+    max: int | None = option("Use at most this many images.", metavar="N", panel=_DATA, least=1, not_with=_DRAWN)
     by: tuple[str, ...] = option(
         "Columns whose levels are reported separately.",
         (),
@@ -164,7 +173,11 @@ class Options(option_groups.Workers):
         not_with=_DRAWN,
     )
     attributes: Path | None = option(
-        "CSV with those columns, a row per image.", metavar="FILE", panel=_DATA, not_with=_DRAWN
+        "CSV with the columns of --by, a row per image.",
+        metavar="FILE",
+        panel=_DATA,
+        only_with=("by",),
+        not_with=_DRAWN,
     )
     from_counts: Path | None = option(
         "Judge the counts of a finished run again: other alpha, interval, radii.",
@@ -173,14 +186,14 @@ class Options(option_groups.Workers):
         not_with=_LOG,
     )
     from_log: tuple[str, ...] = option(
-        "Audit another tool's log of certificates, or several: compared, paired by idx.",
+        "Audit another tool's log of certificates, or compare several, paired by idx; repeatable.",
         (),
         listed=False,
         metavar="[NAME=]FILE.tsv",
         panel=_OTHER,
     )
     log_sigma: tuple[str, ...] = option(
-        "Noise of one of several logs, where it is not --sigma.",
+        "Noise of one of several logs, where it is not --sigma; repeatable.",
         (),
         listed=False,
         metavar="NAME=S",

@@ -1,6 +1,6 @@
 """The plan of the audit: everything that can be checked before the first draw."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,7 +63,7 @@ def check(options: Options, context: Context) -> Plan:
     if options.from_log:
         return _check_logs(options)
     if options.from_counts:
-        return _check_counts(options)
+        return _check_counts(options, context.given)
     return _check_images(options, context)
 
 
@@ -117,9 +117,9 @@ def _map_source(work: "Work") -> tuple[Source, ...]:
     return (Source(role="class map", path=str(found.path), sha256=found.sha256, items=len(found)),) if found else ()
 
 
-def _check_counts(options: Options) -> Plan:
+def _check_counts(options: Options, given: Collection[str]) -> Plan:
     """Check the counts of an earlier run and lay the new rule over them."""
-    stored = read_counts(options)
+    stored = read_counts(options, given)
     inputs = Inputs(
         rule=stored.rule,
         given=stored.given,

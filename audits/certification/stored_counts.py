@@ -1,7 +1,7 @@
 """The counts of an earlier run, read from their file, and the new rule laid over them: no model, no images, no draw."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,13 @@ class Stored:
     origin: Mapping[str, Any]
 
 
-def read_counts(options: Options) -> Stored:
+def read_counts(options: Options, given: Collection[str] = ()) -> Stored:
     """Read the counts of an earlier run and lay the new rule over them.
+
+    Parameters
+    ----------
+    given
+        The options that the user gave, some perhaps at their defaults.
 
     Raises
     ------
@@ -66,7 +71,7 @@ def read_counts(options: Options) -> Stored:
             hint=f"Name the folder of a finished miles certify run: it holds {NAME}.",
         )
     about, tensors = _read(file)
-    settled = _settings(options, about, str(file))
+    settled = _settings(options, given, about, str(file))
     if options.lipschitz == "computed":
         raise InputError(
             "A constant cannot be computed without the model.",
@@ -241,7 +246,7 @@ def _check_file(about: dict[str, Any], tensors: dict[str, Any]) -> None:
         raise ValueError("parts that do not fit together")
 
 
-def _settings(options: Options, about: dict[str, Any], where: str) -> Options:
+def _settings(options: Options, given: Collection[str], about: dict[str, Any], where: str) -> Options:
     """Fill in the options that the counts fix, and refuse an option that contradicts them."""
     try:
         drawing = read_settings(about["settings"])
@@ -254,7 +259,7 @@ def _settings(options: Options, about: dict[str, Any], where: str) -> Options:
         defaults = Options()
         for name, value in fixed.items():
             asked = getattr(options, name)
-            if asked not in (value, getattr(defaults, name)):
+            if asked != value and (name in given or asked != getattr(defaults, name)):
                 raise InputError(
                     f"The counts were made with {name.replace('_', ' ')} {value}, not {asked}.",
                     where=f"--{name.replace('_', '-')}",

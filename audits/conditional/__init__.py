@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audits.core.measures import SHARE, Measure
+from audits.core.option_groups import decimal_mark
 from audits.core.options import option
 from audits.core.registry import AuditSpec
 from audits.core.summary import Summary
@@ -31,7 +32,7 @@ class Options:
     )
     candidate: tuple[str, ...] = option(
         "A generator's laws of these rows: samples; points with weights; quantiles with levels; mean and std; or "
-        "lower, upper and level. Repeatable; the file of --data may hold one itself.",
+        "lower, upper and level; repeatable. The file of --data may hold one itself.",
         (),
         listed=False,
         metavar="NAME=FILE",
@@ -41,15 +42,13 @@ class Options:
         "Columns of a table that hold y.", (), metavar="COLUMN,...", panel=_ROWS, several=False
     )
     inputs: tuple[str, ...] = option(
-        "Columns of a table that hold x; else those named x, x0, x1, ...",
+        "Columns of a table that hold x. Default: those named x, x0, x1, ...",
         (),
         metavar="COLUMN,...",
         panel=_ROWS,
         several=False,
     )
-    mask: str | None = option(
-        "Array of images' pixels that are scored, true where they are.", metavar="KEY", panel=_ROWS
-    )
+    mask: str | None = option("Array that is true at the pixels of images that are scored.", metavar="KEY", panel=_ROWS)
     features: str = option(
         "What is scored of each value: itself; its first D principal components (fitted on y alone); or arrays of this "
         "name, such as embeddings, in the place of y and of samples.",
@@ -65,15 +64,15 @@ class Options:
         metavar="columns|none",
         panel=_ROWS,
     )
-    decimal: str | None = option("Decimal mark of tables.", choices=(".", ","), metavar=".|,", panel=_ROWS)
+    decimal: str | None = decimal_mark(_ROWS, later=False)
     by: str | None = option(
-        "Groups: a column; quantiles of a column of x (x0:4); or clusters of x (cluster:8). By default x0:4, or "
+        "Groups: a column; quantiles of a column of x (x0:4); or clusters of x (cluster:8). Default: x0:4, or "
         "cluster:4 where x has several columns.",
         metavar="COLUMN|x0:4|cluster:8",
         panel=_GROUPS,
     )
     against: str | None = option(
-        "Candidate that scores are compared with; by default climatology, the outcomes of other rows.",
+        "Candidate that scores are compared with. Default: climatology, the outcomes of other rows.",
         metavar="NAME",
         panel=_GROUPS,
     )

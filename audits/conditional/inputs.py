@@ -57,8 +57,8 @@ def check(options: Options, context: Context) -> Plan:
     InputError
         Where anything is wrong that the user can fix.
     """
-    levels = _numbers("--levels", options.levels, 0.0, 1.0)
-    points = tuple(int(number) for number in _numbers("--points", options.points, 0.5, 1000.5, whole=True))
+    levels = _numbers("--levels", "level", options.levels)
+    points = tuple(int(one) for one in _numbers("--points", "number of points", options.points, 1000))
     truth = read_truth(
         options.data,
         target=options.target,
@@ -156,16 +156,18 @@ def _some_draws(one: Candidate, seed: int) -> Candidate:
     )
 
 
-def _numbers(flag: str, texts: Sequence[str], above: float, under: float, *, whole: bool = False) -> tuple[float, ...]:
+def _numbers(flag: str, kind: str, texts: Sequence[str], most: int | None = None) -> tuple[float, ...]:
+    """Return whole numbers from 1 to `most`; without it, numbers between 0 and 1."""
     found = []
     for text in texts:
         try:
             number = float(text)
         except ValueError:
             number = -1.0
-        if not above < number < under or (whole and number != int(number)):
-            what = "whole numbers from 1 to 1000" if whole else "numbers above 0 and below 1"
-            raise InputError(f"{text[:40]!r} is none of them.", where=flag, hint=f"Give {what}, separated by commas.")
+        right = 0 < number < 1 if most is None else 1 <= number <= most and number == int(number)
+        if not right:
+            what = "numbers above 0 and below 1" if most is None else f"whole numbers from 1 to {most}"
+            raise InputError(f"{text[:40]!r} is no {kind}.", where=flag, hint=f"Give {what}, separated by commas.")
         found.append(number)
     return tuple(sorted(set(found)))
 
@@ -177,7 +179,7 @@ def _files(options: Options) -> dict[str, Path]:
         name, _, path = entry.partition("=")
         if not path or not _NAME.fullmatch(name):
             hint = f"Such as --candidate flow=flow.npz. {_PLAIN}"
-            raise InputError(f"{entry[:80]!r} is no NAME=FILE.", where="--candidate", hint=hint)
+            raise InputError(f"{entry[:80]!r} is not NAME=FILE.", where="--candidate", hint=hint)
         if name in (*found, *TAKEN):
             what = "names a candidate twice" if name in found else "is a name that this audit takes itself"
             hint = f"Call it otherwise, such as {name}-1={path}. Taken are {', '.join(TAKEN)}."

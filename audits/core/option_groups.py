@@ -11,7 +11,7 @@ DATA, GROUPS, WORKERS = "Data", "Groups and statistics", "Workers"
 BACKENDS = ("loky", "dask", "ray")
 
 
-def decimal_mark(panel: str = DATA, **spec: Any) -> Any:
+def decimal_mark(panel: str = DATA, *, later: bool = True, **spec: Any) -> Any:
     """Declare `--decimal` of an audit that reads tables of numbers."""
     return option(
         "Decimal mark of the numbers in a CSV or TSV. Default: a point, and between semicolons also a comma where that "
@@ -19,7 +19,7 @@ def decimal_mark(panel: str = DATA, **spec: Any) -> Any:
         choices=(",", "."),
         metavar=",|.",
         panel=panel,
-        later=True,
+        later=later,
         **spec,
     )
 
@@ -49,7 +49,7 @@ def resize(**spec: Any) -> Any:
 def crop() -> Any:
     """Declare `--crop`, which goes with `--resize`."""
     return option(
-        "After --resize N: side of the centre that is kept (default: the network's).",
+        "After --resize N: side of the centre that is kept. Default: the network's.",
         metavar="M",
         panel=DATA,
         least=1,
@@ -66,7 +66,9 @@ class Corpus:
     path_col: str | None = option("Column of the recording.", metavar="COLUMN", panel=DATA)
     text_col: str | None = option("Column of the transcript.", metavar="COLUMN", panel=DATA)
     speaker_col: str | None = option("Column of the speaker.", metavar="COLUMN", panel=DATA)
-    values: Path | None = option("Map of attribute values: CSV column,from,to or TOML.", metavar="FILE", panel=DATA)
+    values: Path | None = option(
+        "Map of attribute values: CSV (columns column, from, to) or TOML.", metavar="FILE", panel=DATA
+    )
     bin: tuple[str, ...] = option(
         "Bins of a numeric column, such as age=0,13,18,30,50; repeatable.",
         (),
@@ -82,10 +84,14 @@ class Groups:
     """Options of the groups of speakers that are compared, and of the resampling."""
 
     by: tuple[str, ...] = option("Columns whose levels are compared.", (), required=True, metavar="COLUMN...")
-    max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", panel=GROUPS, least=1)
-    min_speakers: int = option("Speakers that a group needs to be compared.", 10, metavar="N", panel=GROUPS, least=5)
-    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=GROUPS, least=200)
-    permutations: int = option("Permutations of labels over speakers.", 2000, metavar="N", panel=GROUPS, least=100)
+    max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", panel=GROUPS, least=1, most=20)
+    min_speakers: int = option(
+        "Speakers that a group needs to be compared.", 10, metavar="N", panel=GROUPS, least=5, most=10**6
+    )
+    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=GROUPS, least=200, most=10**5)
+    permutations: int = option(
+        "Permutations of labels over speakers.", 2000, metavar="N", panel=GROUPS, least=100, most=10**5
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +102,7 @@ class Workers:
     """
 
     workers: int = option(
-        "Processes that do the dear work; 0: one, and one for each core where that is worth the time to start them.",
+        "Processes that do the dear work; 0: this one, or one for each core where that saves time.",
         0,
         metavar="N",
         panel=WORKERS,
@@ -115,7 +121,7 @@ class Workers:
     )
     array: str | None = option(
         "Compute only the I-th of N parts, into the cache, and stop: one task of an array. Then the same command "
-        "without it finds them all, and judges.",
+        "without it finds them all, and makes the report.",
         metavar="I/N",
         panel=WORKERS,
     )

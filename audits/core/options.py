@@ -5,7 +5,8 @@ its type. Types are str, int, float, bool, Path, each of them optional, and tupl
 that may be given several times or take a list.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -73,9 +74,10 @@ class OptionSpec:
         return " and ".join(ends)
 
     def allows(self, value: float) -> bool:
-        """Tell whether a number lies within the bounds; NaN lies in none."""
+        """Tell whether a number is finite and lies within the bounds."""
         return (
-            (self.least is None or value >= self.least)
+            -math.inf < value < math.inf
+            and (self.least is None or value >= self.least)
             and (self.most is None or value <= self.most)
             and (self.above is None or value > self.above)
             and (self.under is None or value < self.under)
@@ -83,6 +85,8 @@ class OptionSpec:
 
 
 def _short(number: float) -> str:
+    if number == 2**63 - 1:
+        return "2^63 - 1"
     return f"{number:,}" if isinstance(number, int) else f"{number:g}"
 
 
@@ -147,8 +151,13 @@ def flag_of(name: str, spec: OptionSpec) -> str:
     return spec.flag or "--" + name.replace("_", "-")
 
 
-def build(options: type, values: Mapping[str, Any]) -> Any:
-    """Build the options record from the given values, after checking them against the specs.
+def build(options: type, values: Mapping[str, Any], given: Collection[str] = ()) -> Any:
+    """Build the options record from the values, after checking them against the specs.
+
+    Parameters
+    ----------
+    given
+        The options that the user gave, some perhaps at their defaults.
 
     Raises
     ------
@@ -158,12 +167,12 @@ def build(options: type, values: Mapping[str, Any]) -> Any:
     """
     defaults = {item.name: None if item.default is MISSING else item.default for item in fields(options)}
     record = options(**{name: values.get(name, default) for name, default in defaults.items()})
-    check_record(record)
+    check_record(record, given)
     return record
 
 
-def check_record(record: Any) -> None:
-    """Check every value of an options record against its spec, however the record was made.
+def check_record(record: Any, given: Collection[str] = ()) -> None:
+    """Check every value of an options record against its spec, however the record was made; `given` as for `build`.
 
     Raises
     ------
@@ -187,23 +196,32 @@ def check_record(record: Any) -> None:
                 )
             if isinstance(one, int | float) and not spec.allows(one):
                 _refuse(flag, one, spec)
-    _check_company(record)
+    _check_company(record, given)
 
 
 def _refuse(flag: str, value: float, spec: OptionSpec) -> None:
-    small = any(end is not None and not value >= end for end in (spec.least, spec.above)) or value == spec.above
-    bounds = spec.bounds if spec.bounds[0].isdigit() or spec.bounds[0] == "-" else f"a number {spec.bounds}"
+    ends = (-math.inf if spec.least is None else spec.least, spec.above)
+    small = any(end is not None and not value >= end for end in ends) or value in (spec.above, -math.inf)
+    bounds = spec.bounds if spec.bounds[:1].isdigit() or spec.bounds[:1] == "-" else f"a number {spec.bounds}".rstrip()
     raise InputError(f"{value} is too {'small' if small else 'large'}.", where=flag, hint=f"Give {bounds}.")
 
 
-def _check_company(record: Any) -> None:
-    """Refuse an option that lacks another it needs, or stands beside one it excludes."""
+def _check_company(record: Any, given: Collection[str]) -> None:
+    """Refuse an option that lacks another it needs, or stands beside one it excludes.
+
+    What was given at its default counts too: it would be ignored as well. 0 and false ask for nothing.
+    """
     specs = specs_of(type(record))
-    given = {item.name for item in fields(record) if getattr(record, item.name) not in (None, (), item.default)}
-    for name in sorted(given):
+    values = {item.name: getattr(record, item.name) for item in fields(record)}
+    there = {
+        item.name
+        for item in fields(record)
+        if values[item.name] not in (None, (), item.default) or (item.name in given and values[item.name])
+    }
+    for name in sorted(there):
         flag = flag_of(name, specs[name])
-        needed, shunned = specs[name].only_with, [other for other in specs[name].not_with if other in given]
-        if needed and not given & set(needed):
+        needed, shunned = specs[name].only_with, [other for other in specs[name].not_with if other in there]
+        if needed and not there & set(needed):
             others = " or ".join(flag_of(other, specs[other]) for other in needed)
             hint = f"Give {others} too, or leave it out."
             if "allow_code" in needed:

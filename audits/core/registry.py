@@ -146,6 +146,14 @@ AUDITS: tuple[Entry, ...] = (
         seconds=57,
     ),
     Entry(
+        name="audit-faithfulness",
+        summary="Is a text grounded in its input, and can the metric tell on your data?",
+        needs="outputs with their contexts; or scores with labels of people",
+        target="audits.faithfulness:AUDIT",
+        demo="two systems, of which one invents more",
+        seconds=30,
+    ),
+    Entry(
         name="audit-gradients",
         summary="Is a training signal the gradient: where, when, and what does it save?",
         needs="a built-in network, a factory of your own, or files of gradients",
@@ -170,12 +178,12 @@ AUDITS: tuple[Entry, ...] = (
         seconds=45,
     ),
     Entry(
-        name="certify",
-        summary="Within which radius can no perturbation change a smoothed classifier's answer?",
-        needs="an image classifier and labelled images, or another tool's log of certificates",
-        target="audits.certification:AUDIT",
-        demo="a reader of digits that was trained under noise",
-        seconds=22,
+        name="audit-scaling",
+        summary="How do operations, memory, decode state and time grow, and does it match the claim?",
+        needs="a built-in module, a factory of your own or a model folder; or a table of measurements",
+        target="audits.scaling:AUDIT",
+        demo="a mixer that hides a mask, and a leaking cache",
+        seconds=40,
     ),
     Entry(
         name="audit-tracking",
@@ -186,20 +194,12 @@ AUDITS: tuple[Entry, ...] = (
         seconds=25,
     ),
     Entry(
-        name="audit-faithfulness",
-        summary="Is a text grounded in its input, and can the metric tell on your data?",
-        needs="outputs with their contexts; or scores with labels of people",
-        target="audits.faithfulness:AUDIT",
-        demo="two systems, of which one invents more",
-        seconds=30,
-    ),
-    Entry(
-        name="audit-scaling",
-        summary="How do operations, memory, decode state and time grow, and does it match the claim?",
-        needs="a built-in module, a factory of your own or a model folder; or a table of measurements",
-        target="audits.scaling:AUDIT",
-        demo="a mixer that hides a mask, and a leaking cache",
-        seconds=40,
+        name="certify",
+        summary="Within which radius can no perturbation change a smoothed classifier's answer?",
+        needs="an image classifier and labelled images, or another tool's log of certificates",
+        target="audits.certification:AUDIT",
+        demo="a reader of digits that was trained under noise",
+        seconds=22,
     ),
     Entry(
         name="interference",
@@ -242,6 +242,7 @@ AUDITS: tuple[Entry, ...] = (
         seconds=55,
     ),
 )
+"""By name, as they stand in every list."""
 
 
 def load(target: str) -> Callable[..., Any]:

@@ -85,24 +85,28 @@ class Options(Workers):
         panel=_TRUST,
     )
     model: str | None = option(
-        "A local Hugging Face causal language model, for pointwise cross-mutual information (cxmi) and --noisy.",
-        metavar="DIR",
+        "A causal language model, for pointwise cross-mutual information (cxmi) and --noisy: a local Hugging Face "
+        "folder or a hub id.",
+        metavar="MODEL",
         panel=_MODELS,
     )
     context_free: str | None = option(
         "A second causal language model with the same tokens, which says what comes without the context in --noisy.",
-        metavar="DIR",
+        metavar="MODEL",
         panel=_MODELS,
         only_with=("noisy",),
     )
     nli: str | None = option(
-        "A local Hugging Face folder that tells entailment from contradiction.", metavar="DIR", panel=_MODELS
+        "A model that tells entailment from contradiction: a local Hugging Face folder or a hub id.",
+        metavar="MODEL",
+        panel=_MODELS,
     )
     without: str = option(
         "What stands for no context: a blank one, that of another row, or a text.",
         "blank",
         metavar="blank|shuffled|TEXT",
         panel=_MODELS,
+        only_with=("model",),
     )
     template: Path | None = option(
         "Text that joins {context}, {question} and {output} for the model.",
@@ -111,7 +115,7 @@ class Options(Workers):
         only_with=("model",),
     )
     noisy: tuple[str, ...] = option(
-        "Shares of steps at which the model decodes without the context, such as 0,.1,.5,1.",
+        "Shares of steps at which the model decodes without the context, such as 0,0.1,0.5,1.",
         (),
         metavar="SHARE,...",
         panel=_MODELS,

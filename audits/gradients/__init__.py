@@ -49,7 +49,7 @@ class Options(Workers):
         only_with=("net",),
     )
     act: str = option(
-        "Its activation.",
+        "Activation of the built-in network.",
         "relu",
         choices=("linear", "relu", "tanh"),
         metavar="linear|relu|tanh",
@@ -57,7 +57,7 @@ class Options(Workers):
         only_with=("net",),
     )
     init: str = option(
-        "Its weights.",
+        "First weights of the built-in network.",
         "orthogonal",
         choices=("orthogonal", "normal"),
         metavar="orthogonal|normal",
@@ -90,8 +90,10 @@ class Options(Workers):
         panel=_METHODS,
     )
     draws: int = option("Draws of a stochastic estimator on each batch.", 8, metavar="N", panel=_METHODS, least=1)
-    batches: int = option("Batches.", 16, metavar="N", panel=_METHODS, least=2)
-    batch_size: int = option("Samples of a made-up batch.", 64, metavar="N", panel=_METHODS, least=1)
+    batches: int = option("Batches on which estimates are compared.", 16, metavar="N", panel=_METHODS, least=2)
+    batch_size: int = option(
+        "Samples in a batch of the built-in network.", 64, metavar="N", panel=_METHODS, least=1, only_with=("net",)
+    )
     eps: float = option("Size of FOTON's second step.", 1.0, metavar="X", panel=_METHODS, above=0)
     claim: tuple[str, ...] = option(
         "A speed-up that is claimed, such as foton=5; repeatable.",
@@ -111,15 +113,16 @@ class Options(Workers):
         "Steps that each method trains, for its loss at a budget; 0: none.", 0, metavar="N", panel=_TRAINING, least=0
     )
     budget: tuple[str, ...] = option(
-        "What the methods have equally much of.",
+        "What every method may spend equally much of.",
         ("steps",),
-        metavar="|".join(BUDGETS),
+        metavar=",".join(BUDGETS),
         choices=BUDGETS,
         panel=_TRAINING,
         several=False,
+        only_with=("train_steps",),
     )
     lr_grid: tuple[str, ...] = option(
-        "Learning rates, the same for every method; the best of each counts.",
+        "Learning rates, the same for every method: the best of each counts, and the middle one leads to --at-steps.",
         ("0.03", "0.1", "0.3"),
         metavar="X,...",
         panel=_TRAINING,

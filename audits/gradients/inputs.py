@@ -190,8 +190,8 @@ def _check_widths(options: Options, widths: Sequence[int]) -> None:
 def _wholes(flag: str, texts: Sequence[str], *, least: int = 0, most: int) -> tuple[int, ...]:
     numbers = [int(text) if text.isascii() and text.isdigit() and len(text) < 9 else -1 for text in texts]
     if not numbers or any(not least <= number <= most for number in numbers):
-        hint = f"Give whole numbers from {least} to {most:,}, separated by commas."
-        raise InputError(f"{','.join(texts)[:80]!r} is no such list.", where=flag, hint=hint)
+        message = f"{','.join(texts)[:80]!r} is no list of whole numbers from {least} to {most:,}."
+        raise InputError(message, where=flag, hint=f"Separate them by commas, such as {flag} 8,32,4.")
     return tuple(numbers) if flag == "--widths" else tuple(sorted(set(numbers)))
 
 
@@ -218,7 +218,7 @@ def _claims(entries: Sequence[str], methods: Sequence[str]) -> dict[str, float]:
             claimed = math.nan
         if name not in methods or name in found or not 0 < claimed < 1e9:
             hint = f"Such as --claim foton=5, of a method that is audited: {', '.join(methods)}."
-            raise InputError(f"{entry[:80]!r} is no METHOD=X, or the second of its method.", where="--claim", hint=hint)
+            raise InputError(f"{entry[:80]!r} is not METHOD=X, once for each method.", where="--claim", hint=hint)
         found[name] = claimed
     return found
 

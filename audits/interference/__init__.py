@@ -126,7 +126,7 @@ class Options(Workers):
     model: str | None = option(
         "Your encoder to start from (a Hugging Face folder with a masked-LM head, or a hub id), or a folder of "
         "such folders named en, en+fr, ... to be scored as they are.",
-        metavar="FOLDER",
+        metavar="MODEL|DIR",
         panel=_MODELS,
     )
     seeds: int = option(

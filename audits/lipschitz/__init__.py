@@ -13,7 +13,7 @@ from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
 from audits.core.summary import Summary
 
-_MODEL, _DATA = "Model", "Data"
+_MODEL, _DATA, _DATA_GIVEN = "Model", "Data", ("data",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,14 +30,14 @@ class Options:
         "Architecture of the weights: resnet50 and others, torchvision:NAME, timm:NAME.", metavar="NAME", panel=_MODEL
     )
     factory: str | None = option(
-        "Your function that makes the model; runs your code.", metavar="MODULE:CALLABLE", panel=_MODEL
+        "Callable that returns the model; runs its code.", metavar="MODULE:CALLABLE", panel=_MODEL
     )
     allow_code: bool = option("Allow --factory, TorchScript and .pt2, which run code.", False, panel=_MODEL)
     mean: tuple[str, ...] = option(
-        "Mean of each channel (default: the model's own).", (), several=False, metavar="M,...", panel=_MODEL
+        "Mean of each channel. Default: the model's own.", (), several=False, metavar="M,...", panel=_MODEL
     )
     std: tuple[str, ...] = option(
-        "Standard deviation of each channel (default: the model's own).",
+        "Standard deviation of each channel. Default: the model's own.",
         (),
         several=False,
         metavar="S,...",
@@ -50,11 +50,16 @@ class Options:
         metavar="C,H,W",
         panel=_MODEL,
     )
-    class_map: Path | None = option_groups.class_map()
-    resize: str | None = option_groups.resize()
+    class_map: Path | None = option_groups.class_map(only_with=_DATA_GIVEN)
+    resize: str | None = option_groups.resize(only_with=_DATA_GIVEN)
     crop: int | None = option_groups.crop()
     layout: str = option(
-        "Order of the pixels in a CSV row.", "hwc", choices=("hwc", "chw"), metavar="hwc|chw", panel=_DATA
+        "Order of the pixels in a CSV row.",
+        "hwc",
+        choices=("hwc", "chw"),
+        metavar="hwc|chw",
+        panel=_DATA,
+        only_with=_DATA_GIVEN,
     )
     lower_steps: int = option(
         "Most steps of the power iteration that bounds a layer from below.", 600, metavar="N", least=1
@@ -67,7 +72,7 @@ class Options:
         later=True,
     )
     ascent_starts: int | None = option(
-        "How many ascents, from the images first and then from random pictures (default: 8).",
+        "How many ascents, from the images first and then from random pictures. Default: 8.",
         metavar="K",
         least=1,
         most=1_000_000,

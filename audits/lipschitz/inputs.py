@@ -70,7 +70,7 @@ def check(options: Options, context: Context) -> Plan:
         raise InputError(
             f"The checkpoint takes pictures of shape {classifier.shape}, not {given}.",
             where="--input",
-            hint="Leave the option out.",
+            hint="Leave it out.",
         )
     shape = given or classifier.shape
     images = None if options.data is None else _images(options, classifier, shape, context)

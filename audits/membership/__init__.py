@@ -23,7 +23,8 @@ MOST_RUNS = 10**6
 _points, _model, _claim = (
     partial(option, panel=panel) for panel in ("Points", "Models and samples", "Claimed privacy")
 )
-_numbers, _shadow = (partial(option, panel=panel) for panel in ("Numbers and intervals", "Shadow models"))
+_numbers, _SHADOWS = partial(option, panel="Numbers and intervals"), "Shadow models"
+_of_shadows = partial(option, panel=_SHADOWS, only_with=("shadows",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class Options(Workers):
         "Further points of the distribution that the attacker holds, disjoint from both.", metavar="PATH"
     )
     canaries: Path | None = _points(
-        "Canaries that a language model may have been trained on: the sealed list of `miles canaries`, in place of "
+        "Canaries that a language model may have been trained on: the sealed list of miles canaries, in place of "
         "--members and --nonmembers.",
         metavar="FILE",
         only_with=("model",),
@@ -81,8 +82,8 @@ class Options(Workers):
         metavar="PATH",
     )
     reference_model: str | None = _model(
-        "Another language model that was not trained on the members, for the attack reference.",
-        metavar="FOLDER",
+        "A language model that was not trained on the members, for the attack reference: a folder or a hub id.",
+        metavar="MODEL",
         only_with=("model",),
         later=True,
     )
@@ -97,7 +98,7 @@ class Options(Workers):
     )
     attack: tuple[str, ...] = _model("Attacks to run. Default: all that the access allows.", (), metavar="NAME,...")
     arch: str | None = _model(
-        "Network of bare weights: mlp-denoiser, mlp-generator, or your own module:factory (with --allow-code).",
+        "Network of bare weights: mlp-denoiser, mlp-generator, or module:callable of your own (with --allow-code).",
         metavar="NAME",
         only_with=("model",),
     )
@@ -111,9 +112,14 @@ class Options(Workers):
         metavar="epsilon|v_prediction|sample",
     )
     discriminator: Path | None = _model("Weights of the discriminator, where that was released too.", metavar="FILE")
-    discriminator_arch: str = _model("Network of these weights.", "mlp-discriminator", metavar="NAME")
+    discriminator_arch: str = _model(
+        "Network of the discriminator's weights, as for --arch.",
+        "mlp-discriminator",
+        metavar="NAME",
+        only_with=("discriminator", "suite"),
+    )
     latent: int | None = _model("Length of a generator's input, where its weights do not say.", metavar="N", least=1)
-    allow_code: bool = _model("Allow your factory to run.", False)
+    allow_code: bool = _model("Allow a network of module:callable, which runs code.", False)
     timesteps: tuple[str, ...] = _model(
         "Timesteps at which a denoiser is attacked. Several: the best is chosen on points that are not reported, or on "
         "shadow models. Default: 1, 3, 5, 10, 20 and 40 % of the schedule.",
@@ -125,12 +131,14 @@ class Options(Workers):
     epsilon: float | None = _claim("The epsilon that is claimed.", metavar="E", least=0)
     delta: float = _claim("The delta of claim and bounds.", 1e-5, metavar="D", least=0, under=1)
     noise_multiplier: float | None = _claim(
-        "Or, of DP-SGD: standard deviation of the noise over the clipping norm.", metavar="S", above=0
+        "Claim of DP-SGD in place of --epsilon: standard deviation of the noise over the clipping norm.",
+        metavar="S",
+        above=0,
     )
-    sample_rate: float | None = _claim("With it: share of the data in a Poisson batch.", metavar="Q", above=0, most=1)
-    steps: int | None = _claim("With both: number of steps.", metavar="N", least=1)
+    sample_rate: float | None = _claim("Share of the data in a Poisson batch of DP-SGD.", metavar="Q", above=0, most=1)
+    steps: int | None = _claim("Steps of DP-SGD.", metavar="N", least=1)
     history: Path | None = _claim(
-        "Or: a checkpoint of Opacus, or JSON, that holds the accountant's history. Looked for in --model too.",
+        "Claim by an accountant's history: a checkpoint of Opacus, or JSON. Looked for in --model too.",
         metavar="FILE",
     )
     accountant: str = _claim(
@@ -173,16 +181,18 @@ class Options(Workers):
         "False-alarm rates at which hits are reported.", ("0.1", "0.01", "0.001"), metavar="F,..."
     )
     blind: bool = _numbers("Check whether members and non-members can be told apart without the model.", True)
-    shadows: int = _shadow(
+    shadows: int = option(
         "Models of the same kind to train on random halves of the points (even, 4 or more): LiRA, and the choice of "
-        "timesteps.",
+        "timesteps; 0: none.",
         0,
+        panel=_SHADOWS,
         metavar="N",
+        least=0,
         only_with=("model",),
     )
-    shadow_steps: int = _shadow("Training steps of each.", 4000, metavar="N", least=1)
-    shadow_batch: int = _shadow("Points in a step.", 128, metavar="N", least=1)
-    shadow_rate: float = _shadow("Learning rate (Adam).", 1e-3, metavar="X", above=0)
+    shadow_steps: int = _of_shadows("Training steps of a shadow model.", 4000, metavar="N", least=1)
+    shadow_batch: int = _of_shadows("Points in a training step of a shadow model.", 128, metavar="N", least=1)
+    shadow_rate: float = _of_shadows("Learning rate of shadow models (Adam).", 1e-3, metavar="X", above=0)
 
 
 _attacked = partial(Measure, unit="points", apart=("attack",))

@@ -262,8 +262,6 @@ def _stage(options: Options) -> "Stage":
 
     sigma, rate, steps = options.noise_multiplier, options.sample_rate, options.steps
     assert sigma is not None and rate is not None and steps is not None
-    if math.isinf(sigma):
-        raise InputError(f"{sigma} cannot be.", where="--noise-multiplier", hint="Give a number above 0.")
     if options.delta == 0:
         raise InputError("With delta 0, Gaussian noise gives no epsilon.", where="--delta", hint="Such as 1e-5.")
     return Stage(noise_multiplier=sigma, sample_rate=rate, steps=steps)

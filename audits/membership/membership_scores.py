@@ -109,7 +109,7 @@ def read_scores(
     else:
         layout, rows = read_score_table(path, higher_is, decimal)
     if target is not None:
-        raise InputError("The file is of one model.", where=f"{path}, target", hint="Leave the option out.")
+        raise InputError("The file is of one model.", where=f"{path}, target", hint="Leave it out.")
     return _used(path, layout, rows)
 
 

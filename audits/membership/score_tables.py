@@ -62,7 +62,7 @@ def sign_of(key: str, higher_is: str | None, where: str) -> float:
     if key == "loss" or key.startswith("loss_"):
         if higher_is == "member":
             message = f"{key!r} is a loss, which is lower for members, and the option says the opposite."
-            raise InputError(message, where=f"{where}, --higher-is", hint="Name it score, or leave the option out.")
+            raise InputError(message, where=f"{where}, --higher-is", hint="Name it score, or leave it out.")
         return -1.0
     if higher_is is None:
         message = f"Nothing says whether {key!r} is higher for members or for non-members."

@@ -1,7 +1,5 @@
 """Checks of the options that need no file, and the numbers that they name."""
 
-import math
-
 from audits.core.options import numbers
 from audits.membership import MOST_FPR, Options
 from probes.core.errors import InputError
@@ -75,7 +73,7 @@ def _check_inputs(options: Options) -> None:
     ways = [options.scores is not None, options.suite is not None, from_model]
     if sum(ways) != 1:
         raise InputError(
-            "Nothing is given to audit." if not any(ways) else "Scores, one model and a suite exclude each other.",
+            "There is nothing to audit." if not any(ways) else "Scores, one model and a suite exclude each other.",
             where="--scores, --samples, --model or --suite",
             hint="Give scores of an attack; or members and non-members with what a model generated, or with the model.",
         )
@@ -108,8 +106,6 @@ def _check_inputs(options: Options) -> None:
 
 
 def _check_ranges(options: Options) -> None:
-    if math.isinf(options.shadow_rate):
-        raise InputError(f"{options.shadow_rate} is no learning rate.", where="--shadow-rate", hint="Such as 0.001.")
     if options.shadows and (options.shadows < LEAST_SHADOWS or options.shadows % 2):
         raise InputError(
             f"{options.shadows} shadow models cannot be dealt into halves and their complements.",
@@ -128,8 +124,6 @@ def _check_ranges(options: Options) -> None:
             where="--selection, --threshold",
             hint="Give --selection fixed with --threshold X, or neither.",
         )
-    if options.threshold is not None and not math.isfinite(options.threshold):
-        raise InputError(f"{options.threshold} is no threshold.", where="--threshold", hint="Give a number.")
     share = options.coin_flip is not None and options.threshold is not None
     if share and not 0 < (options.threshold or 0) <= 1:
         raise InputError(

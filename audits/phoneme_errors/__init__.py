@@ -42,7 +42,7 @@ class Options(Groups, Workers):
     )
     layers: tuple[str, ...] = option("Layers to look at: all, or numbers such as 0,3,6.", ("all",), metavar="all|N,...")
     features: tuple[str, ...] = option(
-        "Feature columns of a table; default all of x0, x1, ...",
+        "Feature columns of a table. Default: all of x0, x1, ...",
         (),
         metavar="COLUMN,...",
         not_with=("manifest",),
@@ -58,7 +58,9 @@ class Options(Groups, Workers):
     )
     phone_col: str | None = option("Column of the phone.", metavar="COLUMN", not_with=("manifest",), panel=_TOKENS)
     speaker_col: str | None = option("Column of the speaker.", metavar="COLUMN", panel=_TOKENS)
-    values: Path | None = option("Map of attribute values: CSV column,from,to or TOML.", metavar="FILE", panel=_TOKENS)
+    values: Path | None = option(
+        "Map of attribute values: CSV (columns column, from, to) or TOML.", metavar="FILE", panel=_TOKENS
+    )
     bin: tuple[str, ...] = option(
         "Bins of a numeric column, such as age=0,13,18,30,50; repeatable.",
         (),
@@ -87,7 +89,9 @@ class Options(Groups, Workers):
     audio_root: Path | None = option(
         "Folder of relative recording paths.", metavar="DIR", only_with=("manifest",), panel=_SPEECH
     )
-    batch: int = option("Most clips in one forward pass.", 8, metavar="N", least=1, panel=_SPEECH)
+    batch: int = option(
+        "Most clips in one forward pass.", 8, metavar="N", least=1, only_with=("manifest",), panel=_SPEECH
+    )
     alignments: Path | None = option(
         "Where the phones lie: a folder of TextGrid, CTM, TIMIT PHN or CSV files, or one file for all.",
         metavar="DIR",
@@ -115,7 +119,7 @@ class Options(Groups, Workers):
         panel=_ALIGNMENT,
     )
     phone_map: Path | None = option(
-        "Names of phones to be joined or left out: CSV from,to.",
+        "Names of phones to be joined or left out: CSV (columns from, to).",
         metavar="FILE",
         only_with=("manifest",),
         panel=_ALIGNMENT,
@@ -134,6 +138,7 @@ class Options(Groups, Workers):
     folds: int = option(
         "Parts that the speakers are split into; each is read by probes trained on the others.",
         5,
+        metavar="N",
         least=2,
         panel=_PROBING,
     )

@@ -5,6 +5,7 @@ From texts or their embeddings, for any number of models, temperatures or seeds 
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from audits.core.measures import SHARE, Measure
 from audits.core.option_groups import Workers
@@ -19,6 +20,7 @@ POOLINGS = ("auto", "mean", "last", "cls")
 GENERATED = "generated.jsonl"
 """File of the run folder with the texts that --generate sampled."""
 _EMBEDDING, _SAMPLING, _GENERATION = "Embeddings", "Numbers and intervals", "Generation"
+_SAMPLED: dict[str, Any] = {"panel": _GENERATION, "only_with": ("generate",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +40,13 @@ class Options(Workers):
         metavar="NAME=FILE",
     )
     temperature: tuple[str, ...] = option(
-        "Temperature at which a candidate was sampled; those that have one are a sweep.",
+        "Temperature at which a candidate was sampled; those that have one are a sweep; repeatable.",
         (),
         listed=False,
         metavar="NAME=T",
     )
     text_col: str = option(
-        "Key or column of the text, or a path into JSON such as messages.-1.content. Several: the first that a file "
+        "Key or column of the texts, or a path into JSON such as messages.-1.content. Several: the first that a file "
         "has. SIDE=NAME is for one side alone: reference, prompts or a candidate's name.",
         "text",
         metavar="NAME,...|SIDE=NAME,...",
@@ -94,7 +96,7 @@ class Options(Workers):
     )
     batch: int = option("Most texts in one forward pass.", 32, metavar="N", panel=_EMBEDDING, least=1)
     k: tuple[str, ...] = option(
-        "Neighbours that the ball around a text reaches to; several may be given, the first leads. Default 5.",
+        "Neighbours that the ball around a text reaches to; several may be given, the first leads. Default: 5.",
         (),
         metavar="K,...",
         panel=_SAMPLING,
@@ -132,14 +134,14 @@ class Options(Workers):
     )
     temperatures: tuple[str, ...] = option("Temperatures to sample at.", ("1.0",), metavar="T,...", panel=_GENERATION)
     top_p: float = option(
-        "Share of the probability that is sampled from.", 1.0, metavar="SHARE", panel=_GENERATION, above=0, most=1
+        "Share of the probability that is sampled from.", 1.0, metavar="SHARE", above=0, most=1, **_SAMPLED
     )
-    top_k: int = option("Tokens that are sampled from; 0: all.", 0, metavar="N", panel=_GENERATION, least=0)
+    top_k: int = option("Tokens that are sampled from; 0: all.", 0, metavar="N", least=0, **_SAMPLED)
     repetition_penalty: float = option(
-        "Penalty of tokens that have been used.", 1.0, metavar="X", panel=_GENERATION, above=0
+        "Penalty of tokens that have been used; 1: none.", 1.0, metavar="X", above=0, **_SAMPLED
     )
-    max_new_tokens: int = option("Most tokens of a generated text.", 128, metavar="N", panel=_GENERATION, least=1)
-    keep_prompt: bool = option("Score the prompt with what follows it.", True, panel=_GENERATION)
+    max_new_tokens: int = option("Most tokens of a generated text.", 128, metavar="N", least=1, **_SAMPLED)
+    keep_prompt: bool = option("Score the prompt with what follows it.", True, **_SAMPLED)
 
 
 MEASURES = (

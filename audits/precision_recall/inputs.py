@@ -57,7 +57,7 @@ def check(options: Options, context: Context) -> Plan:
         ]
     if not candidates:
         raise InputError(
-            "There is nothing to judge.", where="--candidate", hint="Give --candidate NAME=FILE, or --generate MODEL."
+            "There is nothing to audit.", where="--candidate", hint="Give --candidate NAME=FILE, or --generate MODEL."
         )
     _check_sweep(candidates)
     encoder = _encoder(settings, reference, files, options)

@@ -1,7 +1,6 @@
 """The settings after presets and defaults are filled in, and refusals that need no file."""
 
 import importlib.util
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -65,8 +64,6 @@ def settle(options: Options) -> Settings:
     InputError
         Where an option is out of its range.
     """
-    if options.repetition_penalty == math.inf:
-        raise InputError("inf is no penalty.", where="--repetition-penalty", hint="1: none.")
     given: dict[str, Any] = {name: getattr(options, name) for name in _DEFAULTS}
     given["k"] = _ks(options.k) if options.k else None
     named = {name: value for name, value in given.items() if value is not None}
@@ -78,7 +75,7 @@ def settle(options: Options) -> Settings:
     settings = Settings(**{**_DEFAULTS, **preset, **named})
     if settings.encoder is not None and not settings.encoder.strip():
         raise InputError("The encoder is empty.", where="--encoder", hint="Name a folder, a hub id, minilm or tfidf.")
-    if not math.isfinite(settings.layer) or (settings.layer < 0 and settings.layer != int(settings.layer)):
+    if settings.layer < 0 and settings.layer != int(settings.layer):
         raise InputError(f"{settings.layer} is no layer.", where="--layer", hint="Give -1, 0, 6 or 0.5.")
     return settings
 

@@ -28,7 +28,7 @@ class Options:
         "Built-in module (attention, sdpa, linear-attention, window-128, fft-conv, ssm-scan, ssm-parallel, pom, "
         "multipole, blockwise, dyadic, square-lag), NAME=module:callable, or folder of a Hugging Face model, of which "
         "only config.json is read; repeatable.",
-        metavar="TARGET...",
+        metavar="TARGET",
         required=False,
         listed=False,
     )
@@ -56,7 +56,7 @@ class Options:
         "Lengths: FIRST:LAST doubles, or a list.", ("256:65536",), metavar="N:N|N,...", panel=_CLAIMS, several=False
     )
     count_to: int = option(
-        "Longest length that counting doubles on to, beyond those lengths; 0: no further.",
+        "Longest length up to which counting goes on beyond --lengths, doubling; 0: no further.",
         2**30,
         metavar="N",
         panel=_CLAIMS,
@@ -64,12 +64,14 @@ class Options:
         most=2**40,
     )
     batch: int = option("Sequences in a batch.", 1, metavar="N", panel=_CLAIMS, least=1, most=65_536)
-    width: int = option("Features of a token, of a module.", 64, metavar="N", panel=_CLAIMS, least=2, most=65_536)
+    width: int = option(
+        "Features of a token; a model folder has its own.", 64, metavar="N", panel=_CLAIMS, least=2, most=65_536
+    )
     vary: tuple[str, ...] = option(
-        "What grows. Width and batch have exponents of their own at the last length; length,width also one of both.",
+        "What grows. Width and batch have exponents of their own at the last length; length,width has one of both too.",
         ("length",),
         choices=VARIED,
-        metavar="|".join(VARIED),
+        metavar=",".join(VARIED),
         panel=_CLAIMS,
         several=False,
     )
@@ -90,7 +92,7 @@ class Options:
     )
     threads: int = option("Threads of the timed process.", 1, metavar="N", panel=_TIME, least=1, most=1024)
     clock: str = option(
-        "Clock of the exponents of time: of the processor, of the wall, or the first with the second beside it.",
+        "Clock of the exponents of time: that of the processor, of the wall, or the first with the second beside it.",
         "cpu",
         choices=("cpu", "wall", "both"),
         metavar="cpu|wall|both",

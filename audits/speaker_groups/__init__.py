@@ -61,7 +61,7 @@ class Options(Groups, Corpus):
         "Column of the transcript, where it stands in the manifest.", metavar="COLUMN", panel=_DATA
     )
     cluster_by: tuple[str, ...] = option(
-        "Without speakers: columns that together identify one; default those of --by.",
+        "Without speakers: columns that together identify one. Default: those of --by.",
         (),
         metavar="COLUMN...",
         panel=_DATA,
@@ -86,14 +86,6 @@ class Options(Groups, Corpus):
         choices=EMPTY_REFERENCES,
         metavar="count|skip|stop",
         panel=_DATA,
-    )
-    max_order: int = option("Largest number of attributes crossed.", 2, metavar="N", panel=_GROUPS, least=1, most=20)
-    min_speakers: int = option(
-        "Speakers that a group needs to be compared.", 10, metavar="N", panel=_GROUPS, least=5, most=10**6
-    )
-    bootstrap: int = option("Bootstrap samples of speakers.", 2000, metavar="N", panel=_GROUPS, least=200, most=10**5)
-    permutations: int = option(
-        "Permutations of labels over speakers.", 2000, metavar="N", panel=_GROUPS, least=100, most=10**5
     )
     faas: bool = option(
         "Add the fairness adjusted ASR score of other tools, for comparison only.", False, panel=_GROUPS

@@ -233,7 +233,7 @@ def _with_speakers(manifest: Manifest, options: Options) -> tuple[Clips, list[tu
         raise InputError(
             "The manifest names speakers: nothing has to stand for them.",
             where="--cluster-by",
-            hint="Leave the option out.",
+            hint="Leave it out.",
         )
     if not known:
         return clips, []

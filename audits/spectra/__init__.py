@@ -51,7 +51,7 @@ class Options:
     )
     allow_code: bool = option("Allow --factory, which runs code.", False, panel=_MODEL, later=True)
     stages: tuple[str, ...] = option(
-        "Submodules of what --factory makes whose outputs are looked into (default: none).",
+        "Submodules of what --factory makes whose outputs are looked into. Default: none.",
         (),
         several=False,
         metavar="NAME,...",
@@ -93,7 +93,7 @@ class Options:
         panel=_MODEL,
     )
     grid: str | None = option(
-        "Nodes at i/N, i/(N-1) or (i+1/2)/N (default: what the data show, else the family's).",
+        "Nodes at i/N, i/(N-1) or (i+1/2)/N. Default: what the data show, else the family's.",
         choices=("open", "closed", "cell"),
         metavar="open|closed|cell",
         panel=_DATA,
@@ -101,14 +101,14 @@ class Options:
     input: str | None = option("Name of the input field in the data.", metavar="KEY", panel=_DATA)
     target: str | None = option("Name of the target field; none: without targets.", metavar="KEY", panel=_DATA)
     input_scale: tuple[str, ...] = option(
-        "The network takes (input - mean) / std (default: x_mean and x_std of the checkpoint).",
+        "The network takes (input - mean) / std. Default: x_mean and x_std of the checkpoint.",
         (),
         several=False,
         metavar="MEAN,STD",
         panel=_DATA,
     )
     target_scale: tuple[str, ...] = option(
-        "The prediction is output * std + mean (default: y_mean and y_std of the checkpoint).",
+        "The prediction is output * std + mean. Default: y_mean and y_std of the checkpoint.",
         (),
         several=False,
         metavar="MEAN,STD",
@@ -123,15 +123,15 @@ class Options:
         panel=_SPECTRA,
     )
     window: str = option(
-        "How fields that are not periodic are read (default: none on open grids, even on others).",
+        "How fields that are not periodic are read; auto: none on open grids, even on others.",
         "auto",
         choices=("auto", "none", "even", "hann"),
         metavar="auto|none|even|hann",
         panel=_SPECTRA,
     )
     cutoff: float | None = option(
-        "Cycles per domain above which energy is high-frequency (default: outside the modes kept; with --factory, half "
-        "of what the grid of training can hold).",
+        "Cycles per domain above which energy is high-frequency. Default: outside the modes kept; with --factory, half "
+        "of what the grid of training can hold.",
         metavar="K",
         panel=_SPECTRA,
         above=0,

@@ -46,8 +46,6 @@ def check(options: Options, context: Context) -> Plan:
         Where anything is wrong that the user can fix.
     """
     resolutions = resolutions_of(options)
-    if options.cutoff == math.inf:
-        raise InputError("inf is too large.", where="--cutoff", hint="Give cycles per domain, above 0.")
     if context.dtype != "float32":
         raise InputError(
             f"Fourier transforms are not made in {context.dtype}.", where="--dtype", hint="Leave it at float32."
@@ -87,7 +85,7 @@ def _opened(options: Options) -> tuple[Loaded, Fields]:
     """Return the operator of a checkpoint whose family is known, and the fields that fit it."""
     if options.model is None:
         raise InputError(
-            "No operator is given.",
+            "There is nothing to audit.",
             where="CHECKPOINT",
             hint="Give the checkpoint of a Fourier neural operator, or --factory module:callable --allow-code.",
         )

@@ -6,6 +6,7 @@ on depth alone, which models with many layers never reach.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from audits.core.measures import Measure
 from audits.core.option_groups import Workers
@@ -16,13 +17,20 @@ from audits.core.summary import Summary
 _ITEMS, _MODEL, _TRAIN, _OPERATOR = "Items", "Model and answers", "Reference curves", "Operators"
 
 
+def _train(help: str, default: int, *, least: int = 1, most: int | None = None) -> Any:
+    """Declare a number of the reference curves."""
+    return option(help, default, metavar="N", panel=_TRAIN, least=least, most=most, only_with=("train",))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options(Workers):
     """Options of `miles audit-tracking`."""
 
-    model: str | None = argument("A local Hugging Face causal language model.", metavar="MODEL", required=False)
+    model: str | None = argument(
+        "A causal language model: a local Hugging Face folder or a hub id.", metavar="MODEL", required=False
+    )
     items: tuple[str, ...] = option(
-        "Items: a table of prompt, target and depth; BIG-Bench-Hard, Boxes, bAbI, or words of a group.",
+        "Items: a table of prompt, target and depth; BIG-Bench-Hard, Boxes, bAbI, or words of a group; repeatable.",
         (),
         listed=False,
         metavar="FILE",
@@ -36,7 +44,7 @@ class Options(Workers):
         several=False,
     )
     n: tuple[str, ...] = option(
-        "Depths of the items that are made.",
+        "Depths of the items that are made, and of the chains of --train.",
         ("0", "1", "2", "3", "4", "6", "8", "12", "16"),
         metavar="N,...",
         panel=_ITEMS,
@@ -44,7 +52,12 @@ class Options(Workers):
     )
     per_n: int = option("Items of each task and depth.", 64, metavar="N", panel=_ITEMS, least=1, most=100_000)
     entities: int = option(
-        "Entities, each with a value, among which one guesses.", 4, metavar="N", panel=_ITEMS, least=3, most=12
+        "Entities of an item, each with a value: who guesses is right once in so many.",
+        4,
+        metavar="N",
+        panel=_ITEMS,
+        least=3,
+        most=12,
     )
     render: str = option("How items are written.", "text", choices=("text", "code"), metavar="text|code", panel=_ITEMS)
     shots: int = option("Worked examples before each question.", 2, metavar="N", panel=_ITEMS, least=0, most=16)
@@ -58,9 +71,9 @@ class Options(Workers):
         only_with=("items",),
     )
     scoring: tuple[str, ...] = option(
-        "How answers count (default: exact, and of a MODEL its choice among the options too).",
+        "How answers count. Default: exact, and of a MODEL its choice among the options too.",
         (),
-        metavar="choice|exact|contains",
+        metavar="choice,exact,contains",
         choices=("choice", "exact", "contains"),
         panel=_MODEL,
     )
@@ -69,9 +82,15 @@ class Options(Workers):
     )
     chat: bool = option("Ask in the chat template of the MODEL's tokenizer.", False, panel=_MODEL, only_with=("model",))
     max_new_tokens: int | None = option(
-        "Tokens of an answer (default 16; 256 with --cot).", metavar="N", panel=_MODEL, least=1, only_with=("model",)
+        "Most tokens of an answer. Default: 16; with --cot 256.",
+        metavar="N",
+        panel=_MODEL,
+        least=1,
+        only_with=("model",),
     )
-    batch: int = option("Prompts at a time.", 16, metavar="N", panel=_MODEL, least=1)
+    batch: int = option(
+        "Most prompts in one forward pass.", 16, metavar="N", panel=_MODEL, least=1, only_with=("model",)
+    )
     level_accuracy: float = option(
         "Accuracy from which on a depth counts as followed.", 0.9, metavar="SHARE", panel=_MODEL, above=0, under=1
     )
@@ -84,15 +103,34 @@ class Options(Workers):
         metavar="auto|N,...",
         panel=_OPERATOR,
         several=False,
+        only_with=("structure",),
     )
     operator: bool = option("Compare the forms of attention that follows chains in one layer.", False, panel=_OPERATOR)
     gamma: tuple[str, ...] = option(
-        "Discounts of the operator, below 1.", ("0.5", "0.9", "0.99"), metavar="G,...", panel=_OPERATOR, several=False
+        "Discounts of the operator, below 1.",
+        ("0.5", "0.9", "0.99"),
+        metavar="G,...",
+        panel=_OPERATOR,
+        several=False,
+        only_with=("operator",),
     )
-    length: int = option("Tokens of the operator.", 512, metavar="N", panel=_OPERATOR, least=32, most=4096)
+    length: int = option(
+        "Tokens that the operator mixes.",
+        512,
+        metavar="N",
+        panel=_OPERATOR,
+        least=32,
+        most=4096,
+        only_with=("operator",),
+    )
     train: bool = option("Train reference curves on chains of pointers: no MODEL is needed.", False, panel=_TRAIN)
     layers: tuple[str, ...] = option(
-        "Layers of the networks.", ("1", "2"), metavar="L,...", panel=_TRAIN, several=False
+        "Numbers of layers: a network each.",
+        ("1", "2"),
+        metavar="L,...",
+        panel=_TRAIN,
+        several=False,
+        only_with=("train",),
     )
     resolvent: bool = option("Train one layer that solves for chains, too.", False, panel=_TRAIN, only_with=("train",))
     layerwise: bool = option(
@@ -106,11 +144,12 @@ class Options(Workers):
         panel=_TRAIN,
         least=1,
         most=8,
+        only_with=("train",),
     )
-    heads: int = option("Attention heads.", 2, metavar="N", panel=_TRAIN, least=1, most=16)
-    width: int = option("Width of the networks.", 64, metavar="N", panel=_TRAIN, least=8, most=1024)
-    steps: int = option("Steps of training.", 4000, metavar="N", panel=_TRAIN, least=1)
-    seeds: int = option("Trainings of each network.", 3, metavar="N", panel=_TRAIN, least=1, most=100)
+    heads: int = _train("Attention heads in each layer.", 2, most=16)
+    width: int = _train("Width of the networks.", 64, least=8, most=1024)
+    steps: int = _train("Training steps.", 4000)
+    seeds: int = _train("Trainings of each network.", 3, most=100)
 
 
 _CELL = ("system", "task", "depth", "scoring")

@@ -174,8 +174,8 @@ def _named(entries: Sequence[str]) -> list[tuple[str, Path]]:
 def _wholes(flag: str, texts: Sequence[str], *, least: int = 0, most: int = 1000) -> tuple[int, ...]:
     numbers = [int(text) if text.isascii() and text.isdigit() and len(text) < 7 else -1 for text in texts]
     if any(not least <= number <= most for number in numbers) or len(set(numbers)) < len(numbers):
-        hint = f"Give different whole numbers from {least} to {most}, such as {flag} 1,2,4."
-        raise InputError(f"{','.join(texts)[:80]!r} is no such list.", where=flag, hint=hint)
+        message = f"{','.join(texts)[:80]!r} is no list of different whole numbers from {least} to {most:,}."
+        raise InputError(message, where=flag, hint=f"Separate them by commas, such as {flag} 1,2,4.")
     return tuple(sorted(numbers))
 
 

@@ -15,7 +15,14 @@ from miles_cli.writing import check_path, write
 
 def command(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the files; it holds none of them yet.")],
-    count: Annotated[int, typer.Option("--count", metavar="N", help="Canaries; about half are included.")] = 1000,
+    count: Annotated[
+        int,
+        typer.Option(
+            "--count",
+            metavar="N",
+            help=f"Canaries; about half are included. ({making.LEAST_COUNT:,} to {making.MOST_COUNT:,})",
+        ),
+    ] = 1000,
     kind: Annotated[
         str | None,
         typer.Option(
@@ -24,13 +31,16 @@ def command(
             help="What they are made of. Default: words, or tokens with --tokenizer.",
         ),
     ] = None,
-    length: Annotated[int, typer.Option("--length", metavar="N", help="Words, digits or tokens of each.")] = 16,
+    length: Annotated[
+        int,
+        typer.Option("--length", metavar="N", help=f"Words, digits or tokens of each. (1 to {making.MOST_LENGTH:,})"),
+    ] = 16,
     template: Annotated[
         str, typer.Option("--template", metavar="TEXT", help="A line around the random part.")
     ] = making.SLOT,
     tokenizer: Annotated[
         Path | None,
-        typer.Option("--tokenizer", metavar="FOLDER", help="Draw from the tokens of this model's tokenizer."),
+        typer.Option("--tokenizer", metavar="DIR", help="Draw from the tokens of this model's tokenizer."),
     ] = None,
     seed: Annotated[
         int | None,
@@ -96,7 +106,7 @@ def _kind(kind: str | None, tokenizer: Path | None) -> str:
         raise InputError(
             "Random tokens are those of a tokenizer.",
             where="--kind, --tokenizer",
-            hint="Give --tokenizer FOLDER with --kind tokens, or neither.",
+            hint="Give --tokenizer DIR with --kind tokens, or neither.",
         )
     return found
 

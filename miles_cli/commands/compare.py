@@ -33,16 +33,23 @@ FILES = ("comparison.html", "comparison.md", "comparison.json")
 
 def command(
     runs: Annotated[
-        list[Path], typer.Argument(help="2 to 30 run folders, or logs with --from; the first is the one compared with.")
+        list[Path],
+        typer.Argument(
+            metavar="RUN", help="2 to 30 run folders, or logs with --from; the others are compared with the first."
+        ),
     ],
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", help="Estimates to compare, as in a gate: 'gap\\[by=accent]'."),
+        typer.Option(
+            "--only", metavar="ESTIMATE", help="Estimates to compare, as in a gate: 'gap\\[by=accent]'; repeatable."
+        ),
     ] = None,
     match: Annotated[
         list[str] | None,
         typer.Option(
-            "--match", help="OLD=NEW: a system, candidate, model, task or group with another name in later runs."
+            "--match",
+            metavar="OLD=NEW",
+            help="A system, candidate, model, task or group with another name in later runs; repeatable.",
         ),
     ] = None,
     harness: Annotated[
@@ -50,7 +57,7 @@ def command(
         typer.Option(
             "--from",
             metavar="inspect|lm-eval",
-            help="RUNS are logs of another harness: files, or folders with those of a model.",
+            help="The runs are logs of another harness: files, or folders with those of a model.",
         ),
     ] = None,
     cluster: Annotated[
@@ -65,8 +72,12 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write page, Markdown and JSON into this folder.")
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write the comparison as one offline page.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON, nothing else.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write the comparison as one offline page.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the comparison as JSON and nothing else there.")
+    ] = False,
 ) -> None:
     """2 to 30 runs side by side, with the interval of each change, paired where both judged the same records."""
     chosen = [gates.parse_selection(text, where="--only") for text in only or []]

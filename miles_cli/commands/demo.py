@@ -8,6 +8,7 @@ import typer
 from audits.core import registry
 from audits.core.context import Cache, Context
 from audits.core.errors import InputError
+from audits.core.options import check_record
 from audits.core.records import Report
 from miles_cli.environment import choose_device
 from miles_cli.options import Common
@@ -21,11 +22,14 @@ kept, so that a second run takes less. Run one with: miles demo NAME"""
 
 
 def command(
-    audit: Annotated[str, typer.Argument(help="The audit to show.")] = "audit-fairness",
+    audit: Annotated[str, typer.Argument(metavar="AUDIT", help="The audit to show.")] = "audit-fairness",
     balanced: Annotated[bool, typer.Option("--balanced", help="Make the same example without the plant.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List all demos, with what they take, and run none.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Run folder.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the example and of the audit.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Run folder. Default: runs/<command>-<UTC time>-<4 hex>."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the example and of the audit.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print report.json to stdout and nothing else there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Add tracebacks to errors.")] = False,
@@ -41,11 +45,12 @@ def command(
     prepare = spec.step("demo", "prepare")
     if prepare is None:
         raise InputError(f"{audit} has no demo.", where="AUDIT", hint="These have one: miles demo --list.")
+    common = Common(out=out, seed=seed, device="cpu", json=json, quiet=quiet, verbose=verbose, force=force)
+    check_record(common)
     watch = Watch(quiet=quiet)
     context = Context(seed=seed, device=choose_device("cpu"), cache=Cache.default(), progress=watch)
     with registry.blamed(audit):
         options = prepare(context, balanced=balanced)
-    common = Common(out=out, seed=seed, device="cpu", json=json, quiet=quiet, verbose=verbose, force=force)
 
     def tell(report: Report) -> None:
         _tell(spec, report, balanced)

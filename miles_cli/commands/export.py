@@ -24,21 +24,22 @@ MOST_CARD = 2**24
 
 
 # The arguments, apart from the function: their help is longer than what it does.
-Run = Annotated[Path, typer.Argument(help="Run folder, or its report.json.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, or its report.json.")]
 To = Annotated[str, typer.Option("--to", metavar="|".join(target.name for target in exports.TARGETS), help="The form.")]
 Out = Annotated[
     Path | None,
     typer.Option(
         "--out",
         metavar="FILE",
-        help="Where to write it; without, it goes to stdout, or, of github, into the summary of the job.",
+        help="Where to write it. Default: stdout; of github, the summary of the job.",
     ),
 ]
 Only = Annotated[
     list[str] | None,
     typer.Option(
         "--only",
-        help="model-card, cyclonedx, every-eval-ever: estimates to show, as in a gate: 'gap\\[by=accent]'.",
+        metavar="ESTIMATE",
+        help="model-card, cyclonedx, every-eval-ever: estimates to show, as in a gate: 'gap\\[by=accent]'; repeatable.",
     ),
 ]
 SectionOnly = Annotated[bool, typer.Option("--section-only", help="model-card: the section without the front matter.")]
@@ -48,7 +49,7 @@ ModelName = Annotated[
     typer.Option(
         "--model-name",
         metavar="NAME",
-        help="model-card, cyclonedx, every-eval-ever: the model's name; default as in the report.",
+        help="model-card, cyclonedx, every-eval-ever: the model's name. Default: as in the report.",
     ),
 ]
 System = Annotated[
@@ -74,11 +75,11 @@ Relationship = Annotated[
 TrackingUri = Annotated[
     str | None,
     typer.Option(
-        "--tracking-uri", metavar="URI", help="mlflow: the store; default $MLFLOW_TRACKING_URI, or as MLflow."
+        "--tracking-uri", metavar="URI", help="mlflow: the store. Default: $MLFLOW_TRACKING_URI, or as MLflow."
     ),
 ]
 Experiment = Annotated[
-    str | None, typer.Option("--experiment", metavar="NAME", help=f"mlflow: the experiment; default {EXPERIMENT}.")
+    str | None, typer.Option("--experiment", metavar="NAME", help=f"mlflow: the experiment. Default: {EXPERIMENT}.")
 ]
 NoRecords = Annotated[bool, typer.Option("--no-records", help="mlflow: leave records.csv, or records.parquet, out.")]
 Force = Annotated[bool, typer.Option("--force", help="mlflow: log a report that is there already again.")]

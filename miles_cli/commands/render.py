@@ -8,7 +8,7 @@ import typer
 from audits.report.report_file import read_report
 
 
-def command(run: Annotated[Path, typer.Argument(help="Run folder, or its report.json.")]) -> None:
+def command(run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, or its report.json.")]) -> None:
     """Make the Markdown, the HTML page and the figures of a run again from its report.json."""
     from audits.report.pages import write_pages
 

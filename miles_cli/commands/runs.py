@@ -22,15 +22,23 @@ def command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder below which runs are looked for.")] = Path(
         "runs"
     ),
-    audit: Annotated[list[str] | None, typer.Option("--audit", help="Only runs of this audit; repeatable.")] = None,
+    audit: Annotated[
+        list[str] | None, typer.Option("--audit", metavar="NAME", help="Only runs of this audit; repeatable.")
+    ] = None,
     contains: Annotated[
         list[str] | None,
-        typer.Option("--contains", help="Only runs with this in folder, subject or answer; repeatable."),
+        typer.Option(
+            "--contains", metavar="TEXT", help="Only runs with this in folder, subject or answer; repeatable."
+        ),
     ] = None,
-    since: Annotated[str | None, typer.Option("--since", help="Only runs from this day on: 2026-11-25.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="DAY", help="Only runs from this day on, such as 2026-11-25.")
+    ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only runs with a failed gate.")] = False,
-    html: Annotated[Path | None, typer.Option("--html", help="Write the overview as one offline page.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the overview as JSON, nothing else.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write the overview as one offline page.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the overview as JSON and nothing else there.")] = False,
 ) -> None:
     """Show all runs below a folder: audit, subject, date, answer and gates, the newest first."""
     if not folder.is_dir():

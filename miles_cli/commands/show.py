@@ -9,6 +9,6 @@ from audits.report.report_file import read_report
 from miles_cli.terminal import print_summary
 
 
-def command(run: Annotated[Path, typer.Argument(help="Run folder, or its report.json.")]) -> None:
+def command(run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, or its report.json.")]) -> None:
     """Summarise a finished run in the terminal."""
     print_summary(read_report(run), run if run.is_dir() else run.parent)

@@ -337,7 +337,7 @@ def _from_program(path: Path, arch: str | None, allow_code: bool) -> _Loaded:
         raise InputError(
             f"The file is a program ({family}), which is its own architecture.",
             where=f"--arch {arch}",
-            hint="Leave the option out.",
+            hint="Leave it out.",
         )
     net = load_program(path, exported=exported)
     return _Loaded(net=net, family=family, content=sha256_file(path), notes=("Code from the checkpoint was run.",))
@@ -361,7 +361,7 @@ def _from_factory(path: Path, factory: str) -> _Loaded:
 
 def _from_folder(path: Path, arch: str | None, *, standardised: bool) -> _Loaded:
     if arch:
-        raise InputError("A folder names its own architecture.", where=f"--arch {arch}", hint="Leave the option out.")
+        raise InputError("A folder names its own architecture.", where=f"--arch {arch}", hint="Leave it out.")
     model = load_image_model(path, standardised=standardised)
     return _Loaded(
         net=model.net,

@@ -151,7 +151,7 @@ def load_images(
         )
         return _from_folder(path, folder, by, attributes, resize)
     if class_map is not None:
-        hint = "Leave the option out: arrays hold the numbers of their classes."
+        hint = "Leave it out: arrays hold the numbers of their classes."
         raise InputError("Only folders by class need a map of their classes.", where=CLASS_MAP, hint=hint)
     if isinstance(resize, Resizing):
         raise InputError("Arrays are not resized.", where="--resize", hint="Resize them yourself, or give a folder.")

@@ -50,13 +50,13 @@ def read_folder(path: Path, arch: str | None, schedule: str | None, shape: tuple
         Where an option contradicts the folder, or it is incomplete, damaged or of another kind.
     """
     if arch is not None:
-        raise InputError("A folder names its own network.", where=f"--arch {arch}", hint="Leave the option out.")
+        raise InputError("A folder names its own network.", where=f"--arch {arch}", hint="Leave it out.")
     refuse_foreign(path)
     if not (path / "model_index.json").is_file():
         return _from_unet(path, path, shape)
     if schedule is not None:
         what = "The folder has a schedule of its own."
-        raise InputError(what, where=f"--schedule {schedule}", hint="Leave the option out.")
+        raise InputError(what, where=f"--schedule {schedule}", hint="Leave it out.")
     _check_index(_object(path / "model_index.json", path), f"{path / 'model_index.json'}")
     where = path / "scheduler" / "scheduler_config.json"
     config = _object(where, path)

@@ -267,7 +267,7 @@ def _latent(net: nn.Module, asked: int | None, path: Path) -> int:
         raise InputError(
             f"The generator takes latent vectors of {known} numbers, not of {asked}.",
             where=str(path),
-            hint="Leave the option out.",
+            hint="Leave it out.",
         )
     length = asked if asked is not None else known
     if length is None or length < 1:

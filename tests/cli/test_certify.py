@@ -1230,6 +1230,8 @@ OTHERS = (
     ("--sigma", "0.25"), ("--n", "500"), ("--n0", "41"), ("--norm", "l1"), ("--mode", "decide", "--radii", "0.1"),
     ("--data", "x.npz"), ("--by", "site"), ("--lipschitz", "computed"), ("--skip", "2"), ("--max", "5"),
     ("--arch", "small_cnn"), ("--mean", "0.5", "--std", "0.5"),
+    # At their defaults, which these counts were not drawn with.
+    ("--n", "100000"), ("--n0", "100"), ("--skip", "1"),
 )  # fmt: skip
 
 

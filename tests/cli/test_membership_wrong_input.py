@@ -132,8 +132,8 @@ def entry(**more: Any) -> str:
 
 
 # What is to be audited.
-CASES.add("nothing_at_all", ("Nothing is given to audit", "--scores", "--suite"), lambda small, _: ["membership"])
-bare("points_alone", ("Nothing is given to audit", "--samples", "--model"))
+CASES.add("nothing_at_all", ("There is nothing to audit", "--scores", "--suite"), lambda small, _: ["membership"])
+bare("points_alone", ("There is nothing to audit", "--samples", "--model"))
 scored("scores_and_model", ("exclude each other", "--model"), "--model", "den.safetensors")
 sampled("no_members", ("--members is missing",), members=False)
 sampled("no_nonmembers", ("--nonmembers is missing",), nonmembers=False)
@@ -148,7 +148,7 @@ scored("option_unknown", "No such option", "--against", "a")
 scored("scores_missing", ("There is no such file", "--scores", "/nowhere/s.csv"), scores="/nowhere/s.csv")
 scored("scores_of_no_orientation", ("Nothing says whether 'score'", "--higher-is member"), higher=None)
 scored("orientation_unknown", ("--higher-is", "member, nonmember"), higher="everybody")
-scored("target_of_one_model", ("The file is of one model", "Leave the option out"), "--target", "0")
+scored("target_of_one_model", ("The file is of one model", "Leave it out"), "--target", "0")
 scored("tier_unknown", ("'weights' is not a choice of --tier", "denoiser"), "--tier", "weights")
 holding("scores_empty", ("wrong.csv",), "")
 holding("scores_only_a_header", ("a header but no rows", "wrong.csv"), "score,member\n")
@@ -527,18 +527,18 @@ generated("shadows_of_a_generator", ("--shadows",), "--shadows", "4")
 # Numbers.
 # One of each kind: tests/unit/test_options.py and test_membership_settings.py have the others.
 denoised("draws_none", ("0 is too small", "--draws", "Give 1"), "--draws", "0")
-denoised("rate_infinite", ("inf is no learning rate", "--shadow-rate"), "--shadow-rate=inf")
+denoised("rate_infinite", ("inf is too large", "--shadow-rate"), "--shadow-rate=inf")
 denoised("shadows_of_3", ("cannot be dealt into halves", "--shadows", "even"), "--shadows=3")
 scored("fpr_not_a_number", ("is no rate of false alarms", "--fpr"), "--fpr=nan")
 scored("threshold_without_fixed", ("--selection fixed with --threshold",), "--threshold", "0.5")
-scored("threshold_infinite", ("is no threshold", "--threshold"), "--selection", "fixed", "--threshold=-inf")
+scored("threshold_infinite", ("-inf is too small", "--threshold"), "--selection", "fixed", "--threshold=-inf")
 scored("share_beyond_all", ("is no share of points to guess", "--threshold"), "--selection", "fixed", "--threshold=1.5",
        "--coin-flip", "0.5")  # fmt: skip
 
 # Claims.
-scored("epsilon_infinite", ("inf is no epsilon", "--epsilon", "0 or more"), "--epsilon=inf")
+scored("epsilon_infinite", ("inf is too large", "--epsilon", "0 or more"), "--epsilon=inf")
 scored("delta_of_1", ("1.0 is too large", "--delta", "Give 0 or more and below 1"), "--delta=1")
-scored("coin_not_a_number", ("hold for fair coins", "--coin-flip", "Give 0.5"), "--coin-flip", "nan")
+scored("coin_not_a_number", ("nan is too small", "--coin-flip", "Give a number"), "--coin-flip", "nan")
 scored("coin_and_independent", ("not both", "--independent, --coin-flip"), "--coin-flip", "0.5", "--independent")
 TRAINING = ("--noise-multiplier", "1", "--sample-rate", "0.01", "--steps", "100")
 scored("claimed_twice", ("--epsilon and --noise-multiplier are two claims", "Give one"), "--epsilon", "3", *TRAINING)

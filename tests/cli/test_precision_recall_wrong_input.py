@@ -114,7 +114,7 @@ def put(value: float) -> Callable[[np.ndarray], None]:
 
 
 # Names and files of the two sides.
-texts("nothing_to_judge", ("There is nothing to judge", "--candidate NAME=FILE", "--generate MODEL"), candidate=False)
+texts("nothing_to_judge", ("There is nothing to audit", "--candidate NAME=FILE", "--generate MODEL"), candidate=False)
 texts("candidate_without_name", ("is not NAME=FILE", "--candidate"), candidate="a.jsonl")
 texts("candidate_of_an_empty_name", ("is not NAME=FILE", "--candidate"), candidate="=a.jsonl")
 texts("candidate_of_a_blank_name", ("is not NAME=FILE", "--candidate"), candidate="  =a.jsonl")
@@ -284,7 +284,7 @@ texts("samples_too_few", ("49 texts a side are too few", "50"), "--samples", "49
 texts("samples_of_one", ("1 is too small", "--samples"), "--samples", "1")
 texts("pca_of_all", ("1.0 is too large", "--pca"), "--pca", "1")
 texts("layer_between_layers", ("-2.5 is no layer", "--layer"), "--layer", "-2.5")
-texts("penalty_infinite", ("inf is no penalty", "--repetition-penalty"), "--repetition-penalty", "inf")
+texts("penalty_infinite", ("inf is too large", "--repetition-penalty"), "--repetition-penalty", "inf")
 texts("preset_of_an_encoder_that_is_not_here", ("gpt2-large",), "--preset", "pr4llm", encoder=None)
 
 # Temperatures.

@@ -178,7 +178,7 @@ simple("gate_on_another_key", ("--fail-if", "layer"), "--fail-if", "mismatch[lay
 simple("config_from_nowhere", ("no such file", "nowhere.toml"), "--config", "/nowhere.toml")
 
 
-@case("CHECKPOINT", "No operator is given", "--factory")
+@case("CHECKPOINT", "There is nothing to audit", "--factory")
 def no_checkpoint(flow: Flow, folder: Path) -> Words:
     words = flow.command()
     return [words[0], *words[2:]]

@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from audits.core import registry
 from audits.core.options import argument, option
-from miles_cli.audit_command import explained, given_of, make_command, merge, spread
+from miles_cli.audit_command import command_for, explained, given_of, make_command, merge, spread
 from miles_cli.options import Common, read_config
 from probes.core.errors import InputError
 
@@ -228,3 +230,15 @@ def test_whole_numbers_come_through_unchanged(
     path = tmp_path_factory.getbasetemp() / "numbers.toml"
     path.write_text("\n".join(f"{key} = {json.dumps(value)}" for key, value in numbers.items()), encoding="utf-8")
     assert read_config(path, "example", Example) == numbers
+
+
+@pytest.mark.parametrize("audit", ["audit-fairness", "audit-phonemes"])
+def test_help_ends_with_who_computes_and_the_run_and_shows_no_value_behind_a_flag(
+    audit: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command_for(registry.find(audit)).main(["--help"], standalone_mode=False)
+    shown = capsys.readouterr().out
+    panels = re.findall(r"^╭─ (.+?) ─", shown, flags=re.MULTILINE)
+    assert panels[:2] == ["Arguments", "Options"] and panels[-3:] == ["Groups and statistics", "Workers", "Run"]
+    assert "--json" in shown and "<bool>" not in shown
+    assert "--help" in shown.partition("╭─ Run ─")[2]

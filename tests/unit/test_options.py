@@ -86,6 +86,9 @@ class Bounded:
     share: float = option("", 0.5, above=0, under=1)
     most: int | None = option("", None, most=9, only_with=("folds",))
     other: str | None = option("", None, not_with=("share",))
+    free: float | None = option("")
+    early: int = option("", 1, only_with=("most",))
+    late: int = option("", 0, only_with=("most",))
 
 
 @pytest.mark.parametrize(
@@ -105,10 +108,23 @@ def test_bounds_and_company_are_kept(values: dict[str, Any], message: str, where
     assert (met.value.message, met.value.where, met.value.hint) == (message, where, hint)
 
 
-def test_nan_lies_in_no_bounds() -> None:
-    with pytest.raises(InputError):
-        build(Bounded, {"share": float("nan")})
+@pytest.mark.parametrize(("number", "size"), [("nan", "small"), ("inf", "large"), ("-inf", "small")])
+def test_a_number_without_end_is_none_whatever_the_bounds(number: str, size: str) -> None:
+    for name, hint in (("free", "Give a number."), ("share", "Give a number above 0 and below 1.")):
+        with pytest.raises(InputError) as met:
+            build(Bounded, {name: float(number)})
+        assert (met.value.message, met.value.hint) == (f"{number} is too {size}.", hint)
     assert build(Bounded, {"folds": 2, "most": None}) == Bounded()
+
+
+def test_what_is_given_at_its_default_needs_and_shuns_too() -> None:
+    apart = {"share": 0.5, "other": "x"}
+    assert build(Bounded, apart) == Bounded(other="x")
+    with pytest.raises(InputError, match="--other and --share exclude each other"):
+        build(Bounded, apart, given=apart)
+    with pytest.raises(InputError, match="--early is only for --most"):
+        build(Bounded, {"early": 1}, given=("early",))
+    assert build(Bounded, {"late": 0}, given=("late",)) == Bounded()
 
 
 RECORDS = {entry.name: registry.find(entry.name).options for entry in registry.AUDITS}
@@ -144,8 +160,7 @@ def test_no_number_beyond_the_bounds_of_an_option_is_taken(audit: str, name: str
         for value in values:
             assert refused_value(audit, name, value).message == f"{value} is too {word}."
     assert "nan is too" in refused_value(audit, name, math.nan).message
-    if high:
-        assert "inf is too large" in refused_value(audit, name, math.inf).message
+    assert "inf is too large" in refused_value(audit, name, math.inf).message
 
 
 @pytest.mark.parametrize(("audit", "name"), declared(bounded=False))

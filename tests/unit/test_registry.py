@@ -109,6 +109,11 @@ def test_a_broken_package_is_one_panel_and_only_when_called(
     sys.modules.pop("counting", None)
 
 
+def test_audits_stand_by_name_in_every_list() -> None:
+    names = [entry.name for entry in registry.AUDITS]
+    assert names == sorted(names)
+
+
 def test_a_broken_package_leaves_the_other_commands_alone(tmp_path: Path) -> None:
     install(tmp_path / "site", "counting", "count", "counting:AUDIT", "raise RuntimeError('no')")
     broken = miles(tmp_path / "site", "count", "thing")
