@@ -176,6 +176,7 @@ def _reliability(draft: Draft, counts: Counts, shown: list[Rows]) -> Figure:
 def _differences(draft: Draft, counts: Counts) -> Figure:
     metrics = [row.where["metric"] for row in draft.select("difference", against=counts.against)]
     metric = next(one for one in ("energy", "crps", *metrics) if one in metrics)
+    said = "CRPS" if metric == "crps" else f"{metric} score"
     table = [
         {
             "difference": row.value,
@@ -190,7 +191,7 @@ def _differences(draft: Draft, counts: Counts) -> Figure:
     spec = forest(
         table,
         label="group",
-        value=Axis("difference", f"{metric} beyond that of {counts.against}", format=".2~g"),
+        value=Axis("difference", f"{said} beyond that of {counts.against}", format=".2~g"),
         low="low",
         high="high",
         reference=0.0,
@@ -200,7 +201,7 @@ def _differences(draft: Draft, counts: Counts) -> Figure:
     return Figure(
         id="differences",
         title=f"Whose score is better than that of {counts.against}, and where?",
-        caption=f"Paired differences of the {metric} score by group with {percent(draft.level)} intervals; below zero "
+        caption=f"Paired differences of the {said} by group with {percent(draft.level)} intervals; below zero "
         "is better.",
         file="differences",
         spec=spec,

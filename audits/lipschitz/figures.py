@@ -51,7 +51,7 @@ def _layers(bound: LipschitzBound) -> Figure:
     return Figure(
         id="layers",
         title="How much can each layer stretch a change?",
-        caption="The point is the proven bound; the line reaches down to a stretch that was attained, so the layer's "
+        caption="The point is the proved bound; the line reaches down to a stretch that was attained, so the layer's "
         "norm lies on it. The rule at 1: left of it a layer shrinks every change.",
         file="layers",
         spec=spec,

@@ -65,8 +65,8 @@ def _growth(counts: Counts) -> Figure:
     return Figure(
         id="growth",
         title="How do counts grow with length?",
-        caption="Operations, peak memory and decode state, counted without running anything. On logarithmic axes a "
-        "power law is a straight line and its exponent the slope.",
+        caption="Counted without running anything. On logarithmic axes a power law is a straight line and its exponent "
+        "the slope. A line that is not seen lies under another.",
         file="growth",
         spec=spec,
     )

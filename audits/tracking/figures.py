@@ -40,7 +40,7 @@ def _curves(draft: Draft) -> Figure:
     floors = {
         row.where["task"]: row.value for row in draft.select("chance") if row.where["task"] in tasks[:MOST_PANELS]
     }
-    note = f" Guessing is right in {_floors(floors)}." if floors else ""
+    note = f" Guessing is right on a share of {_floors(floors)}." if floors else ""
     spec = lines(
         rows,
         x=Axis("n", "Chained changes (overwrite: changes)", format="d"),

@@ -112,7 +112,7 @@ def _ticks(side: str, axis: Axis, rows: list[Json]) -> Json:
     looks |= {"format": axis.format} if axis.format else {}
     looks |= {"values": list(axis.ticks)} if axis.ticks else {}
     # Whole numbers, such as layers, get no ticks between them.
-    if all(isinstance(row.get(axis.field), int) for row in rows):
+    if axis.format == "d" or all(isinstance(row.get(axis.field), int) for row in rows):
         looks["tickMinStep"] = 1
     if side == "x":
         # Long tick labels would overlap each other and those of the next panel.

@@ -34,10 +34,10 @@
   const loader = { load: refuse, sanitize: inside, http: refuse, file: refuse };
 
   // Small multiples have no width of their own to follow: they get as many columns as the page has room for.
-  const fitted = ({ spec, shape, columns }, width) => {
-    const across = Math.max(1, Math.min(columns, Math.floor((width - (shape === "facet" ? 50 : 0)) / 190)));
+  const fitted = ({ spec, shape, columns }, width, spare) => {
+    const across = Math.max(1, Math.min(columns, Math.floor((width - (shape === "facet" ? 50 : 0)) / (shape === "grid" ? 175 : 190))));
     const panel = Math.floor((width - 65) / across) - 24;
-    const inner = { alone: width, stack: Math.max(120, width - (width < 500 ? 150 : 200)), facet: panel }[shape];
+    const inner = { alone: width, stack: Math.max(120, width - (width < 500 ? 150 : 200) + spare), facet: panel }[shape];
     const value = (name) => (name === "miles_columns" ? across : /width$/i.test(name) ? inner : undefined);
     const signals = (spec.signals || []).map((one) => (value(one.name) === undefined ? one : { ...one, value: value(one.name) }));
     return { ...spec, signals, ...(inner && "width" in spec ? { width: inner } : {}) };
@@ -55,9 +55,22 @@
     place.replaceChildren();
     try {
       const tooltip = (_, event, item, value) => showHint(event ? value : null, event?.clientX, event?.clientY);
-      const spec = fitted(figure, width);
-      const view = new vega.View(vega.parse(spec, spec.config ? {} : data.config), { renderer: "svg", loader, tooltip });
-      drawn.set(at, { width, view: await view.initialize(place).runAsync() });
+      const show = async (spare) => {
+        const spec = fitted(figure, width, spare);
+        const config = spec.config || data.config;
+        // On a phone the title of an axis is wider than the axis: it ends where that ends, and has all room to the left.
+        const looks = width < 500 ? { ...config, axisBottom: { ...config.axisBottom, titleAnchor: "end" } } : config;
+        const view = new vega.View(vega.parse(spec, looks), { renderer: "svg", loader, tooltip });
+        drawn.set(at, { width, view: await view.initialize(place).runAsync() });
+        return width - place.querySelector("svg").width.baseVal.value;
+      };
+      const spare = await show(0);
+      // How wide the names beside stacked panels are is only known once they are drawn.
+      if (figure.shape === "stack" && Math.abs(spare) > 4) {
+        drawn.get(at).view.finalize();
+        place.replaceChildren();
+        await show(spare);
+      }
     } catch (error) {
       place.replaceChildren(make("p", {}, `This chart could not be drawn here (${error.message}); its picture is in the folder figures.`));
     }
