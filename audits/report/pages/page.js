@@ -43,6 +43,25 @@
     return { ...spec, signals, ...(inner && "width" in spec ? { width: inner } : {}) };
   };
 
+  // On a phone the title along an axis is wider than the axis: it ends where that ends, and has all room to the left, in
+  // two lines where it needs more. Slanted names would run into each other there, and stand upright.
+  const narrowed = (part, width) => {
+    const along = (axis) => {
+      if (axis.orient !== "bottom") return axis;
+      const title = typeof axis.title === "string" && axis.title.length > width / 6.6 ? halved(axis.title) : axis.title;
+      const upright = axis.labelAngle ? { labelAngle: 270, labelAlign: "right", labelBaseline: "middle" } : {};
+      return { ...axis, ...(title ? { title, titleAnchor: "end" } : {}), ...upright };
+    };
+    return { ...part,
+      ...(part.axes ? { axes: part.axes.map(along) } : {}),
+      ...(part.marks ? { marks: part.marks.map((mark) => narrowed(mark, width)) } : {}),
+    };
+  };
+  const halved = (text) => {
+    const cut = text.indexOf(" ", text.length / 2);
+    return cut < 0 ? text : [text.slice(0, cut), text.slice(cut + 1)];
+  };
+
   const drawn = new Map();
   const draw = async (figure) => {
     const { at } = figure;
@@ -57,10 +76,8 @@
       const tooltip = (_, event, item, value) => showHint(event ? value : null, event?.clientX, event?.clientY);
       const show = async (spare) => {
         const spec = fitted(figure, width, spare);
-        const config = spec.config || data.config;
-        // On a phone the title of an axis is wider than the axis: it ends where that ends, and has all room to the left.
-        const looks = width < 500 ? { ...config, axisBottom: { ...config.axisBottom, titleAnchor: "end" } } : config;
-        const view = new vega.View(vega.parse(spec, looks), { renderer: "svg", loader, tooltip });
+        const chart = width < 500 ? narrowed(spec, width) : spec;
+        const view = new vega.View(vega.parse(chart, spec.config ? {} : data.config), { renderer: "svg", loader, tooltip });
         drawn.set(at, { width, view: await view.initialize(place).runAsync() });
         return width - place.querySelector("svg").width.baseVal.value;
       };
