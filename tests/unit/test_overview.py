@@ -87,6 +87,8 @@ def test_what_still_fits_is_the_end_that_is_farthest_from_none(report: Report) -
     assert overview.furthest(report.estimates[0]) == pytest.approx(0.35)
     even = replace(report.estimates[3], low=-0.1699, high=0.1652)
     assert overview.still_fits(even) == "0.17", "of two ends that are written alike, the upper one"
+    chance = replace(even, value=0.5, low=0.43, high=0.57, measure=replace(GAP, neutral=0.5))
+    assert overview.still_fits(chance) == "0.57"
 
 
 def test_a_square_matrix_has_its_diagonal_in_one_line(report: Report) -> None:

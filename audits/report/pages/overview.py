@@ -95,7 +95,8 @@ def furthest(estimate: Estimate) -> float:
     """
     neutral, places = estimate.measure.neutral or 0.0, decimals(estimate)
     ends = [end for end in (estimate.high, estimate.low) if end is not None] or [estimate.value]
-    return max(ends, key=lambda end: abs(round(end, places) - neutral))
+    # The distance is rounded too: 0.57 and 0.43 are as far from 0.5.
+    return max(ends, key=lambda end: round(abs(round(end, places) - neutral), places + 1))
 
 
 def still_fits(estimate: Estimate) -> str:
