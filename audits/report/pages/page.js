@@ -54,6 +54,8 @@
     };
     return { ...part,
       ...(part.axes ? { axes: part.axes.map(along) } : {}),
+      // Beside long names there is little room for the scale of colours above them.
+      ...(part.legends ? { legends: part.legends.map((one) => ("gradientLength" in one ? { ...one, gradientLength: 90 } : one)) } : {}),
       ...(part.marks ? { marks: part.marks.map((mark) => narrowed(mark, width)) } : {}),
     };
   };
