@@ -90,7 +90,7 @@ def _radii(answers: Sequence[Answer], level: float) -> Figure:
     spec = lines(
         rows,
         x=Axis("radius", "Radius, l2 of pixels in [0, 1]", format=".3~g"),
-        y=Axis("share", "Right, and proved within the radius", format=".0%"),
+        y=Axis("share", "Right, and proved within the radius", format=".2f"),
         low="low",
         high="high",
         series="all",
