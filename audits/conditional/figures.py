@@ -174,6 +174,7 @@ def _reliability(draft: Draft, counts: Counts, shown: list[Rows]) -> Figure:
 def _differences(draft: Draft, counts: Counts) -> Figure:
     metrics = [row.where["metric"] for row in draft.select("difference", against=counts.against)]
     metric = next(one for one in ("energy", "crps", *metrics) if one in metrics)
+    said = "CRPS" if metric == "crps" else f"{metric} score"
     table = [
         {
             "difference": row.value,
@@ -188,7 +189,7 @@ def _differences(draft: Draft, counts: Counts) -> Figure:
     spec = forest(
         table,
         label="group",
-        value=Axis("difference", f"{metric} beyond that of {counts.against}", format=".2~g"),
+        value=Axis("difference", f"{said} beyond that of {counts.against}", format=".2~g"),
         low="low",
         high="high",
         reference=0.0,
@@ -198,8 +199,7 @@ def _differences(draft: Draft, counts: Counts) -> Figure:
     return figure_of(
         "differences",
         f"Whose score is better than that of {counts.against}, and where?",
-        f"Paired differences of the {metric} score by group with {percent(draft.level)} intervals; below zero "
-        "is better.",
+        f"Paired differences of the {said} by group with {percent(draft.level)} intervals; below zero is better.",
         spec,
     )
 

@@ -139,7 +139,7 @@ def _worst(counts: Counts) -> Figure:
         [counts.samples[row].id, counts.samples[row].system, str(int(totals[row])), marked(counts, row)]
         for row in worst
     ]
-    spec = bars(kinds, label="kind", value=Axis("share", "Mentions without support", format=".0%"))
+    spec = bars(kinds, label="kind", value=Axis("share", "Mentions without support", format=".2f"))
     columns = [("id", "Output"), ("system", "System"), ("count", "Without support"), ("text", "Text")]
     return figure_of(
         "worst",

@@ -51,7 +51,7 @@ def _layers(bound: LipschitzBound) -> Figure:
     return figure_of(
         "layers",
         "How much can each layer stretch a change?",
-        "The point is the proven bound; the line reaches down to a stretch that was attained, so the layer's "
+        "The point is the proved bound; the line reaches down to a stretch that was attained, so the layer's "
         "norm lies on it. The rule at 1: left of it a layer shrinks every change.",
         spec,
     )
@@ -88,7 +88,7 @@ def _radii(answers: Sequence[Answer], level: float) -> Figure:
     spec = lines(
         rows,
         x=Axis("radius", "Radius, l2 of pixels in [0, 1]", format=".3~g"),
-        y=Axis("share", "Right, and proved within the radius", format=".0%"),
+        y=Axis("share", "Right, and proved within the radius", format=".2f"),
         low="low",
         high="high",
         series="all",

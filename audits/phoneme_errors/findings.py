@@ -124,7 +124,7 @@ def _how_sure(draft: Draft, counts: Counts, judged: Judged) -> str:
     inner = judged.row(draft, "variance_ratio_within_speakers")
     if judged.layer in judged.random and inner is not None and not inner.above(1):
         parts.append(
-            f"Within its speakers more variance could not be shown ({span(inner)}): they may differ from one another."
+            f"Within its speakers more variance could not be shown, {span(inner)}: they may differ from one another."
         )
     return " ".join(parts)
 
@@ -157,7 +157,7 @@ def _balance(draft: Draft, judged: Judged, gap: Estimate | None, remaining: Esti
     if gap.below(0):
         return f"Even so, a common probe reads the group better than the others, by {size_words(gap)}."
     if not gap.above(0):
-        return f"That a common probe reads it worse than the others could not be shown ({span(gap)})."
+        return f"That a common probe reads it worse than the others could not be shown: {span(gap)}."
     text = f"A common probe reads it worse by {span(gap)}; with its own "
     text += (
         f"{span(remaining)} is left."

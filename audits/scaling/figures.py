@@ -65,8 +65,8 @@ def _growth(counts: Counts) -> Figure:
     return figure_of(
         "growth",
         "How do counts grow with length?",
-        "Operations, peak memory and decode state, counted without running anything. On logarithmic axes a "
-        "power law is a straight line and its exponent the slope.",
+        "Counted without running anything. On logarithmic axes a power law is a straight line and its exponent "
+        "the slope. A line that is not seen lies under another.",
         spec,
     )
 

@@ -122,7 +122,7 @@ def _reasons(found: Verdict, growth: Growth, curve: Curve, counts: Counts, conte
     last = f"{curve.lengths[-1]:,}"
     if found.word != "undecided":
         known = growth.tail_from is not None and (growth.leading is not None or not curve.counted)
-        start = f" The leading term has four fifths from {growth.tail_from:,.0f} on." if known else ""
+        start = f" The leading term makes up four fifths from a length of {growth.tail_from:,.0f} on." if known else ""
         did = "Counted" if curve.counted else "Measured"
         return f"{did} up to a length of {last}, with a tolerance of {counts.tolerance:g}.{start}"
     if contended:

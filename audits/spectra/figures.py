@@ -19,7 +19,7 @@ from probes.operators.resampling import upsample
 POINTS = 20
 """Points of one spectrum that are drawn, evenly on a logarithmic axis."""
 SHOWN = ("input", "lift", "activated", "out", "projection.activated", "output", "target")
-_PATHS = {"floor": "floor (the truth, interpolated)"}
+_PATHS = {"direct": "run directly", "upsampled": "via training grid", "floor": "truth via that grid"}
 _SHORT = {"input": "input", "coordinates": "coordinates, edges, period", "nonlinear": "nonlinear aliasing",
           "operator": "the operator itself"}  # fmt: skip
 
@@ -49,8 +49,8 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
             # Nodes are dropped and nothing is interpolated: zero, which is no floor of anything.
             continue
         # On the grid of training both ways are one: each line begins there.
-        names = ("direct", "upsampled") if path == "same" else (path,)
-        rows += [numbers_of(row, resolution=at, path=_PATHS.get(str(name), str(name))) for name in names]
+        names = ("direct", "upsampled") if path == "same" else (str(path),)
+        rows += [numbers_of(row, resolution=at, path=_PATHS[name]) for name in names]
     named = any(isinstance(grid.resolution, str) for grid in setup.grids)
     order = [grid.resolution for grid in sorted(setup.grids, key=lambda grid: (math.prod(grid.sizes), grid.sizes))]
     rows.sort(key=lambda row: (str(row["path"]), order.index(row["resolution"])))
@@ -76,18 +76,18 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
 
 def _said_of_errors(setup: Setup, coarse: int) -> str:
     rest = (
-        "The floor is what upsampling the true solution costs. Bands are intervals over samples; that the two bands "
-        "overlap says nothing, since the samples are the same."
+        "The truth via that grid is what upsampling the true solution costs. Bands are intervals over samples; that "
+        "the two bands overlap says nothing, since the samples are the same."
     )
     if all(grid.relation == "finer" for grid in setup.grids):
         return (
-            f"Both ways start from the same error on the grid of training ({coarse}). Direct: run on the finer grid. "
-            f"Upsampled: run on that of training. {rest}"
+            f"Both ways start from the same error on the grid of training ({coarse}). Run directly: on the finer grid. "
+            f"Via training grid: run there, and upsampled. {rest}"
         )
     return (
-        f"Both ways are one on the grid of training ({coarse}). Direct: run on the grid itself. Upsampled: run on that "
-        "of training, with the input upsampled where the grid is coarser, and the output where it is finer. On coarser "
-        f"grids nothing of the truth is interpolated, and there is no floor. {rest}"
+        f"Both ways are one on the grid of training ({coarse}). Run directly: on the grid itself. Via training grid: "
+        "run there, with the input upsampled where the grid is coarser, and the output where it is finer. On coarser "
+        f"grids nothing of the truth is interpolated, and it has no line. {rest}"
     )
 
 

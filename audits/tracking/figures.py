@@ -40,11 +40,11 @@ def _curves(draft: Draft) -> Figure:
     floors = {
         row.where["task"]: row.value for row in draft.select("chance") if row.where["task"] in tasks[:MOST_PANELS]
     }
-    note = f" Guessing is right in {_floors(floors)}." if floors else ""
+    note = f" Guessing is right on a share of {_floors(floors)}." if floors else ""
     spec = lines(
         rows,
         x=Axis("n", "Chained changes (overwrite: changes)", format="d"),
-        y=Axis("share", "Right answers", format=".0%", ends=(0.0, 1.0)),
+        y=Axis("share", "Right answers", format=".2f", ends=(0.0, 1.0)),
         low="low",
         high="high",
         series="system",
@@ -135,7 +135,7 @@ def _rules(draft: Draft) -> Figure:
     spec = forest(
         rows[:MOST_ROWS],
         label="rule",
-        value=Axis("share", "Share of answers that the rule gives too", format=".0%"),
+        value=Axis("share", "Share of answers that the rule gives too", format=".2f"),
         low="low",
         high="high",
         reference=0.0,
@@ -164,7 +164,7 @@ def _blocks(draft: Draft) -> Figure:
     spec = forest(
         rows[:MOST_ROWS],
         label="head",
-        value=Axis("share", "Attention within blocks", format=".0%", ends=(0.0, 1.0)),
+        value=Axis("share", "Attention within blocks", format=".2f", ends=(0.0, 1.0)),
         low="low",
         high="high",
         reference=0.0,

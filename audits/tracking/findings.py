@@ -69,7 +69,7 @@ def _find_depth(draft: Draft, counts: Counts, row: Estimate) -> None:
         text = f"Accuracy is below {counts.level_accuracy:g} at {shallowest} already, the least depth that was asked, "
         text += f"scored by {scoring}: −1 stands for none."
     if row.high == deepest:
-        text = f"No failure was shown up to {deepest}, the greatest depth that was asked: the upper end means at least."
+        text = f"No failure was shown up to {deepest}, the greatest that was asked: the upper end means at least."
     bound = None
     if layers is not None and task in CHAINED:
         bound = draft.get("depth_bound", layers=layers)

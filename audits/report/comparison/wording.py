@@ -272,8 +272,9 @@ def shown(row: Change) -> tuple[str, str, str]:
             places, *(decimals_of(Estimate(name="", value=end, method="exact", n=1, unit="")) for end in row.values)
         )
     before, after = (
-        # Bounds are rounded away from the truth here too, and given numbers are shown as given.
-        written(number, places) if is_rounded(report) else point(report)
+        # Bounds are rounded away from the truth here too, and given numbers are shown as given. A number has no fewer
+        # digits than beside its own interval: the interval of a change is wider.
+        written(number, max(places, decimals_of(report))) if is_rounded(report) else point(report)
         for number, report in zip(row.values, (row.before, row.after), strict=True)
     )
     if row.difference is None:
