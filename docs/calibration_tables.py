@@ -122,7 +122,7 @@ def _share(row: Row) -> str:
     if row["share"] is None:
         return "no answer"
     digits = 3 if row["level"] > 0.99 else 2
-    text = f"{row['share']:.{digits}f} ± {row['error']:.{digits}f}"
+    text = f"{row['share']:.{digits}f} ±\u00a0{row['error']:.{digits}f}"
     text = f"**{text}**" if row["holds"] is False else text
     return text + (f"; {100 * row['refused']:.0f} % no answer" if row["refused"] else "")
 

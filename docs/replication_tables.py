@@ -9,6 +9,8 @@ from typing import Any
 MARK, ALL = "<!-- replication -->", "<!-- replications -->"
 FOLDER = Path(__file__).with_name("replications")
 VERDICTS = ("confirmed", "refuted", "undecided")
+FEW = 5
+"""A verdict on so many units or fewer says so."""
 Page = dict[str, Any]
 
 
@@ -28,7 +30,7 @@ def _one(page: Page, stem: str) -> str:
     for row in page["claims"]:
         says = f"{row['says']} *({row['source']})*"
         measured = row["measured"] or f"Not tried: {row['untried']}"
-        lines.append(f"| {_verdict(row['verdict'])} | {says} | {_found(row)} | {measured} |")
+        lines.append(f"| {_verdict(row)} | {says} | {_found(row)} | {measured} |")
     told = (
         f"Measured at revision {made['revision']}, torch {made['torch']}; the last run took "
         f"{_time(made['cpu_seconds'])} of one processor, beside what earlier ones had kept. "
@@ -71,27 +73,39 @@ def _found(row: Page) -> str:
     found, wanted = row["found"], row["wanted"]
     if found is None:
         return "-"
-    text = _number(found["value"])
-    if found["level"] is not None:
-        text += f" ({_number(found['low'])} to {_number(found['high'])}, {100 * found['level']:.1f} %)"
-    sides = [f"{side} {_number(value)}" for side, value in wanted.items()]
+    ends = [found[name] for name in ("value", "low", "high")]
+    # An end that rounds to the border would show a verdict that does not follow.
+    digits = 3 if {_number(end) for end in ends}.isdisjoint(map(_number, wanted.values())) else 4
+    value, low, high = (_number(end, digits) for end in ends)
+    text = value if found["level"] is None else f"{value} ({low} to {high}, {100 * found['level']:.1f} %)"
+    sides = [f"{side} {_number(border)}" for side, border in wanted.items()]
     return f"{text}; n = {found['n']:,} {found['unit']}; {found['method']}. Wanted: {' and '.join(sides)}"
 
 
-def _number(value: float) -> str:
-    """Return a number with three digits.
+def _number(value: float, digits: int = 3) -> str:
+    """Return a number with so many digits.
 
     >>> [_number(one) for one in (0.12345, 1234.5, 0.0, 3e-14)]
     ['0.123', '1,234', '0', '3e-14']
     """
     if abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return f"{value:.{digits}g}"
 
 
 def _time(seconds: int) -> str:
     return f"{seconds} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
-def _verdict(name: str) -> str:
-    return {"confirmed": "**confirmed**", "refuted": "**refuted**", "undecided": "undecided"}[name]
+def _verdict(row: Page) -> str:
+    """Return the verdict; of one that rests on few units, on how many.
+
+    >>> found = {"level": 0.99, "n": 3, "unit": "seeds"}
+    >>> _verdict({"verdict": "refuted", "found": found}), _verdict({"verdict": "refuted", "found": {**found, "n": 9}})
+    ('**refuted**, by 3 seeds', '**refuted**')
+    """
+    found = row["found"]
+    if row["verdict"] == "undecided":
+        return "undecided"
+    sampled = found["level"] is not None and found["n"] <= FEW
+    return f"**{row['verdict']}**" + (f", by {found['n']} {found['unit']}" if sampled else "")

@@ -5,7 +5,7 @@ other. A list option takes several values after one flag (`--by gender accent`),
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import Field, fields
 from pathlib import Path
@@ -41,8 +41,7 @@ def command_for(spec: AuditSpec) -> TyperCommand:
         given = given_of(values.pop("context"), values)
         merged = merge(spec.name, spec.options, given, values)
         with explained(spec.name, spec.options, given, merged):
-            options = build(spec.options, _part(spec.options, merged), given)
-            common = build(Common, _part(Common, merged))
+            options, common = built(spec, merged, given)
             status = carry_out(spec, options, common, given=given)
         raise typer.Exit(status)
 
@@ -111,6 +110,22 @@ def merge(
     }
 
 
+def built(spec: AuditSpec, values: Mapping[str, Any], given: Collection[str]) -> tuple[Any, Common]:
+    """Return the options of an audit and those that all audits have, checked; `given` as for `build`.
+
+    Raises
+    ------
+    InputError
+        Where values are out of bounds or contradict each other.
+    """
+    records = (spec.options, Common)
+    own, common = (
+        build(one, {item.name: values[item.name] for item in fields(one) if item.name in values}, given)
+        for one in records
+    )
+    return own, common
+
+
 @contextmanager
 def explained(name: str, options: type, given: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[None]:
     """Add to an error about an option the file that sets it, and a remedy where it has none."""
@@ -133,10 +148,6 @@ def explained(name: str, options: type, given: Mapping[str, Any], values: Mappin
 def _was_given(context: typer.Context, key: str) -> bool:
     source = context.get_parameter_source(key)
     return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP")
-
-
-def _part(record: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {item.name: values[item.name] for item in fields(record) if item.name in values}
 
 
 def _base(kind: Any) -> Any:

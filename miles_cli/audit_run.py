@@ -32,7 +32,7 @@ from miles_cli.progress import Watch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What an audit came to.
+    """The outcome of an audit.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def audited(
     registered_gates.check_folder(asked, folder, mark, force=common.force)
     report = folders.finished(folder, mark, force=common.force, extra=spec.files)
     if report is not None:
-        asked = registered_gates.upon(asked, report, folder)
+        asked = registered_gates.of_finished(asked, report, folder)
     _write_files(plan)
     if common.dry_run:
         effects = runner.detectable(spec, options, plan, context) if not one_part else ()

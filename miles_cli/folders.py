@@ -89,8 +89,8 @@ def begun(folder: Path) -> Begun | None:
     state = _state(path)
     cites, at = state.get("registration"), state.get("begun")
     # A folder that was copied has files of today.
-    told = float(at) if isinstance(at, int | float) and 0 <= at < _LATEST else math.inf
-    return Begun(mark, None if cites is None else str(cites), min(told, path.stat().st_mtime))
+    recorded = float(at) if isinstance(at, int | float) and 0 <= at < _LATEST else math.inf
+    return Begun(mark, None if cites is None else str(cites), min(recorded, path.stat().st_mtime))
 
 
 def overwritten(folder: Path) -> Report | None:

@@ -10,13 +10,13 @@ Options, checks, files and errors are those of the command line.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from audits.core import gates, registry
 from audits.core.errors import IncompleteError, InputError, MilesError, shadowed
-from audits.core.options import METADATA, build, flag_of
+from audits.core.options import METADATA, flag_of
 from audits.core.records import GateResult
 from audits.core.records import Report as Recorded
 from audits.core.registry import AuditSpec
@@ -60,7 +60,7 @@ class Report(Recorded):
         """
         from audits.report.frames import estimates_frame
 
-        with _told_whole():
+        with _errors_with_notes():
             return estimates_frame(self, name)
 
     def records(self) -> "pandas.DataFrame":
@@ -73,7 +73,7 @@ class Report(Recorded):
         """
         from audits.report.frames import records_frame
 
-        with _told_whole():
+        with _errors_with_notes():
             return records_frame(self.folder)
 
     def gate(self, expression: str) -> GateResult:
@@ -88,7 +88,7 @@ class Report(Recorded):
             Where the expression is none, or selects nothing.
         """
         known = dict.fromkeys((*registry.measures_of(self.audit), *(row.name for row in self.estimates)))
-        with _told_whole():
+        with _errors_with_notes():
             parsed = gates.parse(expression, known=tuple(known))
             return gates.judge(parsed, self.estimates, self.warnings, self.findings)
 
@@ -125,7 +125,7 @@ def run(audit: str, *, progress: bool = False, **options: Any) -> Report:
         Where the audit could not be completed.
     """
     _prepare_process()
-    with _told_whole(), _errors_as_on_the_command_line(audit):
+    with _errors_with_notes(), _errors_as_on_the_command_line(audit):
         spec = registry.find(audit)
         return _run(spec, _given(spec, options, f"run({audit!r}, {{}}=...)"), progress)
 
@@ -150,7 +150,7 @@ def register(audit: str, *, out: str | Path, force: bool = False, **options: Any
         Where an option or an input is wrong, or something else is in the file; nothing was written then.
     """
     _prepare_process()
-    with _told_whole(), _errors_as_on_the_command_line(audit):
+    with _errors_with_notes(), _errors_as_on_the_command_line(audit):
         from miles_cli import registering
 
         spec = registry.find(audit)
@@ -172,7 +172,7 @@ def read(run_folder: str | Path) -> Report:
     from audits.report.report_file import read_report
 
     path = Path(run_folder)
-    with _told_whole():
+    with _errors_with_notes():
         return _with_folder(read_report(path), path if path.is_dir() else path.parent)
 
 
@@ -188,17 +188,16 @@ def _with_folder(report: Recorded, folder: Path) -> Report:
 
 
 def _run(spec: AuditSpec, given: Mapping[str, Any], progress: bool) -> Report:
-    from miles_cli.audit_command import explained, merge
+    from miles_cli.audit_command import built, explained, merge
     from miles_cli.audit_run import audited
     from miles_cli.progress import Watch
 
-    records = (spec.options, Common)
     merged = merge(spec.name, spec.options, given, _defaults(spec), call=f"run({spec.name!r})")
     for name in _WITHOUT_REPORT:
         if merged.get(name):
             _refuse_of_the_terminal(spec, name, f"{merged['config']}, key {name}")
     with explained(spec.name, spec.options, given, merged):
-        options, common = (build(one, {item.name: merged[item.name] for item in fields(one)}, given) for one in records)
+        options, common = built(spec, merged, given)
         command = tuple(_words(spec, given, merged))
         with interrupts.remembered() as check_interrupt:
             watch = Watch(quiet=not progress, check_interrupt=check_interrupt)
@@ -207,9 +206,12 @@ def _run(spec: AuditSpec, given: Mapping[str, Any], progress: bool) -> Report:
     return _with_folder(outcome.report, outcome.folder)
 
 
+def _fields(spec: AuditSpec) -> list[Field[Any]]:
+    return [item for record in (spec.options, Common) for item in fields(record)]
+
+
 def _defaults(spec: AuditSpec) -> dict[str, Any]:
-    items = (item for one in (spec.options, Common) for item in fields(one))
-    return {item.name: None if item.default is MISSING else item.default for item in items}
+    return {item.name: None if item.default is MISSING else item.default for item in _fields(spec)}
 
 
 def _given(spec: AuditSpec, options: Mapping[str, Any], call: str, without: Sequence[str] = ()) -> dict[str, Any]:
@@ -224,8 +226,7 @@ def _given(spec: AuditSpec, options: Mapping[str, Any], call: str, without: Sequ
     """
     from miles_cli.given_tables import as_given
 
-    items = (item for one in (spec.options, Common) for item in fields(one))
-    names = [item.name for item in items]
+    names = [item.name for item in _fields(spec)]
     known = [name for name in names if name not in (*_OF_THE_TERMINAL, *without)]
     given = {name.replace("-", "_"): value for name, value in options.items() if value is not None}
     for name in _WITHOUT_REPORT:
@@ -249,7 +250,7 @@ def _refuse_of_the_terminal(spec: AuditSpec, name: str, where: str) -> NoReturn:
 def _words(spec: AuditSpec, given: Mapping[str, Any], merged: Mapping[str, Any]) -> Iterator[str]:
     """Yield the words of the command line that does the same."""
     yield from ("miles", spec.name)
-    items = [item for one in (spec.options, Common) for item in fields(one) if item.name in given]
+    items = [item for item in _fields(spec) if item.name in given]
     for item in sorted(items, key=lambda item: not item.metadata[METADATA].positional):
         option, value = item.metadata[METADATA], merged[item.name]
         flag = flag_of(item.name, option)
@@ -264,8 +265,8 @@ def _words(spec: AuditSpec, given: Mapping[str, Any], merged: Mapping[str, Any])
 
 
 @contextmanager
-def _told_whole() -> Iterator[None]:
-    """Add to an error the place and the mend, which a traceback shows below its message."""
+def _errors_with_notes() -> Iterator[None]:
+    """Add to an error where it is and what to do, as notes, which a traceback shows below its message."""
     try:
         yield
     except MilesError as error:

@@ -28,9 +28,9 @@ def remembered() -> Iterator[Callable[[], None]]:
 
     def lost(what: "sys.UnraisableHookArgs") -> None:
         if what.exc_type is not KeyboardInterrupt:
-            told(what)
+            report(what)
 
-    before, told = signal.getsignal(signal.SIGINT), sys.unraisablehook
+    before, report = signal.getsignal(signal.SIGINT), sys.unraisablehook
     try:
         ours = before is signal.default_int_handler and signal.signal(signal.SIGINT, remember) is before
     except ValueError:
@@ -43,4 +43,4 @@ def remembered() -> Iterator[Callable[[], None]]:
     finally:
         if ours:
             signal.signal(signal.SIGINT, before)
-            sys.unraisablehook = told
+            sys.unraisablehook = report

@@ -23,7 +23,7 @@ LINE_EVERY = 30.0
 class Watch:
     """A timer of phases that shows each on stderr; `seconds` goes into the report's provenance.
 
-    `heed` is called at every step, and raises where the user has interrupted the run.
+    `check_interrupt` is called at every step, and raises where the user has interrupted the run.
     """
 
     def __init__(self, *, quiet: bool, check_interrupt: Callable[[], None] = lambda: None) -> None:

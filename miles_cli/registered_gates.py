@@ -146,7 +146,7 @@ def check_planned(registration: tuple[Registered, Path] | None, planned: Registe
         raise InputError(f"This is not the run that was registered. {shown}.", where=str(path), hint=OTHER_RUN)
 
 
-def upon(wanted: Asked, report: Report, folder: Path) -> Asked:
+def of_finished(wanted: Asked, report: Report, folder: Path) -> Asked:
     """Return the gates for a run that is finished already: its citation and its registered gates stay.
 
     Raises

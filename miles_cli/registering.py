@@ -11,7 +11,7 @@ from audits.core.options import build, option
 from audits.core.registry import AuditSpec
 from audits.report.registration_file import Registered, read_registration
 from miles_cli import registered_gates
-from miles_cli.audit_command import explained, merge
+from miles_cli.audit_command import built, explained, merge
 from miles_cli.audit_run import prepare
 from miles_cli.options import Common
 from miles_cli.printable import line
@@ -73,11 +73,7 @@ def register(
     check_path(target.out, "--out", [])
     merged = merge(spec.name, spec.options, given, defaults, call=call)
     with explained(spec.name, spec.options, given, merged):
-        records = (spec.options, Common)
-        options, common = (
-            build(one, {item.name: merged[item.name] for item in fields(one) if item.name in merged}, given)
-            for one in records
-        )
+        options, common = built(spec, merged, given)
         planned = _planned(spec, options, common, command, given)
     earlier = _earlier(target.out, planned, force=force)
     if earlier is None:
@@ -92,7 +88,7 @@ def shared() -> type:
     return make_dataclass("Shared", declared, frozen=True, kw_only=True)
 
 
-def told(written: Written) -> str:
+def summary(written: Written) -> str:
     """Return what is printed: digest, criteria, what to do with the digest, and how a run cites the file."""
     held = written.registered
     when = f"registered already, at {held.created}; nothing was written" if written.earlier else "registered"

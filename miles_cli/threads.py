@@ -1,4 +1,4 @@
-"""How the threads of numerical libraries wait and add up: set before the libraries are loaded."""
+"""Set how threads of numerical libraries wait and add up, before the libraries are loaded."""
 
 import os
 

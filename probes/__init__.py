@@ -1,4 +1,4 @@
-"""How things are measured: model-facing, reusable, without an opinion."""
+"""Measurements of models and readers of files: reusable, without an opinion."""
 
 from probes.renamed import serve_old_names
 

@@ -600,6 +600,20 @@ def test_every_preset_note_and_name_of_a_column_is_documented() -> None:
     assert [family for family in FAMILIES if family not in prose(page)] == []
 
 
+def test_the_page_on_plugins_names_every_parameter_of_what_an_audit_declares() -> None:
+    from audits.core.detectable import Detectable
+    from audits.core.measures import Measure
+    from audits.core.options import OptionSpec
+
+    page = prose(ROOT / "docs" / "plugins.md")
+    for declared in (Detectable, Measure):
+        named = page.partition(f"`{declared.__name__}(")[2].partition(")`")[0]
+        assert set(re.findall(r"\w+", named)) == {item.name for item in fields(declared)}, declared
+    # `positional` is what `argument` sets.
+    told = set(re.findall(r"[\w-]+", " ".join(re.findall(r"`[^`]+`", page.partition("### Options")[2]))))
+    assert {item.name for item in fields(OptionSpec)} - {"positional"} <= told
+
+
 def test_every_audit_that_spreads_is_on_the_pages_of_many_machines() -> None:
     spread = {spec_of(name).name for name in AUDITS if spec_of(name).spreads}
     assert {"audit-gradients", "interference"} <= spread
@@ -760,13 +774,19 @@ def test_the_readme_gives_the_two_commands() -> None:
     assert set(ELSEWHERE[:2]) <= set(lines)
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_front_pages_ask_what_miles_list_asks(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [entry.name for entry in registry.AUDITS if entry.summary not in text] == []
+
+
 # What a run writes, against the page of its audit
 
 
 def _documented_where(page: Path) -> dict[str, set[str]]:
     section = prose(page).partition("## Estimates")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, flags=re.MULTILINE)
-    return {name: set(re.findall(r"`(\w+)`", keys)) for name, keys in rows}
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ([^|]+) \|", section, flags=re.MULTILINE)
+    return {name: set(re.findall(r"`(\w+)`", keys)) for names, keys in rows for name in re.findall(r"`(\w+)`", names)}
 
 
 def _report(prepared: Path, audit: str) -> dict[str, Any]:

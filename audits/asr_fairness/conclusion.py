@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from audits.asr_fairness.contrasts import Contrast, by_size, gap_headline, place_words, within
+from audits.asr_fairness.contrasts import Contrast, by_size, gap_headline, judged_words, within
 from audits.asr_fairness.counts import BASELINE, HEAD, TaskCounts, named
 from audits.asr_fairness.measure import Counts
 from audits.core.context import Draft
@@ -16,28 +16,28 @@ from audits.group_rates.wording import columns_of, compared, spoken
 MOST_NAMED = 6
 
 
-def conclude(draft: Draft, counts: Counts, judged: Sequence[Contrast], told: Sequence[Contrast]) -> None:
+def conclude(draft: Draft, counts: Counts, judged: Sequence[Contrast], reported: Sequence[Contrast]) -> None:
     """Set the answer.
 
     Parameters
     ----------
     judged
         All contrasts of all tasks.
-    told
+    reported
         Those with a finding of their own.
     """
-    told = by_size(told)
+    reported = by_size(reported)
     draft.conclude(
-        _title(judged, told),
-        numbers=[(contrast.gap, _number_words(contrast)) for contrast in told[:KEY_NUMBERS]],
-        may=_may(draft, counts, told),
-        may_not=_may_not(draft, counts, judged, told),
+        _title(judged, reported),
+        numbers=[(contrast.gap, _number_words(contrast)) for contrast in reported[:KEY_NUMBERS]],
+        may=_may(draft, counts, reported),
+        may_not=_may_not(draft, counts, judged, reported),
     )
 
 
-def _title(judged: Sequence[Contrast], told: Sequence[Contrast]) -> str:
-    if told:
-        return gap_headline(told[0])
+def _title(judged: Sequence[Contrast], reported: Sequence[Contrast]) -> str:
+    if reported:
+        return gap_headline(reported[0])
     if not judged:
         return "No groups could be compared: too few speakers."
     return f"No gap between groups is shown in {many(len(judged), 'comparison', 'comparisons')}."
@@ -46,7 +46,7 @@ def _title(judged: Sequence[Contrast], told: Sequence[Contrast]) -> str:
 def _number_words(contrast: Contrast) -> str:
     comparison, layer = contrast.comparison, contrast.layer
     pair = compared(comparison.worst(layer), comparison.best(layer))
-    return f"higher {METRIC_WORDS[comparison.task.metric]} {pair}, {place_words(comparison.task, layer)}"
+    return f"higher {METRIC_WORDS[comparison.task.metric]} {pair}, {judged_words(comparison.task, layer)}"
 
 
 def _far(contrast: Contrast) -> str:
@@ -54,10 +54,10 @@ def _far(contrast: Contrast) -> str:
     return written(contrast.gap.high or 0.0, decimals(contrast.gap))
 
 
-def _may(draft: Draft, counts: Counts, told: Sequence[Contrast]) -> list[str]:
+def _may(draft: Draft, counts: Counts, reported: Sequence[Contrast]) -> list[str]:
     lines = [
         f"The gap by {columns_of(one.by)} {within(one.comparison.task, one.layer)}: {span(one.gap)}."
-        for one in told[:MOST_NAMED]
+        for one in reported[:MOST_NAMED]
     ]
     patterns = [claim for claim in draft.findings if claim.id == "fairness.layer-pattern"]
     lines += [claim.headline for claim in patterns if claim.headline.startswith("Layers")]
@@ -73,13 +73,13 @@ def _may(draft: Draft, counts: Counts, told: Sequence[Contrast]) -> list[str]:
         )
         own = draft.get(named("error_rate", HEAD), **task.at(HEAD), group=ALL)
         if own is not None:
-            lines.append(f"The {METRIC_WORDS[task.metric]} of {place_words(task, HEAD)}: {span(own)}.")
+            lines.append(f"The {METRIC_WORDS[task.metric]} of {judged_words(task, HEAD)}: {span(own)}.")
     return lines
 
 
-def _may_not(draft: Draft, counts: Counts, judged: Sequence[Contrast], told: Sequence[Contrast]) -> list[str]:
+def _may_not(draft: Draft, counts: Counts, judged: Sequence[Contrast], reported: Sequence[Contrast]) -> list[str]:
     lines = []
-    for one in told:
+    for one in reported:
         comparison, worst = one.comparison, one.comparison.worst(one.layer)
         before = draft.get("gap_to_others", **comparison.at(BASELINE, group=worst))
         if before is not None and before.above(0) and one.layer != HEAD:
@@ -97,10 +97,10 @@ def _may_not(draft: Draft, counts: Counts, judged: Sequence[Contrast], told: Seq
         fits = f"gaps of {far} still fit" if len(few) > 1 else f"a gap of {far} still fits"
         lines.append(f"That groups by {by} fare alike {where}: {fits} the data.")
     limited = [warning.where for warning in draft.warnings if warning.id == "at-the-limit"]
-    places = [(task, layer) for task in counts.tasks if task.compared for layer in task.judged]
+    judged_on = [(task, layer) for task in counts.tasks if task.compared for layer in task.judged]
     lines += [
         f"Much on the groups {within(task, layer)}: next to all or no trials go wrong there."
-        for task, layer in places
+        for task, layer in judged_on
         if task.at(layer) in limited
     ]
     tasks: list[TaskCounts] = [task for task in counts.tasks if task.compared]

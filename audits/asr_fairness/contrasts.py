@@ -17,9 +17,9 @@ from audits.group_rates.wording import columns_of, compared
 NOTHING_LEARNED, NO_ERRORS = "learned next to nothing", "makes next to no errors"
 """Why gaps say little where error rates are near 1 or 0."""
 MOST_QUIET = 2
-"""Comparisons without a gap that are told one by one; all stand in the tables."""
+"""Comparisons without a gap that are reported one by one; all stand in the tables."""
 CROSSINGS = 4
-"""Most crossings of attributes that are told one by one."""
+"""Most crossings of attributes that are reported one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ def layer_words(layer: Layer) -> str:
     return "the checkpoint's own CTC head" if layer == HEAD else f"the probe on layer {layer}"
 
 
-def place_words(task: TaskCounts, layer: Layer) -> str:
+def judged_words(task: TaskCounts, layer: Layer) -> str:
     """Return what errs, for a headline: a task on a layer, or the own head."""
     if layer == HEAD:
         return "the model's own CTC head"
@@ -110,13 +110,13 @@ def place_words(task: TaskCounts, layer: Layer) -> str:
 
 def within(task: TaskCounts, layer: Layer) -> str:
     """Return where a gap lies, after its name in a sentence."""
-    return f"{'with' if layer == HEAD else 'in'} {place_words(task, layer)}"
+    return f"{'with' if layer == HEAD else 'in'} {judged_words(task, layer)}"
 
 
 def gap_headline(contrast: Contrast) -> str:
     """Return the answer of a shown gap: what errs more on whom, and by how much."""
     comparison, layer, size = contrast.comparison, contrast.layer, span(contrast.gap)
-    who, pair = place_words(comparison.task, layer), compared(comparison.worst(layer), comparison.best(layer))
+    who, pair = judged_words(comparison.task, layer), compared(comparison.worst(layer), comparison.best(layer))
     who = who[0].upper() + who[1:]
     return fitting(
         f"{who} errs more {pair}: by {size}.",
@@ -128,7 +128,7 @@ def gap_headline(contrast: Contrast) -> str:
 
 def limits(draft: Draft, task: TaskCounts, layers: Sequence[Layer]) -> str:
     """Warn where error rates are near 0 or 1, which squeezes gaps; return sentences that say so."""
-    told: dict[str, list[str]] = {}
+    squeezed: dict[str, list[str]] = {}
     for layer, column in zip(layers, task.columns(layers), strict=True):
         rate = float(task.errors[:, column].sum() / task.sizes.sum())
         if 0.02 <= rate <= 0.9:
@@ -144,10 +144,10 @@ def limits(draft: Draft, task: TaskCounts, layers: Sequence[Layer]) -> str:
             "groups.",
             **task.at(layer),
         )
-        told.setdefault(why, []).append(f"{who} ({size})")
+        squeezed.setdefault(why, []).append(f"{who} ({size})")
     return "".join(
         f" Mind that {' and '.join(names)} {why.replace('makes', 'make') if len(names) > 1 else why}."
-        for why, names in told.items()
+        for why, names in squeezed.items()
     )
 
 
@@ -221,8 +221,8 @@ def _null_headline(task: TaskCounts, silent: Sequence[Contrast], *, blind: bool)
     for contrast in single:
         layers.setdefault(contrast.by, set()).add(contrast.layer)
     names = [
-        columns_of(by) if places == set(task.judged) else f"{columns_of(by)} on {layer_name(min(places, key=str))}"
-        for by, places in layers.items()
+        columns_of(by) if own == set(task.judged) else f"{columns_of(by)} on {layer_name(min(own, key=str))}"
+        for by, own in layers.items()
     ]
     short = [" or ".join(names)] if len(names) < 3 else []
     short += [first_of(names, most) for most in (3, 2, 1)]
@@ -230,7 +230,7 @@ def _null_headline(task: TaskCounts, silent: Sequence[Contrast], *, blind: bool)
 
 
 def _doubtful(silent: Sequence[Contrast]) -> tuple[list[Contrast], list[Contrast]]:
-    """Return the contrasts above zero before correction: those told with numbers, and further crossings without."""
+    """Return the contrasts above zero before correction: those reported with numbers, and further crossings without."""
     above = [contrast for contrast in silent if contrast.low > 0]
     crossed = by_size([contrast for contrast in above if contrast.crossed])
     return [*(contrast for contrast in above if not contrast.crossed), *crossed[:CROSSINGS]], crossed[CROSSINGS:]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from audits.asr_fairness import Options
 from audits.core.context import Context
-from audits.core.planted import Planted, first_headline, row, told
+from audits.core.planted import Planted, findings_of, first_headline, row
 from audits.core.records import Report
 from audits.core.wording import span
 from probes.core.hashing import sha256_json
@@ -51,7 +51,7 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
 
 def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     """Yield the accent that the encoder never heard, and the coin, with what the report shows of them."""
-    gaps = told(report, "fairness.gap", by="accent")
+    gaps = findings_of(report, "fairness.gap", by="accent")
     if balanced:
         seen = first_headline(gaps, "No gap by accent is shown.")
         yield Planted(what="Nothing by accent: all six were heard alike.", found=bool(gaps), seen=seen, real=False)
@@ -59,7 +59,7 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
         named = [gap for gap in gaps if gap.where["group"] == "accent=scottish"]
         seen = first_headline(named, "No finding names scottish speakers.")
         yield Planted(what="The encoder never heard scottish speakers.", found=bool(named), seen=seen)
-    tossed = told(report, "fairness.gap", by="coin")
+    tossed = findings_of(report, "fairness.gap", by="coin")
     largest = row(report, "head_gap", by="coin", kind="absolute", metric="wer", task="asr")
     silent = "No gap by coin is shown" + (f": {span(largest)}, as chance makes it." if largest else ".")
     what = "A coin was tossed for each speaker, which means nothing."

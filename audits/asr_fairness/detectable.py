@@ -1,4 +1,4 @@
-"""The gaps that a run could show with these speakers, by task and attribute, told before an encoder runs.
+"""The gaps that a run could show with these speakers, by task and attribute, before an encoder runs.
 
 Nothing has erred yet: rates and their spread between speakers are those of the worlds in which the intervals of this
 audit are calibrated.
@@ -15,7 +15,7 @@ from audits.asr_fairness.recordings import Inputs
 from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
 from audits.core.groups import MIN_WORDS, GroupSet
-from audits.group_rates.detectable_gaps import Design, corrected_words, left_out, told_gaps
+from audits.group_rates.detectable_gaps import Design, corrected_words, least_gaps, left_out
 from audits.statistics.group_sums import Floats
 from audits.statistics.rate_power import Law
 from probes.speech.vocabularies import Vocabulary
@@ -38,8 +38,8 @@ def _of_task(inputs: Inputs, options: Options, task: str, level: float) -> list[
     sizes, speakers = _trials(inputs, options, metric)
     tables = {groups.by: _by_speaker(groups, sizes, speakers) for groups in inputs.sets}
     compared = {by: _enough(table, options, metric) for by, table in tables.items()}
-    places = 2 if task == "asr" and isinstance(inputs.vocabulary, Vocabulary) else 1
-    tests = max(places * sum(int(enough.sum() > 1) for enough in compared.values()), 1)
+    judged = 2 if task == "asr" and isinstance(inputs.vocabulary, Vocabulary) else 1
+    tests = max(judged * sum(int(enough.sum() > 1) for enough in compared.values()), 1)
     found = []
     for groups in inputs.sets:
         if "&" not in groups.by and len(groups.names) > 1:
@@ -91,7 +91,7 @@ def _of_attribute(
             fewest=options.min_speakers,
             assuming=f"an error rate of {RATE:g} that varies by {SPREAD:g} between speakers{corrected_words(tests)}",
         )
-        found = told_gaps(design, Law(rate=RATE, between=SPREAD**2))
+        found = least_gaps(design, Law(rate=RATE, between=SPREAD**2))
     left = np.flatnonzero(~enough).tolist()
     if left:
         people = (table > 0).sum(axis=0)

@@ -82,7 +82,7 @@ def _warn_few_errors(draft: Draft, task: TaskCounts, sums: SpeakerSums, group: i
         draft.warn(
             "few-errors",
             f"On layer {', '.join(layers)} all errors of {label} come from fewer than {MIN_ERRING} speakers: its "
-            "rate hangs on whether such speakers were drawn.",
+            "rate depends on whether such speakers were drawn.",
             **task.where,
             group=label,
         )

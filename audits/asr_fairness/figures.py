@@ -13,7 +13,7 @@ from audits.core.context import Draft
 from audits.core.groups import ALL
 from audits.core.numbers import percent
 from audits.core.records import Coordinate, Estimate, Figure, Json
-from audits.report.charts import Axis, bars, forest, heat_map, lines, points
+from audits.report.charts import Axis, bars, figure_of, forest, heat_map, lines, points
 
 TITLES = {"sid": "speaker identification", "asr": "transcription"}
 
@@ -78,13 +78,12 @@ def _curves(draft: Draft, task: TaskCounts, shown: Comparison) -> Figure:
         series_title=shown.by,
         apart=(_name(BASELINE), _name(HEAD)),
     )
-    return Figure(
-        id=f"{task.task}-layers",
-        title=f"In which layers do the groups differ in {TITLES[task.task]}?",
-        caption=f"Error of the probe on each layer for each group by {shown.by}, with {percent(draft.level)} intervals "
+    return figure_of(
+        f"{task.task}-layers",
+        f"In which layers do the groups differ in {TITLES[task.task]}?",
+        f"Error of the probe on each layer for each group by {shown.by}, with {percent(draft.level)} intervals "
         "over speakers. Where bands of two groups overlap widely, no difference can be read off.",
-        file=f"{task.task}-layers",
-        spec=spec,
+        spec,
     )
 
 
@@ -110,14 +109,13 @@ def _against(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) 
             order="order",
             facet="by" if len({row["by"] for row in data}) > 1 else None,
         )
-    return Figure(
-        id=f"{task.task}-pattern",
-        title=f"Do better layers have smaller gaps in {TITLES[task.task]}?",
-        caption="Each point is a layer, joined in order. Rising to the right: layers with more error have larger "
+    return figure_of(
+        f"{task.task}-pattern",
+        f"Do better layers have smaller gaps in {TITLES[task.task]}?",
+        "Each point is a layer, joined in order. Rising to the right: layers with more error have larger "
         "gaps. The gap of worst against best group is never below zero, even by chance; the noise floor in the "
         "tables says how large chance alone makes it.",
-        file=f"{task.task}-pattern",
-        spec=spec,
+        spec,
     )
 
 
@@ -139,12 +137,11 @@ def _map(draft: Draft, task: TaskCounts, small: set[str]) -> Figure:
         diverging=False,
         faded="small",
     )
-    return Figure(
-        id=f"{task.task}-map",
-        title=f"Which group has how much error on which layer in {TITLES[task.task]}?",
-        caption="Error by group and layer; faded rows rest on too few speakers or words to be relied on.",
-        file=f"{task.task}-map",
-        spec=spec,
+    return figure_of(
+        f"{task.task}-map",
+        f"Which group has how much error on which layer in {TITLES[task.task]}?",
+        "Error by group and layer; faded rows rest on too few speakers or words to be relied on.",
+        spec,
     )
 
 
@@ -175,14 +172,13 @@ def _forest(draft: Draft, tasks: Sequence[Sequence[Comparison]]) -> Figure:
         facet="panel",
         greyed="undecided",
     )
-    return Figure(
-        id="gaps",
-        title="Which gaps are beyond chance?",
-        caption="Gap between the worst and the best group by each attribute and crossing, on the layer with the least "
+    return figure_of(
+        "gaps",
+        "Which gaps are beyond chance?",
+        "Gap between the worst and the best group by each attribute and crossing, on the layer with the least "
         f"error and on the checkpoint's own head. The {percent(draft.level)} intervals hold for all pairs of groups of "
         "one attribute at once. Grey: not beyond chance once all the comparisons of the task are counted.",
-        file="gaps",
-        spec=spec,
+        spec,
     )
 
 
@@ -197,10 +193,6 @@ def _coverage(inputs: Inputs) -> Figure:
         series="status",
         series_title="",
     )
-    return Figure(
-        id="coverage",
-        title="Whose clips were left out?",
-        caption="Clips used and left out for each level of each attribute.",
-        file="coverage",
-        spec=spec,
+    return figure_of(
+        "coverage", "Whose clips were left out?", "Clips used and left out for each level of each attribute.", spec
     )

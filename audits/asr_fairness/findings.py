@@ -70,7 +70,7 @@ def _find_in_task(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparis
     find_crossings(draft, task, shown)
     if silent:
         find_not_shown(draft, task, silent, len(judged))
-    _find_pattern(draft, task, [contrast.comparison for contrast in shown if contrast.layer == task.best])
+    _find_pattern(draft, [contrast.comparison for contrast in shown if contrast.layer == task.best])
     return judged
 
 
@@ -186,7 +186,7 @@ def _find_gap(draft: Draft, contrast: Contrast, tests: int) -> None:
     )
 
 
-def _find_pattern(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison]) -> None:
+def _find_pattern(draft: Draft, comparisons: Sequence[Comparison]) -> None:
     """Add the finding on how error and gap correlate over the layers, for the first attribute with a gap."""
     for comparison in comparisons:
         sure = sure_layers(draft, comparison)

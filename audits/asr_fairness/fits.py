@@ -128,12 +128,12 @@ def fit_all(outline: Outline, batch: int, context: Context) -> None:
         name = write(outline, batch, cache)
         # In this process nothing needs to be read again.
         held(_held_key(cache, name), lambda: outline)
-    told: set[int] = set()
+    reported: set[int] = set()
     with context.progress.phase("Probes", count, "fits") as advance:
 
         def tell(index: int) -> None:
-            if index not in told:
-                told.add(index)
+            if index not in reported:
+                reported.add(index)
                 advance(1)
 
         fit = partial(
@@ -187,10 +187,10 @@ def write(outline: Outline, batch: int, cache: Cache) -> str:
         about |= {"layers": source.keeping.layers, "drawn": source.keeping.items, "items": lists.index(items)}
         sets.append({**about, "controls": controls})
     spoken = outline.spoken
-    told = {"sets": sets, "items": lists, "seed": outline.seed, "batch": batch}
-    told |= {"deals": [[deal.classes, deal.number] for deal in outline.deals]}
-    told |= {"spoken": None if spoken is None else [spoken.texts, spoken.epochs, spoken.seed]}
-    text = json.dumps(told, sort_keys=True).encode()
+    content = {"sets": sets, "items": lists, "seed": outline.seed, "batch": batch}
+    content |= {"deals": [[deal.classes, deal.number] for deal in outline.deals]}
+    content |= {"spoken": None if spoken is None else [spoken.texts, spoken.epochs, spoken.seed]}
+    text = json.dumps(content, sort_keys=True).encode()
     arrays: dict[str, NDArray[Any]] = {"text": np.frombuffer(text, dtype=np.uint8)}
     for number, deal in enumerate(outline.deals):
         arrays |= {f"fold {number}": deal.fold, f"labels {number}": deal.labels}
@@ -217,12 +217,12 @@ def read(cache: Cache, name: str) -> Outline:
     entry = cache.read_arrays(OUTLINE, name)
     if entry is None:
         absent()
-    told = json.loads(entry["text"].tobytes())
+    content = json.loads(entry["text"].tobytes())
     lists = [
-        [Item(sha256=one[0], samples=one[1], states=one[2], read=absent) for one in part] for part in told["items"]
+        [Item(sha256=one[0], samples=one[1], states=one[2], read=absent) for one in part] for part in content["items"]
     ]
     sets = []
-    for about in told["sets"]:
+    for about in content["sets"]:
         source = Source(
             open_encoder=absent,
             key=about["key"],
@@ -231,7 +231,7 @@ def read(cache: Cache, name: str) -> Outline:
             keeping=Keeping(items=_tuple(about["drawn"]), layers=_tuple(about["layers"])),
             asked=_tuple(about["asked"]),
         )
-        sets.append((source.layer_set(lists[about["items"]], cache, told["batch"]), tuple(about["controls"])))
+        sets.append((source.layer_set(lists[about["items"]], cache, content["batch"]), tuple(about["controls"])))
     deals = [
         SidSplit(
             fold=entry[f"fold {number}"],
@@ -243,14 +243,14 @@ def read(cache: Cache, name: str) -> Outline:
             classes=classes,
             number=order,
         )
-        for number, (classes, order) in enumerate(told["deals"])
+        for number, (classes, order) in enumerate(content["deals"])
     ]
     spoken = None
-    if told["spoken"] is not None:
-        texts, epochs, seed = told["spoken"]
+    if content["spoken"] is not None:
+        texts, epochs, seed = content["spoken"]
         split = AsrSplit(fold=entry["heard"], dev=entry["dev"])
         spoken = Transcribed(texts=texts, split=split, epochs=epochs, seed=seed)
-    return Outline(sets=tuple(sets), deals=tuple(deals), spoken=spoken, seed=told["seed"])
+    return Outline(sets=tuple(sets), deals=tuple(deals), spoken=spoken, seed=content["seed"])
 
 
 def _tuple(values: list[int] | None) -> tuple[int, ...] | None:

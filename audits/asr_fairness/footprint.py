@@ -1,4 +1,4 @@
-"""What a run keeps on the disk and holds in memory: how it grows with the corpus, told before it starts."""
+"""What a run keeps on the disk and holds in memory: how it grows with the corpus, before it starts."""
 
 from audits.asr_fairness import Options, asr, sid
 from audits.asr_fairness.data_warnings import enrolled_speakers

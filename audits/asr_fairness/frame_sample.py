@@ -79,7 +79,7 @@ def draw_sample(recordings: Sequence[Recording], frames: Ints, most: int, seed: 
     first, tie = (np.empty(len(order)) for _ in range(2))
     rng = generator(seed, "asr", "frames")
     first[order], tie[order] = rng.random((2, len(order)))
-    turn = np.lexsort((tie, _places(speakers, first)))
+    turn = np.lexsort((tie, _ranks(speakers, first)))
     before = np.cumsum(frames[turn])
     least = int(before[len(names) - 1])
     if least > most:
@@ -96,12 +96,12 @@ def _identity(item: Recording) -> tuple[str, str, float, str]:
     return item.speaker, item.sha256, item.clip.start or 0.0, item.clip.name
 
 
-def _places(speakers: Ints, draws: Floats) -> Floats:
+def _ranks(speakers: Ints, draws: Floats) -> Floats:
     """Return the place of each clip among those of its speaker, in the order of its draw, as a share of their number.
 
     Examples
     --------
-    >>> _places(np.array([0, 0, 1]), np.array([0.9, 0.1, 0.5])).tolist()
+    >>> _ranks(np.array([0, 0, 1]), np.array([0.9, 0.1, 0.5])).tolist()
     [0.5, 0.0, 0.0]
     """
     order = np.lexsort((draws, speakers))

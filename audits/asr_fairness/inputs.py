@@ -27,7 +27,7 @@ from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.files.levels import parse_bins
 from probes.files.several_refusals import SHOWN
-from probes.files.table_places import written_place
+from probes.files.table_sources import reported_path
 from probes.models.checkpoints import ModelFolder, count_parameters, find_model
 from probes.speech.activations import check_family
 from probes.speech.bad_clips import BadClips
@@ -93,7 +93,7 @@ def check(options: Options, context: Context) -> Plan:
         else None,
         data=(
             Source(
-                role="manifest", path=written_place(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)
+                role="manifest", path=reported_path(options.manifest), sha256=manifest.sha256, items=len(manifest.clips)
             ),
             Source(role="recordings", path=str(_root(manifest)), sha256=content, items=len(recordings)),
             *value_map_sources(options.values),

@@ -17,6 +17,7 @@ from audits.asr_fairness.footprint import MEL_WIDTH, disk_of, memory_of
 from audits.asr_fairness.frame_sample import trials_of
 from audits.asr_fairness.recordings import Inputs, controls_of
 from audits.core.groups import MIN_WORDS, GroupSet, reported_groups
+from audits.core.numbers import minutes
 from audits.core.records import Coordinate
 from audits.group_rates.cautions import beyond_samples, decoded_elsewhere
 from audits.group_rates.comparing import KINDS
@@ -128,7 +129,7 @@ def cost_of(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
         ("memory", _memory_words(memory_of(inputs, options, kept, width, weights))),
         (
             "time",
-            f"about {_minutes(encoding)} of encoding, then up to about {_minutes(probing)} of probing, on one CPU core",
+            f"about {minutes(encoding)} of encoding, then up to about {minutes(probing)} of probing, on one CPU core",
         ),
     )
 
@@ -145,7 +146,7 @@ def _cost_of_vectors(vectors: LayerVectors, inputs: Inputs, options: Options) ->
         ("forwards", f"none: vectors of {len(inputs.recordings)} clips, {frames:,} frames of {vectors.layers} layers"),
         ("disk", _disk_words(disk_of(inputs, options, frames, kept, vectors.width))),
         ("memory", _memory_words(memory_of(inputs, options, kept, vectors.width, 0.0))),
-        ("time", f"up to about {_minutes(probing)} of probing, on one CPU core"),
+        ("time", f"up to about {minutes(probing)} of probing, on one CPU core"),
     )
 
 
@@ -193,8 +194,3 @@ def _probing(inputs: Inputs, options: Options, frames: int, widths: NDArray[np.i
             (options.repeats * options.folds * (0.1 + 400 * clips * widths * len(people) / _PRODUCTS)).sum()
         )
     return seconds
-
-
-def _minutes(seconds: float) -> str:
-    minutes = max(seconds / 60, 0.1)
-    return f"{minutes:.1f} minutes" if minutes < 10 else f"{minutes:,.0f} minutes"

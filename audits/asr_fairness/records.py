@@ -41,7 +41,7 @@ class _Records(Sequence[dict[str, Any]]):
         self._heard = counts.hypotheses
         drawn = counts.inputs.sample
         clips = range(len(counts.inputs.recordings)) if drawn is None else drawn.clips.tolist()
-        self._place = {clip: place for place, clip in enumerate(clips)}
+        self._position = {clip: position for position, clip in enumerate(clips)}
 
     def __len__(self) -> int:
         return len(self._inputs.recordings) + len(self._inputs.skipped)
@@ -64,10 +64,10 @@ class _Records(Sequence[dict[str, Any]]):
         row = row_of(item.clip, "used", _column, seconds=round(item.samples / RATE, 3), text=item.text)
         for cells in self._cells:
             row |= cells[number]
-        place = self._place.get(number)
+        position = self._position.get(number)
         # A clip that was not drawn was not heard.
         return row | {
-            f"asr_text_{layer}": "" if place is None else texts[place] for layer, texts in self._heard.items()
+            f"asr_text_{layer}": "" if position is None else texts[position] for layer, texts in self._heard.items()
         }
 
 

@@ -5,12 +5,12 @@ from functools import cached_property
 
 from audits.certification import Options
 from audits.certification.bounds import Counts as Votes
-from audits.certification.image_means import share
 from audits.certification.rules import Rule
 from audits.core.context import Draft
 from audits.core.intervals import Interval, Undefined
 from audits.core.numbers import UPPER_BOUND
 from audits.core.wording import many
+from audits.statistics import exact_share
 
 MULTIPLES = (1, 2)
 """Certified radii that an attack may move an image: within the certificate, and beyond it."""
@@ -150,7 +150,7 @@ def _success(attacks: Attacks, multiple: int, level: float) -> Interval | Undefi
             why=f"None of the {attacks.setting.images} images that were chosen for an attack is certified.",
             where={},
         )
-    return share(attacks.hits(multiple), attacks.attacked, level)
+    return exact_share(attacks.hits(multiple), attacks.attacked, "images", level=level)
 
 
 def attack_cost(options: Options, rule: Rule, images: int, shape: tuple[int, int, int]) -> tuple[tuple[str, str], ...]:

@@ -137,13 +137,13 @@ def attack_jobs(
 ) -> list[AttackJob]:
     """Return the attacks on those images among the chosen ones whose certificate is known and has a radius."""
     found = []
-    for place in taken(len(jobs), options, context):
-        verdict = verdicts[place]
+    for number in taken(len(jobs), options, context):
+        verdict = verdicts[number]
         if verdict is None or verdict.predict == ABSTAIN or not verdict.radius > 0:
             continue
         found += [
             AttackJob(
-                image=jobs[place],
+                image=jobs[number],
                 top=verdict.predict,
                 multiple=multiple,
                 length=multiple * verdict.radius,
@@ -173,14 +173,14 @@ def attacked(
     found: list[AttackCounts | None] = [None] * len(jobs)
     with context.progress.phase("Attacking certified images", len(jobs), "attacks") as advance:
 
-        def made(place: int) -> bool:
-            found[place] = found[place] or jobs[place].stored()
-            return found[place] is not None
+        def made(number: int) -> bool:
+            found[number] = found[number] or jobs[number].stored()
+            return found[number] is not None
 
         release()
         hold(images[0].setting, work, _ignored)
         spread(
-            attack_image, jobs, made=made, machines=context.machines, things="attacks", done=lambda place: advance(1)
+            attack_image, jobs, made=made, machines=context.machines, things="attacks", done=lambda number: advance(1)
         )
     context.machines.join(last=True)
     return Attacks(
@@ -251,10 +251,10 @@ def passes_left(
     found
         What is counted of the images that are this run's, by their places among all.
     """
-    verdicts = [None if (own := found.get(place)) is None else judge(own, job.rule) for place, job in enumerate(jobs)]
+    verdicts = [None if (own := found.get(number)) is None else judge(own, job.rule) for number, job in enumerate(jobs)]
     known = attack_jobs(jobs, verdicts, options, context)
     chosen = taken(len(jobs), options, context)
-    unknown = sum(place in found and found[place] is None for place in chosen)
+    unknown = sum(number in found and found[number] is None for number in chosen)
     left = sum(job.stored() is None for job in known) + len(MULTIPLES) * unknown
     rule = jobs[0].rule
     return left, left * (PASSES * options.attack_steps * options.attack_draws + rule.n0 + rule.n)

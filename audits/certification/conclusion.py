@@ -1,13 +1,11 @@
 """The answer: certified accuracy with the settings that make it, and what a certificate does not say."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from audits.certification.attack_findings import BY_ERROR, CONTRADICTED
 from audits.certification.attack_outcomes import MULTIPLES
 from audits.certification.measure import Counts
-from audits.certification.rules import out_of_reach
-from audits.certification.wording import accuracy_at, certain, settings_of
+from audits.certification.wording import accuracy_at, beyond_reach, certain, settings_of
 from audits.core.context import Draft
 from audits.core.numbers import decimals, point, written
 from audits.core.records import SEVERITIES, Estimate
@@ -28,9 +26,10 @@ def conclude(draft: Draft, counts: Counts) -> None:
         ),
         [],
     )
-    numbers = [(row, f"certified accuracy at radius {float(row.where['radius']):g}") for row in rows]
-    # Without its settings a radius means nothing.
-    numbers = numbers if _citable(draft, counts) else []
+    # Without its settings a radius means nothing, nor does one that so many draws cannot certify.
+    lost = beyond_reach(counts)
+    citable = [row for row in rows if row.where["radius"] not in lost] if _citable(draft, counts) else []
+    numbers = [(row, f"certified accuracy at radius {float(row.where['radius']):g}") for row in citable]
     leading = [(row, row.measure.label) for row in worst.evidence[:1] if row.name in _LEADING]
     draft.conclude(
         worst.headline,
@@ -43,7 +42,7 @@ def conclude(draft: Draft, counts: Counts) -> None:
 def _may(draft: Draft, counts: Counts, rows: list[Estimate]) -> Iterator[str]:
     if _citable(draft, counts):
         whom = "By the log, the smoothed classifier" if counts.reading else "The smoothed classifier"
-        lost = _out_of_reach(counts)
+        lost = beyond_reach(counts)
         for row in (row for row in rows if row.where["radius"] not in lost):
             yield f"{whom} has certified accuracy {accuracy_at(row)} ({counts.rule.geometry.norm})."
         yield f"{settings_of(counts)}{f' {certain(counts)}' if counts.reading else ''}"
@@ -82,12 +81,6 @@ def _citable(draft: Draft, counts: Counts) -> bool:
     return counts.alpha is not None and not _contradicted(draft)
 
 
-def _out_of_reach(counts: Counts) -> tuple[float, ...]:
-    """Return the radii at which certified accuracy tells of the number of draws alone."""
-    alpha = counts.alpha
-    return out_of_reach(counts.rule if alpha is None else replace(counts.rule, alpha=alpha))
-
-
 def _contradicted(draft: Draft) -> bool:
     return any(claim.id == CONTRADICTED for claim in draft.findings)
 
@@ -98,7 +91,7 @@ def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
         yield "Any certified accuracy: attacks within certified radii turned more answers than error explains."
     elif not _citable(draft, counts):
         yield "Any certified accuracy: with which settings these certificates were made, is not known."
-    elif lost := _out_of_reach(counts):
+    elif lost := beyond_reach(counts):
         radii = listed([f"{radius:g}" for radius in lost])
         yield f"Certified accuracy at radius {radii}: n = {rule.n:,} draws cannot certify it, whatever the classifier."
     if rule.soft and rule.asserted:

@@ -16,7 +16,7 @@ from audits.certification.bounds import Counts, Floats, Interval, Limits, fulles
 PRIOR = 0.5
 """What is added to the counts that shape the bet (Krichevsky and Trofimov 1981): no outcome is held for impossible."""
 ODDS, STEP = 40.0, 1e-9
-"""Log odds beyond which a limit is told as 0 or cannot rise, and to within which it is found: far below the last digit
+"""Log odds beyond which a limit is 0 or cannot rise, and to within which it is found: far below the last digit
 of a radius, and rounded down."""
 _MOST = 100
 
@@ -38,9 +38,9 @@ class Bet:
     a: Floats
     b: Floats
 
-    def of(self, places: NDArray[np.int64]) -> "Bet":
+    def of(self, index: NDArray[np.int64]) -> "Bet":
         """Return the bets at some places."""
-        return Bet(self.successes[places], self.failures[places], self.a[places], self.b[places])
+        return Bet(self.successes[index], self.failures[index], self.a[index], self.b[index])
 
     def log_capital(self, odds: Floats) -> tuple[Floats, Floats]:
         """Return the logarithm of the capital, started with 1, and its slope, at log odds of p.

@@ -14,7 +14,7 @@ from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
 from audits.core.numbers import counted
 from audits.core.records import Coordinate
-from audits.statistics.power import rate_above, units_needed
+from audits.statistics.power import needed_units, rate_above
 from audits.statistics.power_exact import both_needed, paired_rates, rates_apart
 
 
@@ -56,13 +56,9 @@ def _from_stated(images: int, level: float, what: str = "certified accuracy") ->
         effect=size(images),
         units=counted(images, "images"),
         assuming="exact binomial; a half is stated, where it takes the most; each radius by itself",
-        needed=lambda effect: _images(units_needed(size, effect)),
+        needed=needed_units(size, "images"),
         possible=(0.0, 0.5),
     )
-
-
-def _images(count: int | None) -> str | None:
-    return None if count is None else counted(count, "images")
 
 
 def _apart(what: str, parts: Sequence[Coordinate], radius: float, level: float) -> Detectable | None:
@@ -111,7 +107,7 @@ def _share(logs: Logs, first: NamedLog, one: NamedLog, radius: float, level: flo
         effect=size(logs.used),
         units=counted(logs.used, "images"),
         assuming=f"McNemar, exact; they differ on {100 * discordant:.2g} % of the images; {_holm(tests)}",
-        needed=lambda effect: _images(units_needed(size, effect)),
+        needed=needed_units(size, "images"),
         possible=(0.0, 1.0),
     )
 

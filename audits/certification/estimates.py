@@ -4,7 +4,7 @@ import numpy as np
 
 from audits.certification.attack_outcomes import add_attacks
 from audits.certification.certificates import ABSTAIN
-from audits.certification.image_means import mean_or_none, mean_within, share
+from audits.certification.image_means import mean_or_none, mean_within
 from audits.certification.log_comparison import LogCounts, add_logs
 from audits.certification.log_estimates import add_log_estimates
 from audits.certification.measure import Counts
@@ -13,6 +13,7 @@ from audits.certification.rules import Rule
 from audits.core.context import Draft
 from audits.core.intervals import Interval, exact
 from audits.core.numbers import UPPER_BOUND
+from audits.statistics import exact_share
 
 UNSAMPLED = 0.95
 """What report.json says is the level of a bound or an exact number, which has none."""
@@ -46,15 +47,23 @@ def _add_part(draft: Draft, part: Part, rule: Rule) -> None:
     rows, count, level = part.verdicts, len(part.verdicts), draft.level
     for radius in rule.radii:
         hits = sum(row.correct and row.radius >= radius for row in rows)
-        draft.add("certified_accuracy", share(hits, count, level), **part.where, radius=radius)
-    draft.add("abstention_rate", share(sum(row.predict == ABSTAIN for row in rows), count, level), **part.where)
+        draft.add("certified_accuracy", exact_share(hits, count, "images", level=level), **part.where, radius=radius)
+    draft.add(
+        "abstention_rate",
+        exact_share(sum(row.predict == ABSTAIN for row in rows), count, "images", level=level),
+        **part.where,
+    )
     _add_mean_radius(draft, "average_certified_radius", [row.radius * row.correct for row in rows], part, rule)
     if rows[0].published is not None:
         for name in ("published", "gaussian"):
             radii = [float(getattr(row, name) or 0.0) * row.correct for row in rows]
             _add_mean_radius(draft, f"average_certified_radius_{name}", radii, part, rule)
     if rows[0].clean is not None:
-        draft.add("clean_accuracy", share(sum(row.clean == row.label for row in rows), count, level), **part.where)
+        draft.add(
+            "clean_accuracy",
+            exact_share(sum(row.clean == row.label for row in rows), count, "images", level=level),
+            **part.where,
+        )
     if rows[0].noisy is not None:
         shares = np.array([row.noisy[0] / row.noisy[1] for row in rows if row.noisy])
         draft.add("noisy_accuracy", mean_within(shares, 1.0, level), **part.where)

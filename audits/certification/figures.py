@@ -16,7 +16,7 @@ from audits.certification.rules import Mode, Rule
 from audits.core.context import Draft
 from audits.core.numbers import bounded, percent
 from audits.core.records import Figure, Json
-from audits.report.charts import Axis, bars, heat_map, lines
+from audits.report.charts import Axis, bars, figure_of, heat_map, lines
 from audits.statistics import clopper_pearson
 
 POINTS = 40
@@ -79,16 +79,13 @@ def _curve(verdicts: Sequence[Verdict], rule: Rule, level: float, *, log: bool) 
         for radius in asked:
             hits = sum(row.correct and own >= radius for row, own in zip(verdicts, radii, strict=True))
             rows.append({**_share(radius, hits, len(verdicts), level), "radii": name})
-    return Figure(
-        id="certified-accuracy",
-        title="How far does the certified accuracy reach?",
-        caption=(
-            f"Share of {len(verdicts)} images on which the smoothed classifier is right and no perturbation within the "
-            f"distance can change its answer; band: {percent(level)} for each distance alone, over images. "
-            + ("" if log else _reach(rule))
-        ),
-        file="certified-accuracy",
-        spec=_against_radius(rows, rule, "radii", "Radius", ceiling=not log),
+    return figure_of(
+        "certified-accuracy",
+        "How far does the certified accuracy reach?",
+        f"Share of {len(verdicts)} images on which the smoothed classifier is right and no perturbation within the "
+        f"distance can change its answer; band: {percent(level)} for each distance alone, over images. "
+        + ("" if log else _reach(rule)),
+        _against_radius(rows, rule, "radii", "Radius", ceiling=not log),
     )
 
 
@@ -120,16 +117,13 @@ def _curves_of_logs(counts: LogCounts, level: float) -> Figure:
         for radius in np.linspace(0.0, top, POINTS + 1).tolist():
             hits = sum(row.correct and row.radius >= radius for row in verdicts)
             rows.append({**_share(radius, hits, len(verdicts), level), "log": name})
-    return Figure(
-        id="certified-accuracy",
-        title="How far does the certified accuracy of each log reach?",
-        caption=(
-            f"Share of the {logs.used} images that all logs have on which the log says right with at least this radius;"
-            f" band: {percent(level)} for each distance alone, over images. Bands of two logs that overlap can differ "
-            "all the same: the images are the same ones."
-        ),
-        file="certified-accuracy",
-        spec=_against_radius(rows, first, "log", "Log"),
+    return figure_of(
+        "certified-accuracy",
+        "How far does the certified accuracy of each log reach?",
+        f"Share of the {logs.used} images that all logs have on which the log says right with at least this radius;"
+        f" band: {percent(level)} for each distance alone, over images. Bands of two logs that overlap can differ "
+        "all the same: the images are the same ones.",
+        _against_radius(rows, first, "log", "Log"),
     )
 
 
@@ -146,15 +140,12 @@ def _distribution(verdicts: Sequence[Verdict], rule: Rule) -> Figure:
         ]
     abstained = sum(row.predict == ABSTAIN for row in verdicts)
     rows.append({"radius": "abstains", "images": abstained, "answer": "none"})
-    return Figure(
-        id="radii",
-        title="Which radii were certified?",
-        caption=(
-            "Images by certified radius. A wrong answer can be certified too: then no perturbation within the radius "
-            "makes it right."
-        ),
-        file="radii",
-        spec=bars(
+    return figure_of(
+        "radii",
+        "Which radii were certified?",
+        "Images by certified radius. A wrong answer can be certified too: then no perturbation within the radius "
+        "makes it right.",
+        bars(
             rows,
             label="radius",
             value=Axis("images", "Images"),
@@ -178,15 +169,12 @@ def _by_part(draft: Draft, rule: Rule, key: str) -> list[Json]:
 
 
 def _map(rows: list[Json], key: str, title: str, rule: Rule) -> Figure:
-    return Figure(
-        id=f"by-{key}",
-        title=f"Which {title} is certified how far?",
-        caption=(
-            f"Certified accuracy of each {title} at each radius. With few images a cell is a rough guess (faded under "
-            f"{2 * LEAST}): the table has the intervals."
-        ),
-        file=f"by-{key}",
-        spec=heat_map(
+    return figure_of(
+        f"by-{key}",
+        f"Which {title} is certified how far?",
+        f"Certified accuracy of each {title} at each radius. With few images a cell is a rough guess (faded under "
+        f"{2 * LEAST}): the table has the intervals.",
+        heat_map(
             rows,
             x=Axis("radius", f"Radius ({_unit(rule)})"),
             y=Axis("part", title.capitalize()),
@@ -209,10 +197,9 @@ def _cost(verdicts: Sequence[Verdict], rule: Rule) -> Figure:
         ]
     else:
         rows = [{"draws": f"{number:,}", "images": count} for number, count in counts.items()]
-    return Figure(
-        id="draws",
-        title="How many draws did an image take?",
-        caption="Forward passes under noise, those that choose the class included. " + _STOPS[rule.mode],
-        file="draws",
-        spec=bars(rows, label="draws", value=Axis("images", "Images")),
+    return figure_of(
+        "draws",
+        "How many draws did an image take?",
+        "Forward passes under noise, those that choose the class included. " + _STOPS[rule.mode],
+        bars(rows, label="draws", value=Axis("images", "Images")),
     )

@@ -10,7 +10,7 @@ from audits.certification.log_findings import find_in_log
 from audits.certification.measure import Counts
 from audits.certification.rules import Rule
 from audits.certification.run_warnings import HALF, warn
-from audits.certification.wording import accuracy_at, certain, headline_of, over_images, settings_of
+from audits.certification.wording import accuracy_at, beyond_reach, certain, headline_of, over_images, settings_of
 from audits.core.context import Draft
 from audits.core.numbers import counted
 from audits.core.records import Estimate
@@ -65,17 +65,22 @@ def _find_accuracy(draft: Draft, counts: Counts) -> None:
             how_sure=over_images(rate),
         )
         return
+    # What so many draws cannot certify says nothing of the classifier.
+    lost = beyond_reach(counts)
+    reached = [row for row in rows if row.value > 0 or row.where["radius"] not in lost]
     # Radius 0 asks for the right answer alone: the first positive one says more.
-    first = next((row for row in rows if float(row.where["radius"]) > 0), rows[0])
-    rest = [row for row in rows if row is not first]
+    first = next((row for row in reached or rows if float(row.where["radius"]) > 0), rows[0])
+    rest = [row for row in reached if row is not first]
     further = f"It is {listed([accuracy_at(row) for row in rest[:MOST_NAMED]])}" if rest else ""
     further += f", and at {len(rest) - MOST_NAMED} more radii as the table says" if len(rest) > MOST_NAMED else ""
     draft.find(
         "certify.accuracy",
         "info",
         f"{f'{further}. ' if rest else ''}{settings_of(counts)}",
-        [first, *rest],
-        headline=headline_of(counts, first),
+        [first, *(row for row in rows if row is not first)],
+        headline=headline_of(counts, first)
+        if reached
+        else f"No radius that was asked for can be certified with n = {counts.rule.looks[-1]:,} draws.",
         how_sure=f"{certain(counts)} {over_images(first)} {_counts_as(counts)}",
         radius=rows[-1].where["radius"],
     )

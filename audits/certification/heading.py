@@ -19,6 +19,6 @@ def heading(report: Report) -> Mapping[str, Any]:
     names = dict.fromkeys(str(row.where["log"]) for row in report.estimates if "log" in row.where)
     sigmas = {name: f"{float(own.get(name) or settings['sigma']):g}" for name in names}
     alike = len(set(sigmas.values())) == 1
-    told = next(iter(sigmas.values())) if alike else [f"{name} {sigma}" for name, sigma in sigmas.items()]
+    shown = next(iter(sigmas.values())) if alike else [f"{name} {sigma}" for name, sigma in sigmas.items()]
     # The draws that choose a class leave no trace in a log.
-    return {**settings, "sigma": told, "n0": None}
+    return {**settings, "sigma": shown, "n0": None}

@@ -105,7 +105,7 @@ def _refuse() -> Sampler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """The network and the images, loaded, and who is told of the draws of an image, by its number."""
+    """The network and the images, loaded, and what is called with the draws of an image, by its number."""
 
     sampler: Callable[[], Sampler]
     pixels: Callable[[ImageJob], Pixels]

@@ -1,4 +1,4 @@
-"""Shares and means over images, with their intervals."""
+"""Means over images, with their intervals."""
 
 import math
 
@@ -9,16 +9,9 @@ from audits.core.intervals import Interval
 from audits.statistics import clopper_pearson
 from audits.statistics.mean_intervals import STUDENT_SKEW, mean_interval
 
-EXACT = "Clopper-Pearson"
 OVER_IMAGES = f"{STUDENT_SKEW}, over images"
 FEW = 10
 """Images with a positive value under which the interval of a mean is widened."""
-
-
-def share(hits: int, count: int, level: float) -> Interval:
-    """Return a share of the images with its interval."""
-    low, high = clopper_pearson(hits, count, level=level)
-    return Interval(value=hits / count, low=low, high=high, method=EXACT, n=count, unit="images", level=level)
 
 
 def mean_within(numbers: Floats, top: float, level: float) -> Interval:

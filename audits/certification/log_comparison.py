@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from audits.certification.bounds import Floats
 from audits.certification.certificates import ABSTAIN, Verdict
-from audits.certification.image_means import mean_within, share
+from audits.certification.image_means import mean_within
 from audits.certification.log_estimates import add_log_estimates
 from audits.certification.log_fit import Reading, read_settings
 from audits.certification.logs import ROUNDINGS, USUAL_ALPHAS
@@ -21,14 +21,13 @@ from audits.core.context import Draft
 from audits.core.intervals import Interval, exact
 from audits.core.numbers import UPPER_BOUND
 from audits.core.records import Coordinate
+from audits.statistics import exact_share
 from audits.statistics.mean_intervals import STUDENT_SKEW, claim_p, mean_interval
 from audits.statistics.multiplicity import adjust
 from audits.statistics.paired_shares import BONETT_PRICE, paired_difference
 
 UNSAMPLED = 0.95
 ACCURACY, RADIUS, PREDICTED = "certified_accuracy", "average_certified_radius", "prediction_accuracy"
-EXACT_P = {RADIUS: "skew-corrected t, paired by image"}
-MCNEMAR = "McNemar, exact, paired by image"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,13 +104,13 @@ def add_logs(draft: Draft, counts: LogCounts) -> None:
 def _add_log(draft: Draft, one: NamedLog, rows: Sequence[Verdict], radii: Sequence[float]) -> None:
     count, level = len(rows), draft.level
     abstained = sum(row.predict == ABSTAIN for row in rows)
-    draft.add("abstention_rate", share(abstained, count, level), log=one.name)
+    draft.add("abstention_rate", exact_share(abstained, count, "images", level=level), log=one.name)
     if one.rule is None:
-        draft.add(PREDICTED, share(sum(row.correct for row in rows), count, level), log=one.name)
+        draft.add(PREDICTED, exact_share(sum(row.correct for row in rows), count, "images", level=level), log=one.name)
         return
     for radius in radii:
         hits = sum(row.correct and row.radius >= radius for row in rows)
-        draft.add(ACCURACY, share(hits, count, level), log=one.name, radius=radius)
+        draft.add(ACCURACY, exact_share(hits, count, "images", level=level), log=one.name, radius=radius)
     held = _radii(rows)
     draft.add(RADIUS, mean_within(held, max(float(held.max()), one.rule.ceiling), level), log=one.name)
 

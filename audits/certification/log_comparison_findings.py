@@ -78,9 +78,9 @@ def _warn(draft: Draft, counts: LogCounts) -> None:
     warn_of_votes(draft, rules[logs.names[0]])
     alphas = {name: reading.alpha for name, reading in counts.readings.items()}
     if len(set(alphas.values())) > 1:
-        told = listed([f"{name} {alpha:g}" if alpha else f"{name} unknown" for name, alpha in alphas.items()])
+        read = listed([f"{name} {alpha:g}" if alpha else f"{name} unknown" for name, alpha in alphas.items()])
         draft.warn(
             "other-alphas",
-            f"The logs' certificates are not equally sure: alpha is {told}. A larger alpha gives larger radii from the "
+            f"The logs' certificates are not equally sure: alpha is {read}. A larger alpha gives larger radii from the "
             "same votes, so that a small difference may be one of settings.",
         )

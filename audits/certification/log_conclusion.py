@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator
 
 from audits.certification.log_comparison import LogCounts
-from audits.certification.log_differences import measure_of, radius_words, told_difference
+from audits.certification.log_differences import difference_words, measure_of, radius_words
 from audits.certification.named_logs import NOISE
 from audits.certification.wording import accuracy_at, certain_at, settings_of_log
 from audits.core.context import Draft
@@ -21,7 +21,7 @@ def conclude_logs(draft: Draft, counts: LogCounts) -> None:
     worst = max(draft.findings, key=lambda claim: (SEVERITIES.index(claim.severity), "logs-" in claim.id))
     citable = [name for name in counts.logs.names if counts.citable(name)]
     first, *others = counts.logs.names
-    pairs = [told_difference(draft, counts, name) for name in others if {name, first} <= {*citable}]
+    pairs = [difference_words(draft, counts, name) for name in others if {name, first} <= {*citable}]
     own = [claim.evidence[0] for claim in draft.findings if claim.id in OWN and claim.where["log"] in citable]
     rows = [*(row for leading, _ in pairs for row in leading), *own]
     lead = [row for row in worst.evidence[:1] if row in rows]

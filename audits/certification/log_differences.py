@@ -13,7 +13,7 @@ from audits.core.records import Estimate
 from audits.core.wording import fitting, listed, p_words, size_words, span
 
 DIFFER = "certify.logs-differ"
-MOST_TOLD = 4
+MOST_NAMED = 4
 
 
 def find_log_difference(draft: Draft, counts: LogCounts, name: str) -> None:
@@ -62,12 +62,12 @@ def _also(rest: Sequence[Estimate], counts: LogCounts) -> str:
     """Return the differences that do not lead, those beyond the reach of a log last, as a sentence."""
     if not rest:
         return ""
-    ordered = sorted(rest, key=lambda row: bool(counts.beyond(row.where)))[:MOST_TOLD]
+    ordered = sorted(rest, key=lambda row: bool(counts.beyond(row.where)))[:MOST_NAMED]
     within = [row for row in ordered if not counts.beyond(row.where)]
     beyond = [row for row in ordered if row not in within]
-    parts = [listed([f"{span(row)} {_place(row)}" for row in part]) for part in (within, beyond) if part]
+    parts = [listed([f"{span(row)} {_at_radius(row)}" for row in part]) for part in (within, beyond) if part]
     names = dict.fromkeys(name for row in beyond for name in counts.beyond(row.where))
-    more = f", and at {len(rest) - MOST_TOLD} more" if len(rest) > MOST_TOLD else ""
+    more = f", and at {len(rest) - MOST_NAMED} more" if len(rest) > MOST_NAMED else ""
     return f" Also shown: {'; '.join(parts)}{f', which {listed([*names])} cannot reach' if names else ''}{more}."
 
 
@@ -87,7 +87,7 @@ def _leading(shown: Sequence[Estimate], counts: LogCounts) -> tuple[Estimate, Es
     )
 
 
-def told_difference(draft: Draft, counts: LogCounts, name: str) -> tuple[list[Estimate], str]:
+def difference_words(draft: Draft, counts: LogCounts, name: str) -> tuple[list[Estimate], str]:
     """Return the rows that lead the difference of a log from the first, and a sentence with all of them."""
     claim = next(one for one in draft.findings if one.id in (DIFFER, "certify.logs-alike") and one.where["log"] == name)
     if claim.id != DIFFER:
@@ -189,5 +189,5 @@ def over_common(row: Estimate) -> str:
     return f"Intervals are over the {row.n:,} images that all logs have."
 
 
-def _place(row: Estimate) -> str:
+def _at_radius(row: Estimate) -> str:
     return radius_words(row).strip() or "of the average certified radius"

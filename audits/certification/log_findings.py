@@ -40,7 +40,7 @@ def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading, /, **where
     id, severity, headline, text, first = _said(draft, log, rule, reading, where)
     evidence = [first, *(row for row in (draft.get("implied_alpha", **where), *shares) if row is not first)]
     headline = fitting(f"{where['log']}: {headline}", headline) if where else headline
-    how = f"{_HOW}{_told(reading, rule)}"
+    how = f"{_HOW}{_tested(reading, rule)}"
     draft.find(f"certify.{id}", severity, text, evidence, headline=headline, how_sure=how, **where)
 
 
@@ -117,7 +117,7 @@ def _others(reading: Reading, rule: Rule, too: str = "") -> str:
     return f" The radii {too}fit alpha {'; '.join(fits)}."
 
 
-def _told(reading: Reading, rule: Rule) -> str:
+def _tested(reading: Reading, rule: Rule) -> str:
     """Return how many radii each alpha that fits was tested by, in words."""
     own = reading.fits.get(rule.alpha)
     fits = [fit for fit in (own, *reading.fitting(rule.alpha)) if fit is not None and fit.testable]

@@ -107,16 +107,16 @@ def _drawn(inputs: Inputs, options: Options, context: Context) -> "tuple[list[Im
     with context.progress.phase(
         "Drawing under noise", len(jobs) * each, "draws" if rule.mode == "fixed" else "images"
     ) as advance:
-        told: Counter[int] = Counter()
+        drawn: Counter[int] = Counter()
 
         def drew(index: int, draws: int) -> None:
             if rule.mode == "fixed":
-                told[index] += draws
+                drawn[index] += draws
                 advance(draws)
 
-        def made(place: int) -> bool:
-            found[place] = found[place] or jobs[place].stored()
-            return found[place] is not None
+        def made(number: int) -> bool:
+            found[number] = found[number] or jobs[number].stored()
+            return found[number] is not None
 
         # Set up at the first draw that is missing: where the cache has all counts, the network never runs.
         release()
@@ -127,8 +127,8 @@ def _drawn(inputs: Inputs, options: Options, context: Context) -> "tuple[list[Im
             made=made,
             machines=context.machines,
             things="images",
-            # What a worker drew is told now.
-            done=lambda place: advance(each - told[jobs[place].index]),
+            # What a worker drew counts now.
+            done=lambda number: advance(each - drawn[jobs[number].index]),
         )
     # Attacks come after it, which need the certificates of all images.
     context.machines.join(last=not options.attack_steps)

@@ -12,6 +12,7 @@ from audits.certification.job_list import jobs_of, stored
 from audits.certification.model_and_images import Work, decode, elsewhere
 from audits.certification.rules import Rule, most_draws
 from audits.core.context import Context
+from audits.core.numbers import duration
 from audits.core.wording import many
 from probes.classifiers.smoothed_attacks import TOGETHER, check_gradient
 from probes.core.executor import one_thread
@@ -33,11 +34,11 @@ def measured_cost(work: Work, rule: Rule, options: Options, context: Context) ->
     # Arrays are held, and were looked at whole.
     lines = decode(images, work.chosen, context.progress) if Path(images.path).is_dir() else ()
     jobs, part = jobs_of(work, rule, options, context), context.machines.part
-    places = [place for place in range(len(jobs)) if part is None or part.has(place)]
-    counts = dict(zip(places, stored([jobs[place] for place in places], context), strict=True))
+    mine = [number for number in range(len(jobs)) if part is None or part.has(number)]
+    counts = dict(zip(mine, stored([jobs[number] for number in mine], context), strict=True))
     left = sum(found is None for found in counts.values())
     attacks, passes = passes_left(jobs, counts, options, context) if options.attack_steps else (0, 0)
-    lines += (("drawn", f"{len(places) - left:,} of {many(len(places), 'image', 'images')}, in the cache"),)
+    lines += (("drawn", f"{len(mine) - left:,} of {many(len(mine), 'image', 'images')}, in the cache"),)
     if options.attack_steps:
         lines += (("attacked", f"at most {many(attacks, 'attack is', 'attacks are')} left"),)
     if not left and not attacks:
@@ -45,10 +46,10 @@ def measured_cost(work: Work, rule: Rule, options: Options, context: Context) ->
     if elsewhere(context):
         return (*lines, ("time", f"of {many(left, 'image', 'images')}; the GPUs are left to the workers"))
     if attacks:
-        # A step of an attack holds what all layers keep for the way back: the memory that is told has to hold it too.
+        # A step of an attack holds what all layers keep for the way back: the stated memory has to hold it too.
         with one_thread():
-            _hold_gradient(jobs[places[0]], work, options.attack_draws)
-    return lines + _cost(jobs[places[0]], left, attacks, passes, work, context)
+            _hold_gradient(jobs[mine[0]], work, options.attack_draws)
+    return lines + _cost(jobs[mine[0]], left, attacks, passes, work, context)
 
 
 def _cost(
@@ -69,7 +70,7 @@ def _cost(
         ("draws", f"{1 / seconds:,.0f} a second on one {unit}, {batch} at a time (measured)"),
         (
             "time",
-            f"{bound}{_duration(total / lanes)} for {what}, {at_once}; {total / 3600:.2f} {unit}-hours",
+            f"{bound}{duration(total / lanes)} for {what}, {at_once}; {total / 3600:.2f} {unit}-hours",
         ),
         ("memory", memory),
     )
@@ -95,15 +96,3 @@ def _seconds(job: ImageJob, work: Work) -> tuple[float, int]:
             sampler.count_votes(pixels, job.index, "selection", 0, sampler.batch)
             taken.append(clock() - begun)
     return max(min(taken), 1e-9) / sampler.batch, sampler.batch
-
-
-def _duration(seconds: float) -> str:
-    """Return a length of time in words.
-
-    >>> _duration(50), _duration(600), _duration(9000)
-    ('50 s', '10 min', '2 h 30 min')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

@@ -45,9 +45,9 @@ class Geometry:
             return min(0.5 + radius / (2 * self.sigma), 1.0)
         if self.lipschitz is not None:
             return ramp_mean(radius, self.sigma, self.lipschitz)
-        from scipy.stats import norm
+        from scipy.special import ndtr
 
-        return float(norm.cdf(radius / self.sigma))
+        return float(ndtr(radius / self.sigma))
 
 
 def gaussian_radius(low: float, high: float, sigma: float) -> float:

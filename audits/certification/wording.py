@@ -1,10 +1,12 @@
 """Wording that findings and the answer share: certified accuracy, the settings behind it, and how sure it is."""
 
+from dataclasses import replace
+
 from audits.certification.bounds import Method
 from audits.certification.drawing_settings import settings_of as settings_of_rule
 from audits.certification.log_fit import Reading
 from audits.certification.measure import Counts
-from audits.certification.rules import Mode, Rule
+from audits.certification.rules import Mode, Rule, out_of_reach
 from audits.core.numbers import bounded, counted, level_of
 from audits.core.records import Estimate
 from audits.core.wording import span
@@ -31,8 +33,14 @@ def accuracy_at(row: Estimate) -> str:
     return f"{span(row)} at radius {float(row.where['radius']):g}"
 
 
+def beyond_reach(counts: Counts) -> tuple[float, ...]:
+    """Return the radii at which certified accuracy tells of the number of draws alone."""
+    alpha = counts.alpha
+    return out_of_reach(counts.rule if alpha is None else replace(counts.rule, alpha=alpha))
+
+
 def headline_of(counts: Counts, row: Estimate) -> str:
-    """Return the answer at one radius, with whose word it rests on."""
+    """Return the answer at one radius, with the source that it rests on."""
     rule = counts.rule
     if counts.reading:
         return f"By the log, certified accuracy is {accuracy_at(row)}."

@@ -201,7 +201,7 @@ AUDIT = AuditSpec(
     summaries=(
         Summary(
             measure="self_gap",
-            title="Score beyond what a law's own draws expect: above 0 too narrow, below 0 too wide",
+            title="Verdict of all tests by group, and score beyond what a law's own draws expect",
             row="candidate",
             column="group",
         ),

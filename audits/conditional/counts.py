@@ -28,11 +28,11 @@ class Groups:
     member: Ints
     words: tuple[str, ...] = ()
 
-    def told(self, name: str) -> str:
+    def described(self, name: str) -> str:
         """Return a group as a sentence has it.
 
         >>> groups = Groups(names=("x0=1/4",), member=np.zeros(2, dtype=np.int64), words=("x0 from 1 to 2",))
-        >>> groups.told("x0=1/4")
+        >>> groups.described("x0=1/4")
         'part 1 of 4 of x0'
         """
         column, _, value = name.partition("=")

@@ -10,7 +10,7 @@ import numpy as np
 
 from audits.conditional import Options
 from audits.core.context import Context
-from audits.core.planted import Planted, row, told
+from audits.core.planted import Planted, findings_of, row
 from audits.core.records import Report
 from audits.statistics import generator
 from probes.conditional.laws import Floats
@@ -52,7 +52,7 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
 
 
 def _mixture(rng: np.random.Generator) -> Mapping[str, Mapping[str, Floats]]:
-    from probes.conditional.planted_laws import MIXTURES, mixture
+    from audits.conditional.planted_laws import MIXTURES, mixture
 
     x, y = mixture(ROWS, rng)
     modes = np.stack([-(1 + x), 1 + x], axis=1)[:, :, None]
@@ -83,17 +83,19 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     """Yield what was planted, and what the report says of it."""
     if balanced:
         for name in ("draws", "normal"):
-            found = told(report, "conditional.verdict", candidate=name)
+            found = findings_of(report, "conditional.verdict", candidate=name)
             wrong = [one for one in found if one.where["verdict"] not in ("covers", "undecided")]
             seen = wrong[0].headline if wrong else "No test sees it deviate."
             yield Planted(what=f"The true law, as {name}.", found=bool(wrong), seen=seen, real=False)
         ratio = row(report, "distortion_ratio", candidate="points", points=5, reference="lower")
-        claims = [one.headline for one in told(report, "conditional.claim", candidate="points", verdict="refuted")]
+        claims = [
+            one.headline for one in findings_of(report, "conditional.claim", candidate="points", verdict="refuted")
+        ]
         seen = claims[0] if claims else "No claim of theirs is refuted."
         yield Planted(what="Its optimal points.", found=bool(claims) or ratio is None, seen=seen, real=False)
         return
     for name, (what, words) in FAULTS.items():
-        found = told(report, "conditional.verdict", candidate=name)
+        found = findings_of(report, "conditional.verdict", candidate=name)
         named = [one for one in found if one.where["verdict"] in words]
         if name == "truth":
             wrong = [one for one in found if one.where["verdict"] != "covers"]

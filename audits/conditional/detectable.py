@@ -11,12 +11,12 @@ from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
 from audits.core.numbers import counted
 from audits.core.wording import listed
-from audits.statistics.power import units_needed
+from audits.statistics.power import needed_units
 from audits.statistics.power_exact import rank_deviation, shortfall
 from probes.conditional.laws import Candidate
 from probes.conditional.ranks import projections
 
-TOLD, MOST_ROWS = 4, 200_000
+MOST_NAMED, MOST_ROWS = 4, 200_000
 """Candidates that are named, of which the rest are counted; and rows beyond which none are looked for."""
 
 
@@ -47,7 +47,9 @@ def _grain(one: Candidate) -> float:
 
 def _of(same: list[Candidate], group: str, rows: int, tests: int, level: float) -> Detectable:
     one, corrected = same[0], 1 - (1 - level) / tests
-    names = listed([each.name for each in same[:TOLD]]) + (f" and {len(same) - TOLD} more" if len(same) > TOLD else "")
+    names = listed([each.name for each in same[:MOST_NAMED]]) + (
+        f" and {len(same) - MOST_NAMED} more" if len(same) > MOST_NAMED else ""
+    )
     holm = f"Holm over {tests:,} tests of a candidate" if tests > 1 else "one test"
     size: Callable[[int], float | None]
     if one.kind == "intervals" and one.level is not None:
@@ -72,15 +74,11 @@ def _of(same: list[Candidate], group: str, rows: int, tests: int, level: float) 
         if one.kind == "samples":
             given += "; draws of its own in every row"
 
-    def needed(effect: float) -> str | None:
-        count = units_needed(size, effect, MOST_ROWS)
-        return None if count is None else counted(count, "rows")
-
     return Detectable(
         what=f"{what}, {'in all rows' if group == 'all' else f'in group {group}'}",
         effect=size(rows),
         units=counted(rows, "rows"),
         assuming=f"{given}; {holm}",
-        needed=needed,
+        needed=needed_units(size, "rows", MOST_ROWS),
         possible=(0.0, 1.0),
     )

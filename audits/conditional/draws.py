@@ -12,7 +12,7 @@ REGULAR = 0.6
 
 
 def untested(y: Floats, samples: Floats) -> str:
-    """Return why ranks among these samples test nothing, with the mend; empty where they do.
+    """Return why ranks among these samples test nothing, with the remedy; empty where they do.
 
     Parameters
     ----------

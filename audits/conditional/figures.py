@@ -11,7 +11,7 @@ from audits.conditional.estimates import reached
 from audits.core.context import Draft
 from audits.core.numbers import percent
 from audits.core.records import Figure
-from audits.report.charts import Axis, Picture, forest, images, lines
+from audits.report.charts import Axis, Picture, figure_of, forest, images, lines
 
 BINS, MOST_GROUPS, MOST_CANDIDATES = 10, 4, 9
 """Bins of ranks, and lines and panels that a chart can show."""
@@ -35,8 +35,8 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
 def _shown(draft: Draft, counts: Counts) -> list[Rows]:
     """Return the candidates that a chart shows: those with the worst verdict first."""
     order = [claim.where["candidate"] for claim in draft.by_severity() if claim.where.get("group") == ALL]
-    place = {name: at for at, name in enumerate(order)}
-    return sorted(counts.candidates, key=lambda rows: place.get(rows.name, len(place)))[:MOST_CANDIDATES]
+    rank = {name: at for at, name in enumerate(order)}
+    return sorted(counts.candidates, key=lambda rows: rank.get(rows.name, len(rank)))[:MOST_CANDIDATES]
 
 
 def _groups(draft: Draft, counts: Counts) -> tuple[str, ...]:
@@ -111,14 +111,13 @@ def _ranks(draft: Draft, counts: Counts, shown: list[Rows]) -> Figure:
         facet="candidate",
         level=("one", "low", "high"),
     )
-    return Figure(
-        id="ranks",
-        title="Where do outcomes lie among the draws?",
-        caption="Histogram of randomised ranks by group, in the projection that the verdict rests on. Ranks of the "
+    return figure_of(
+        "ranks",
+        "Where do outcomes lie among the draws?",
+        "Histogram of randomised ranks by group, in the projection that the verdict rests on. Ranks of the "
         f"true law are uniform: all bins of a line lie in the band around 1 in {percent(draft.level)} of the cases."
         f"{_left_out(counts, shown)}",
-        file="ranks",
-        spec=spec,
+        spec,
     )
 
 
@@ -163,19 +162,19 @@ def _reliability(draft: Draft, counts: Counts, shown: list[Rows]) -> Figure:
             facet="candidate",
             level=0.0,
         )
-    return Figure(
-        id="reliability",
-        title="Do intervals hold as many outcomes as they state?",
-        caption="Share of outcomes inside less the stated level, by group. Below zero intervals are too narrow or lie "
+    return figure_of(
+        "reliability",
+        "Do intervals hold as many outcomes as they state?",
+        "Share of outcomes inside less the stated level, by group. Below zero intervals are too narrow or lie "
         f"elsewhere. Bands are {percent(draft.level)} intervals.{_left_out(counts, shown)}",
-        file="reliability",
-        spec=spec,
+        spec,
     )
 
 
 def _differences(draft: Draft, counts: Counts) -> Figure:
     metrics = [row.where["metric"] for row in draft.select("difference", against=counts.against)]
     metric = next(one for one in ("energy", "crps", *metrics) if one in metrics)
+    said = "CRPS" if metric == "crps" else f"{metric} score"
     table = [
         {
             "difference": row.value,
@@ -190,20 +189,18 @@ def _differences(draft: Draft, counts: Counts) -> Figure:
     spec = forest(
         table,
         label="group",
-        value=Axis("difference", f"{metric} beyond that of {counts.against}", format=".2~g"),
+        value=Axis("difference", f"{said} beyond that of {counts.against}", format=".2~g"),
         low="low",
         high="high",
         reference=0.0,
         facet="candidate" if len({row["candidate"] for row in table}) > 1 else None,
         ranked=False,
     )
-    return Figure(
-        id="differences",
-        title=f"Whose score is better than that of {counts.against}, and where?",
-        caption=f"Paired differences of the {metric} score by group with {percent(draft.level)} intervals; below zero "
-        "is better.",
-        file="differences",
-        spec=spec,
+    return figure_of(
+        "differences",
+        f"Whose score is better than that of {counts.against}, and where?",
+        f"Paired differences of the {said} by group with {percent(draft.level)} intervals; below zero is better.",
+        spec,
     )
 
 
@@ -237,23 +234,21 @@ def _distortion(draft: Draft, counts: Counts) -> Figure:
         series_title="",
         facet="law" if len(first) > 1 else None,
     )
-    return Figure(
-        id="distortion",
-        title="How fast does the distortion fall with more points?",
-        caption="Mean squared distance from the outcome to the nearest point of the law. The slope is what an optimal "
+    return figure_of(
+        "distortion",
+        "How fast does the distortion fall with more points?",
+        "Mean squared distance from the outcome to the nearest point of the law. The slope is what an optimal "
         f"quantiser reaches with many points. Bands are {percent(draft.level)} intervals.",
-        file="distortion",
-        spec=spec,
+        spec,
     )
 
 
 def _pictures(at: int, name: str, pictures: tuple[tuple[str, np.ndarray], ...]) -> Figure:
     ends = min(float(one.min()) for _, one in pictures), max(float(one.max()) for _, one in pictures)
-    return Figure(
-        id=f"pictures-{at}",
-        title=f"Which rows does {name} cover best, and which worst?",
-        caption="The outcome, what was known of it where pixels are masked, and two draws: of the rows with the least "
+    return figure_of(
+        f"pictures-{at}",
+        f"Which rows does {name} cover best, and which worst?",
+        "The outcome, what was known of it where pixels are masked, and two draws: of the rows with the least "
         "and the greatest energy score.",
-        file=f"pictures-{at}",
-        spec=images([Picture(title, values, ends) for title, values in pictures]),
+        images([Picture(title, values, ends) for title, values in pictures]),
     )

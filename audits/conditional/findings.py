@@ -47,8 +47,8 @@ def findings(draft: Draft, counts: Counts) -> None:
 
 def _sentence(counts: Counts, name: str, verdict: Verdict, *, bare: bool = False) -> str:
     group = verdict.within or ("" if verdict.group == ALL else verdict.group)
-    told = "a group" if bare else counts.groups.told(group)
-    words = WORDS[verdict.word].format(name, f" for {told}" if group else "")
+    whom = "a group" if bare else counts.groups.described(group)
+    words = WORDS[verdict.word].format(name, f" for {whom}" if group else "")
     return words[0].upper() + words[1:] if verdict.word == "covers" else words
 
 
@@ -128,7 +128,7 @@ def _statement(draft: Draft, counts: Counts, rows: Rows, verdict: Verdict) -> st
             " ".join(parts)
             or f"Nothing was tested: {rows.untested or 'there are too few rows, or rows of different draws'}."
         )
-    where = "all rows" if test.group == ALL else counts.groups.told(test.group)
+    where = "all rows" if test.group == ALL else counts.groups.described(test.group)
     # Holm's correction holds for all projections and groups of the candidate.
     least = "the least adjusted p" if verdict.word in ("covers", "undecided") else "adjusted p"
     what = "Coverage" if test.test == "coverage" else f"Ranks of the projection {test.projection}"
@@ -153,7 +153,7 @@ def _how_sure(counts: Counts, verdict: Verdict) -> str:
 def _find_claim(draft: Draft, rows: Rows, claim: str, word: str) -> None:
     # The fourth repeats the verdict on everyone, which has a severity of its own.
     rank: Severity = "medium" if word == "refuted" and claim != "c4" else "info"
-    names = {
+    evidence = {
         "c1": draft.select("difference", candidate=rows.name, against=OWN_MEAN, group=ALL),
         "c2": draft.select("distortion_ratio", candidate=rows.name),
         "c3": draft.select("weight_error", candidate=rows.name),
@@ -166,14 +166,14 @@ def _find_claim(draft: Draft, rows: Rows, claim: str, word: str) -> None:
         "is the nearest, within a total variation of 0.05.",
         "c4": "As its verdict over all rows says.",
     }[claim]
-    names.sort(key=lambda row: (row.where.get("reference") != "upper", -row.value))
-    shown = f": {CLAIM_WORDS[claim]} {span(names[0])}" if names and claim in CLAIM_WORDS else ""
+    evidence.sort(key=lambda row: (row.where.get("reference") != "upper", -row.value))
+    shown = f": {CLAIM_WORDS[claim]} {span(evidence[0])}" if evidence and claim in CLAIM_WORDS else ""
     sentence = f"{rows.name}: that {CLAIMS[claim]} is {word}"
     draft.find(
         "conditional.claim",
         rank,
         why,
-        names,
+        evidence,
         headline=fitting(f"{sentence}{shown}.", f"{sentence}.", f"Claim {claim} is {word}."),
         candidate=rows.name,
         claim=claim,
@@ -240,7 +240,7 @@ def _conclude(draft: Draft, counts: Counts, whole: dict[str, Verdict]) -> None:
         title,
         numbers=[(row, f"{row.where['candidate']}: {_words(row)}") for row in rows if row is not None],
         may=[claim.headline for claim in everyone][:8],
-        may_not=list(_may_not(draft, counts, whole)),
+        may_not=list(_may_not(counts, whole)),
         verdicts=list(_cells(draft)),
     )
 
@@ -255,13 +255,13 @@ def _cells(draft: Draft) -> Iterator[tuple[Estimate, bool, str]]:
                 yield row, word not in ("covers", "undecided"), word.replace("-", " ")
 
 
-def _may_not(draft: Draft, counts: Counts, whole: dict[str, Verdict]) -> Iterator[str]:
+def _may_not(counts: Counts, whole: dict[str, Verdict]) -> Iterator[str]:
     covers = [(name, one) for name, one in whole.items() if one.word == "covers"]
     if covers:
         most = max(one.detectable for _, one in covers)
         names = listed([name for name, _ in covers][:3])
-        whose = f"any of {names}" if len(covers) > 1 else names
-        yield f"That {whose} is the true law: a deviation below {most:.2g} can pass."
+        which = f"any of {names}" if len(covers) > 1 else names
+        yield f"That {which} is the true law: a deviation below {most:.2g} can pass."
     for rows in counts.candidates:
         if rows.untested:
             yield f"Whether {rows.name} covers: {rows.untested}."

@@ -19,7 +19,7 @@ from probes.conditional.law_files import law_keys, read_candidate, read_truth
 from probes.conditional.laws import Candidate, Floats, Truth
 from probes.conditional.ranks import projections
 from probes.core.errors import InputError
-from probes.files.table_places import sha256_table, written_place
+from probes.files.table_sources import reported_path, sha256_table
 
 FEWEST_ROWS, MOST_CANDIDATES, MOST_DRAWS = 20, 40, 1000
 READ = 2**22
@@ -55,7 +55,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     levels = _numbers("--levels", "level", options.levels)
     points = tuple(int(one) for one in _numbers("--points", "number of points", options.points, 1000))
@@ -97,7 +97,7 @@ def check(options: Options, context: Context) -> Plan:
         inputs=inputs,
         subject=None,
         data=tuple(
-            Source(role=roles.get(path, "laws"), path=written_place(path), sha256=sha256_table(path), items=n)
+            Source(role=roles.get(path, "laws"), path=reported_path(path), sha256=sha256_table(path), items=n)
             for path in paths
         ),
         cost=_cost(inputs),
@@ -201,8 +201,8 @@ def _notes(inputs: Inputs, by: str) -> list[str]:
         found.append(f"Groups by {by}: {named}.")
     draws = {one.draws for one in inputs.candidates if one.kind == "samples"}
     if len(draws) > 1:
-        told = ", ".join(f"{count}" for count in sorted(draws))
-        found.append(f"Candidates have {told} draws a row; fair scores do not hang on that.")
+        sizes = ", ".join(f"{count}" for count in sorted(draws))
+        found.append(f"Candidates have {sizes} draws a row; fair scores do not depend on that.")
     if (inputs.scale != 1).any():
         found.append("Distances of several columns are in standard deviations of y by column (--scale).")
     return found

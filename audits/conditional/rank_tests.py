@@ -21,7 +21,7 @@ COVERAGE = "interval"
 FOLDED = (Projection("y0", False), Projection("folded", True))
 """Ranks among quantiles, and how far from the middle they lie."""
 POWER = 0.8416
-"""Quantile of the normal law at 80 %, the power that a deviation is told for."""
+"""Quantile of the normal law at 80 %, the power that a deviation is given for."""
 LOOSE = 0.3
 """Deviation beyond which a test that cannot see less of it shows nothing."""
 

@@ -30,7 +30,7 @@ def records(counts: "Counts") -> list[dict[str, Any]]:
             f"in_{level:g}": inside_of(rows, level, counts.dimensions) if rows.level in (None, level) else None
             for level in levels
         }
-        columns["cell"], columns["min_distance"] = rows.cells, _nearest(rows, counts.n)
+        columns["cell"], columns["min_distance"] = rows.cells, _nearest(rows)
         tables = {name: [""] * counts.n if one is None else one.tolist() for name, one in columns.items()}
         for at, values in enumerate(zip(*tables.values(), strict=True)):
             found.append(
@@ -49,7 +49,7 @@ def _ranks(rows: "Rows", names: list[str]) -> Iterator[tuple[str, Any]]:
     yield "rank", (rows.pits[:, 0] * (rows.draws + 1)).astype(int) if draws and rows.pits is not None else None
 
 
-def _nearest(rows: "Rows", n: int) -> Any:
+def _nearest(rows: "Rows") -> Any:
     """Return the distance from the outcome to the nearest of all points, or draws that were looked at."""
     if rows.cells is not None:
         return next(iter(rows.distortion.values()))[1] ** 0.5

@@ -43,8 +43,8 @@ def _by_column(values: Sequence[str], by: str) -> Groups:
     if not 1 < len(names) <= MOST:
         hint = f"Give a column of 2 to {MOST} values, or quantiles of a column of x (x0:4)."
         raise InputError(f"The column {by!r} has {len(names)} values.", where="--by", hint=hint)
-    places = {name: at for at, name in enumerate(names)}
-    return Groups(names=tuple(f"{by}={name}" for name in names), member=np.array([places[one] for one in texts]))
+    index = {name: at for at, name in enumerate(names)}
+    return Groups(names=tuple(f"{by}={name}" for name in names), member=np.array([index[one] for one in texts]))
 
 
 def _x(truth: Truth, count: int, by: str) -> Floats:

@@ -138,18 +138,18 @@ def measured(
 ) -> Rows:
     """Return what a candidate's laws give on all rows; of `full` ones also ranks, points and distances."""
     parts: dict[str, list[Floats]] = {}
-    untold = ""
+    why = ""
     fit = np.random.default_rng(rng.integers(2**63))
     for block in blocks:
         if block.start == 0 and full and candidate.kind in ("samples", "normal"):
             other = np.unique(shared.clusters[: block.stop], return_index=True)[1][:LOOKED_AT]
             # As the file has them: of what was divided and multiplied again not all is whole that was.
-            untold = untested(shared.truth.y, block.arrays["samples"][other] * shared.scale)
+            why = untested(shared.truth.y, block.arrays["samples"][other] * shared.scale)
         found = _of_block(candidate, shared, block, rng, fit, full=full)
         for key, values in found.items():
             parts.setdefault(key, []).append(values)
     whole = {key: np.concatenate(values) for key, values in parts.items()}
-    return _collected(candidate, shared, whole, untold)
+    return _collected(candidate, shared, whole, why)
 
 
 def _of_block(
@@ -353,7 +353,7 @@ def _digest(row: Floats) -> int:
     return int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=7).digest(), "little")
 
 
-def _collected(candidate: Candidate, shared: Shared, whole: dict[str, Floats], untold: str) -> Rows:
+def _collected(candidate: Candidate, shared: Shared, whole: dict[str, Floats], why: str) -> Rows:
     def named(prefix: str) -> dict[str, Floats]:
         return {key.partition(":")[2]: values for key, values in whole.items() if key.startswith(f"{prefix}:")}
 
@@ -378,7 +378,7 @@ def _collected(candidate: Candidate, shared: Shared, whole: dict[str, Floats], u
         scored_at=_scored_at(candidate, shared),
         absent=absent,
         projections=FOLDED if candidate.kind == "quantiles" else shared.projected.items,
-        untested=untold,
+        untested=why,
         width={float(level): values for level, values in named("width").items()},
         used=exchanged(whole["own"], whole["crossed"].T, shared.swaps) if n > 1 else None,
         best_of={int(points): values for points, values in named("best").items()},

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 POWER = 0.8
-"""Probability with which an effect of the size that is told is shown: the usual one of sample size tables."""
+"""Probability with which an effect of the reported size is shown: the usual one of sample size tables."""
 
 MOST_LISTED = 12
 """Effects that are listed; the rest are counted."""

@@ -69,9 +69,9 @@ class LevelRows(Sequence[Mapping[str, str]]):
         """Return the levels of an attribute."""
         return self._columns[name]
 
-    def take(self, places: NDArray[np.int64]) -> "LevelRows":
+    def take(self, index: NDArray[np.int64]) -> "LevelRows":
         """Return the levels of some of the clips."""
-        return LevelRows({name: column.take(places) for name, column in self._columns.items()}, len(places))
+        return LevelRows({name: column.take(index) for name, column in self._columns.items()}, len(index))
 
 
 def column_of(attributes: Sequence[Mapping[str, str]], name: str) -> Coded:

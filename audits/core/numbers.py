@@ -227,6 +227,30 @@ def counted(n: int, unit: str) -> str:
     return f"{n:,} {unit.removesuffix('s') if single else unit}".strip()
 
 
+def duration(seconds: float) -> str:
+    """Return a length of time in words.
+
+    >>> duration(50), duration(600), duration(9000)
+    ('50 s', '10 min', '2 h 30 min')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    whole = round(seconds / 60)
+    return f"{whole} min" if whole < 100 else f"{whole // 60} h {whole % 60} min"
+
+
+def minutes(seconds: float) -> str:
+    """Return a rough length of time in words.
+
+    >>> minutes(2), minutes(150), minutes(9000), minutes(36000)
+    ('0.1 minutes', '2.5 minutes', '150 minutes', '10 hours')
+    """
+    count = max(seconds / 60, 0.1)
+    if count >= 600:
+        return f"{count / 60:,.0f} hours"
+    return f"{count:.1f} minutes" if count < 10 else f"{count:,.0f} minutes"
+
+
 def levelled(estimate: Estimate) -> str:
     """Return the interval with its level, for a column."""
     return ", ".join(filter(None, (interval(estimate), level_of(estimate))))

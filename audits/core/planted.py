@@ -49,7 +49,7 @@ class Planted:
         return "something that is not there" if self.found else "nothing, as it should be"
 
 
-def told(report: Report, id: str, /, **where: Coordinate) -> list[Finding]:
+def findings_of(report: Report, id: str, /, **where: Coordinate) -> list[Finding]:
     """Return the findings of an id at these coordinates, in the order of the report."""
     return [found for found in report.findings if found.id == id and where.items() <= found.where.items()]
 

@@ -20,7 +20,7 @@ from audits.core.options import check_names, later_defaults
 from audits.core.summary import Summary
 from probes.core.errors import IncompleteError, InputError, MilesError, first_line
 
-Told = TypeVar("Told")
+Asked = TypeVar("Asked")
 
 GROUP = "miles.audits"
 OURS = "miles-audit"
@@ -333,7 +333,7 @@ def release(name: str) -> tuple[str, str] | None:
     return None
 
 
-def _told(name: str, ask: Callable[[AuditSpec], Told], otherwise: Told) -> Told:
+def _asked(name: str, ask: Callable[[AuditSpec], Asked], otherwise: Asked) -> Asked:
     try:
         return ask(find(name))
     except InputError:
@@ -342,27 +342,27 @@ def _told(name: str, ask: Callable[[AuditSpec], Told], otherwise: Told) -> Told:
 
 def measures_of(name: str) -> Mapping[str, Measure]:
     """Return the measures that an audit declares; none where it is not installed here."""
-    return _told(name, lambda spec: spec.by_name, {})
+    return _asked(name, lambda spec: spec.by_name, {})
 
 
 def summaries_of(name: str) -> tuple[Summary, ...]:
     """Return the matrices that an audit declares; none where it is not installed here."""
-    return _told(name, lambda spec: spec.summaries, ())
+    return _asked(name, lambda spec: spec.summaries, ())
 
 
 def headed_of(name: str) -> tuple[str, ...]:
     """Return the options that an audit shows on top of its pages; none where it is not installed here."""
-    return _told(name, lambda spec: spec.headed, ())
+    return _asked(name, lambda spec: spec.headed, ())
 
 
 def heading_of(name: str) -> Callable[[Any], Mapping[str, Any]] | None:
     """Return what an audit says of its settings on top of a report's pages; None where they stand as they are."""
-    return _told(name, lambda spec: spec.step("heading"), None)
+    return _asked(name, lambda spec: spec.step("heading"), None)
 
 
 def later_defaults_of(name: str) -> Mapping[str, Any]:
     """Return the options of an audit that older versions do not know; none where it is not installed here."""
-    return _told(name, lambda spec: later_defaults(spec.options), {})
+    return _asked(name, lambda spec: later_defaults(spec.options), {})
 
 
 def find(name: str) -> AuditSpec:

@@ -6,6 +6,9 @@ from dataclasses import replace
 from audits.core.numbers import interval, point, probability
 from audits.core.records import HEADLINE_WORDS, Estimate
 
+_GIVEN = ("system", "against", "target", "method")
+"""Coordinates whose values are names that users give: they stay as they are."""
+
 
 def span(estimate: Estimate) -> str:
     """Return a number with its interval in brackets."""
@@ -29,6 +32,22 @@ def size_words(estimate: Estimate) -> str:
     if estimate.value >= 0 or estimate.low is None or estimate.high is None:
         return span(estimate)
     return span(replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low))
+
+
+def labelled(row: Estimate, *keys: str) -> str:
+    """Return what a row is, for people: its label, and these of its coordinates as far as it has them.
+
+    >>> where = {"method": "my_own", "kind": "saved_bytes"}
+    >>> row = Estimate(name="cost", value=1.0, method="exact", n=1, unit="steps", where=where)
+    >>> labelled(row, "method", "layer", "kind"), labelled(row)
+    ('cost: my_own, saved bytes', 'cost')
+    """
+    words = [
+        str(row.where[key]) if key in _GIVEN else str(row.where[key]).replace("_", " ")
+        for key in keys
+        if key in row.where
+    ]
+    return ": ".join(filter(None, (row.measure.label or row.name, ", ".join(words))))
 
 
 def many(count: int, one: str, several: str) -> str:

@@ -215,6 +215,11 @@ AUDIT = AuditSpec(
             row="metric",
             column="corruption",
             where={"pairing": "pooled"},
+            words={
+                "metric=lcs precision": "LCS precision",
+                "metric=idf precision": "IDF precision",
+                "corruption=drop": "omission",
+            },
         ),
     ),
     headed=("preset", "metrics", "corrupt", "rates", "plant", "unit", "without"),

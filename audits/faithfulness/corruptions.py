@@ -122,13 +122,13 @@ def corrupt(pair: Grounded, kind: str, rate: float, rng: np.random.Generator, po
         mention = mentions[at]
         tried = [mention.options[pick] for pick in rng.integers(len(mention.options), size=TRIES)]
         # Spans that are taken do not overlap: only the one before could.
-        place = bisect_left(taken, (mention.within[1],))
-        free = not (place and taken[place - 1][1] > mention.within[0])
+        index = bisect_left(taken, (mention.within[1],))
+        free = not (index and taken[index - 1][1] > mention.within[0])
         old = pair.output[slice(*mention.span)]
         # The other kinds are looked at where they are found.
         new = next((one for one in tried if kind not in ("name", "value") or _is_false(old, one, stated)), None)
         if free and new is not None:
-            taken.insert(place, mention.within)
+            taken.insert(index, mention.within)
             changes.append((mention.span, _cased(old, new)))
     return _changed(pair.output, changes) if changes else None
 
@@ -232,10 +232,10 @@ def _found(text: str, phrases: Iterable[tuple[str, str]]) -> list[tuple[str, Spa
     split = [(key, phrase, split_words(phrase).forms) for key, phrase in phrases if phrase.casefold() not in _TRUTHS]
     for key, phrase, forms in sorted(split, key=lambda one: -len(one[2])):
         for at in begins[forms[0]] if forms else ():
-            places = range(at, at + len(forms))
-            if words.forms[at : at + len(forms)] == forms and taken.isdisjoint(places):
-                taken.update(places)
-                start, end = words.spans[at][0], words.spans[places[-1]][1]
+            covered = range(at, at + len(forms))
+            if words.forms[at : at + len(forms)] == forms and taken.isdisjoint(covered):
+                taken.update(covered)
+                start, end = words.spans[at][0], words.spans[covered[-1]][1]
                 # The sign of a currency is no part of a word.
                 start -= start > 0 and not phrase[0].isalnum() and text[start - 1] == phrase[0]
                 found[at] = (key, (start, end))

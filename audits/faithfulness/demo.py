@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 
 from audits.core.context import Context
-from audits.core.planted import Planted, first_headline, row, told
+from audits.core.planted import Planted, findings_of, first_headline, row
 from audits.core.records import Report
 from audits.faithfulness import Options
 from audits.statistics import generator
@@ -36,13 +36,13 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
                     {
                         "id": str(at),
                         "system": system,
-                        "context": pair[place ^ int(swapped)].context,
-                        "output": pair[place ^ int(swapped)].output,
-                        "label": int(not any(pair[place ^ int(swapped)].wrong)),
+                        "context": pair[number ^ int(swapped)].context,
+                        "output": pair[number ^ int(swapped)].output,
+                        "label": int(not any(pair[number ^ int(swapped)].wrong)),
                     }
                 )
                 for at, (pair, swapped) in enumerate(zip(zip(*drawn, strict=True), swap, strict=True))
-                for place, system in enumerate(ERRORS)
+                for number, system in enumerate(ERRORS)
             ]
             (made / "outputs.jsonl").write_text("\n".join([*lines, ""]), encoding="utf-8")
     return Options(
@@ -60,7 +60,7 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     """Yield what was planted, and what the report says of it."""
     from probes.language_models.slot_model import SlotWorld
 
-    verdict = [one for one in told(report, "faithfulness.verdict") if one.where["verdict"] != "undecided"]
+    verdict = [one for one in findings_of(report, "faithfulness.verdict") if one.where["verdict"] != "undecided"]
     seen = first_headline(verdict, "Which system is more faithful is undecided.")
     if balanced:
         what = "Nothing: chance dealt the outputs to the two systems."
@@ -77,9 +77,9 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
         seen = f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f}) nats."
         inside = found.low <= world.slots * each <= found.high
     yield Planted(what=f"{world.slots * each:.2f} nats of information in careful's outputs.", found=inside, seen=seen)
-    blind = told(report, "faithfulness.trust", metric="number_support", corruption="name", verdict="blind")
+    blind = findings_of(report, "faithfulness.trust", metric="number_support", corruption="name", verdict="blind")
     seen = first_headline(blind, "It is not called blind.")
     yield Planted(what="A check of numbers, which cannot see swapped names.", found=bool(blind), seen=seen)
-    falls = told(report, "faithfulness.dose", metric="value_support", verdict="falls")
+    falls = findings_of(report, "faithfulness.dose", metric="value_support", verdict="falls")
     seen = first_headline(falls, "No fall is shown.")
     yield Planted(what="Decodes that ignore the context more and more often.", found=bool(falls), seen=seen)

@@ -20,7 +20,7 @@ from audits.faithfulness.inputs import Inputs
 from audits.faithfulness.measure import faithful_texts
 from audits.faithfulness.metrics import LABEL
 from audits.faithfulness.samples import Sample
-from audits.statistics.power import area_above, mean, units_needed
+from audits.statistics.power import area_above, mean, needed_units, units_needed
 
 MOST_SCORES = 3
 """Columns of --scores that are listed."""
@@ -130,7 +130,7 @@ def _apart(inputs: Inputs, name: str, pair: tuple[str, str]) -> list[float]:
 
 
 def _spread(differences: list[list[float]]) -> float:
-    """Return the root mean square of differences: about nought, so that it says nothing of which system is better."""
+    """Return the root mean square of differences: about zero, so that it says nothing of which system is better."""
     values = np.array([value for each in differences for value in each])
     return float(np.sqrt((values**2).mean())) if len(values) else 0.0
 
@@ -144,14 +144,10 @@ def _ends(shared: Mapping[tuple[str, str], int]) -> list[tuple[tuple[str, str], 
 def _difference(what: str, spread: float, shared: int, assuming: str, level: float) -> Detectable:
     least = partial(mean, spread, level=level)
 
-    def needed(effect: float) -> str | None:
-        count = units_needed(least, effect, most=10**7)
-        return None if count is None else f"{count:,} shared contexts"
-
     return Detectable(
         what=what,
         effect=least(shared) if spread else None,
         units=f"{shared:,} shared contexts",
         assuming=assuming if spread else "no context has two outputs that differ",
-        needed=needed if spread else None,
+        needed=needed_units(least, "shared contexts", 10**7) if spread else None,
     )

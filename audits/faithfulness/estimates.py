@@ -158,7 +158,7 @@ def difference_row(
         return Undefined("All contexts differ by the same amount.", "no-spread")
     method, (low, high), n, unit = *found, int(shared.sum()), "contexts"
     within = shared[contexts]
-    by_run = [_run_means(scores, contexts, side & within, runs) for side in sides]
+    by_run = [_run_means(scores, side & within, runs) for side in sides]
     if min(map(len, by_run)) > 1:
         reach = _over_runs(by_run, level)
         method, n, unit = RUNS, min(map(len, by_run)), "runs"
@@ -167,7 +167,7 @@ def difference_row(
     return Interval(value=value, low=low, high=high, method=method, n=n, unit=unit)
 
 
-def _run_means(scores: Floats, contexts: Integers, side: Bools, runs: NDArray[np.str_]) -> dict[str, float]:
+def _run_means(scores: Floats, side: Bools, runs: NDArray[np.str_]) -> dict[str, float]:
     return {run: float(scores[side & (runs == run)].mean()) for run in sorted(set(runs[side].tolist())) if run}
 
 

@@ -11,7 +11,7 @@ from audits.faithfulness.estimates import ALL
 from audits.faithfulness.findings import NAMES, said, trust_rows
 from audits.faithfulness.measure import Counts
 from audits.faithfulness.metrics import KINDS, PLAUSIBILITY
-from audits.report.charts import Axis, bars, forest, heat_map, lines, with_table
+from audits.report.charts import Axis, bars, figure_of, forest, heat_map, lines, with_table
 
 WORST, LONGEST, MOST_PANELS = 10, 300, 16
 """Outputs that the page shows, their characters, and panels of a figure."""
@@ -46,13 +46,12 @@ def _trust(draft: Draft) -> Figure:
         value=Axis("auc", "AUC", format=".2f"),
         diverging=False,
     )
-    return Figure(
-        id="trust",
-        title="Which errors can each metric see?",
-        caption="Area under the ROC curve of faithful texts against those with an error, of other contexts, at the "
+    return figure_of(
+        "trust",
+        "Which errors can each metric see?",
+        "Area under the ROC curve of faithful texts against those with an error, of other contexts, at the "
         "least strength: 1 sees all, 0.5 is blind. What leaves content out is no invention, and should be at 0.5.",
-        file="trust",
-        spec=spec,
+        spec,
     )
 
 
@@ -78,14 +77,13 @@ def _people(draft: Draft) -> Figure:
         reference=0.5,
         facet="where",
     )
-    return Figure(
-        id="people",
-        title="Do metrics agree with people, and within each system too?",
-        caption=f"Areas with {percent(draft.level)} intervals over contexts: pooled, within systems, for the same "
+    return figure_of(
+        "people",
+        "Do metrics agree with people, and within each system too?",
+        f"Areas with {percent(draft.level)} intervals over contexts: pooled, within systems, for the same "
         "context, of each system, and of outputs by how much of them the context holds word by word."
         f"{f' The first {MOST_PANELS} of {len(panels)} are shown.' if len(panels) > MOST_PANELS else ''}",
-        file="people",
-        spec=spec,
+        spec,
     )
 
 
@@ -119,14 +117,13 @@ def _doses(draft: Draft, counts: Counts) -> Iterator[Figure]:
             series_title="Metric",
             facet="error" if len({row["error"] for row in rows}) > 1 else None,
         )
-        yield Figure(
-            id=f"doses-{knob}",
-            title="Do metrics see more of stronger errors?"
+        yield figure_of(
+            f"doses-{knob}",
+            "Do metrics see more of stronger errors?"
             if knob == "rate"
             else "Do metrics see that the context is ignored more often?",
-            caption=f"AUC against faithful texts by strength, with {percent(draft.level)} intervals over contexts.",
-            file=f"doses-{knob}",
-            spec=spec,
+            f"AUC against faithful texts by strength, with {percent(draft.level)} intervals over contexts.",
+            spec,
         )
 
 
@@ -142,15 +139,14 @@ def _worst(counts: Counts) -> Figure:
         [counts.samples[row].id, counts.samples[row].system, str(int(totals[row])), marked(counts, row)]
         for row in worst
     ]
-    spec = bars(kinds, label="kind", value=Axis("share", "Mentions without support", format=".0%"))
+    spec = bars(kinds, label="kind", value=Axis("share", "Mentions without support", format=".2f"))
     columns = [("id", "Output"), ("system", "System"), ("count", "Without support"), ("text", "Text")]
-    return Figure(
-        id="worst",
-        title="What has no support in the context?",
-        caption=f"Shares of mentions, and the {len(rows)} outputs with the most; mentions without support stand "
+    return figure_of(
+        "worst",
+        "What has no support in the context?",
+        f"Shares of mentions, and the {len(rows)} outputs with the most; mentions without support stand "
         "in [[double brackets]].",
-        file="worst",
-        spec=with_table(spec, columns, rows),
+        with_table(spec, columns, rows),
     )
 
 

@@ -12,7 +12,7 @@ from audits.faithfulness import Options
 from audits.faithfulness.metrics import TAKEN, families_of
 from audits.faithfulness.samples import DATASET, FIELDS, Sample, Wanted, read_samples, sentences_of
 from probes.core.errors import InputError
-from probes.files.table_places import find_table, sha256_table, written_place
+from probes.files.table_sources import find_table, reported_path, sha256_table
 from probes.models.checkpoints import ModelFolder, find_model
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     wanted = Wanted(
         columns=_columns(options.column),
@@ -94,7 +94,7 @@ def check(options: Options, context: Context) -> Plan:
     own = find_table(options.file)
     paths = [options.file, *(path for path in table.sources if path not in own.files)]
     sources = tuple(
-        Source(role="rows", path=written_place(path), sha256=sha256_table(path), items=len(table.rows))
+        Source(role="rows", path=reported_path(path), sha256=sha256_table(path), items=len(table.rows))
         for path in paths
     )
     return Plan(

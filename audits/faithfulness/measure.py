@@ -192,9 +192,9 @@ def _planted(
             advance(1)
         swapped = _swapped(texts, context.seed)
         if swapped:
-            places = np.array([at for at, _ in swapped], dtype=np.int64)
+            rows = np.array([at for at, _ in swapped], dtype=np.int64)
             scored = score_all(families, [pair for _, pair in swapped])
-            found.append(Planted(corruption=SHUFFLED, strength=1.0, rows=places, scores=scored))
+            found.append(Planted(corruption=SHUFFLED, strength=1.0, rows=rows, scores=scored))
         advance(1)
     return tuple(found)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from probes.core.errors import InputError
 from probes.files.tables import Table, read_table
-from probes.texts.slot_labels import e2e_labels
+from probes.texts.evidence import read_evidence
 
 Cells = Mapping[str, str | None]
 
@@ -31,6 +31,19 @@ class Layout:
     faithful: tuple[str, ...] = ()
     judged: Callable[[Cells], tuple[bool | None, bool | None]] | None = None
     beside: tuple[str, str, tuple[str, ...]] | None = None
+
+
+def e2e_labels(mr: str, orig_mr: str) -> tuple[bool, bool]:
+    """Return whether a text of the cleaned E2E data (Dusek and others, 2019) adds a value, and whether it lacks one.
+
+    The corrected slots `mr` say what the text states, and the original ones what its author was given. Of a slot that
+    the correction names twice the last value counts, since such corrections are doubtful.
+
+    >>> e2e_labels("name[Aromi], food[Thai]", "name[Aromi], food[Chinese], area[riverside]")
+    (True, True)
+    """
+    said, given = (dict(read_evidence(slots, "slots").cells) for slots in (mr, orig_mr))
+    return any(given.get(slot) != value for slot, value in said.items()), bool(given.keys() - said.keys())
 
 
 def _e2e(cells: Cells) -> tuple[bool | None, bool | None]:

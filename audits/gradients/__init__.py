@@ -168,8 +168,8 @@ MEASURES = (
 )
 
 LIMITATIONS = (
-    "A cosine is no progress: what a step gains hangs on curvature and on its length. Along training, and after tuned "
-    "rates, methods may be nearer to each other than at the beginning.",
+    "A cosine is no progress: what a step gains depends on curvature and on its length. Along training, and after "
+    "tuned rates, methods may be nearer to each other than at the beginning.",
     "Work and span are counted for equal layers. Seconds are those of this machine and of this code; a saving in span "
     "needs hardware that works side by side.",
     "The last layer's update is exact by construction of most methods: hidden layers stand apart.",

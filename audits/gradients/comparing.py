@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from audits.core.context import Context
 from audits.gradients import Options
-from audits.gradients.counts import Counts
+from audits.gradients.counts import ALL, COUNTED_CEILING, HIDDEN, Counts
 from audits.gradients.inputs import Inputs
 from audits.gradients.subjects import Subject
 from audits.gradients.training import key_of, losses_at_budgets
@@ -20,7 +20,6 @@ from probes.core.random_streams import stream
 from probes.core.timing import in_turns, ratios
 from probes.gradients.agreement import Agreement, Floats, agreement, stacked
 from probes.gradients.assumptions import gaps
-from probes.gradients.cost_ceilings import COUNTED_CEILING
 from probes.gradients.costs import counted, depth_of, saved_bytes
 from probes.gradients.curvature import progress
 from probes.gradients.estimators import Batch, Estimator, Loss, backpropagated
@@ -56,7 +55,7 @@ def compared(options: Options, inputs: Inputs, context: Context) -> Counts:
                 for name, values in by_method.items():
                     curved[kind].setdefault(name, []).append(values)
     return Counts(
-        layers=(*names, "hidden", "all"),
+        layers=(*names, HIDDEN, ALL),
         steps=inputs.steps,
         agreements={name: stacked(steps, 2).with_totals(hidden) for name, steps in parts.items()},
         progress={kind: {name: np.stack(rows) for name, rows in one.items()} for kind, one in curved.items()},

@@ -8,6 +8,8 @@ import numpy as np
 from probes.gradients.agreement import Agreement, Floats
 
 HIDDEN, ALL = "hidden", "all"
+COUNTED_CEILING = 3.0
+"""1 + (b + w) / f of dense layers: what is gained at most by whoever speeds up only the backward pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

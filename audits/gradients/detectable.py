@@ -1,18 +1,19 @@
 """What a run could show with so many batches and seeds, before a gradient is taken."""
 
 import math
+from functools import partial
 
 from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
 from audits.core.numbers import counted
 from audits.gradients import Options
 from audits.gradients.inputs import Inputs
-from audits.statistics.power import units_needed
+from audits.statistics.power import needed_units
 from audits.statistics.power_exact import skew_mean
 
 
 def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectable, ...]:
-    """Return the least cosine that differs from nought, and the least difference of losses after training."""
+    """Return the least cosine that differs from zero, and the least difference of losses after training."""
     inputs: Inputs = plan.inputs
     batches, entries = _compared(inputs)
     found = [_cosine(batches, entries, context.level)] if entries else []
@@ -34,29 +35,21 @@ def _cosine(batches: int, entries: int, level: float) -> Detectable:
         least = skew_mean(count, level)
         return None if least is None else least / math.sqrt(entries)
 
-    def needed(effect: float) -> str | None:
-        count = units_needed(size, effect)
-        return None if count is None else counted(count, "batches")
-
     return Detectable(
         what="mean cosine with the gradient, of all parameters, away from 0",
         effect=size(batches),
         units=counted(batches, "batches"),
         assuming=f"batches differ as random directions of {entries:,} entries do; each method and step by itself",
-        needed=needed,
+        needed=needed_units(size, "batches"),
         possible=(0.0, 1.0),
     )
 
 
 def _losses(seeds: int, level: float) -> Detectable:
-    def needed(effect: float) -> str | None:
-        count = units_needed(lambda units: skew_mean(units, level), effect)
-        return None if count is None else counted(count, "seeds")
-
     return Detectable(
         what="difference in loss after equal budgets, in its own standard deviations over seeds",
         effect=skew_mean(seeds, level),
         units=counted(seeds, "seeds"),
         assuming="normal, whose spread training tells; each method and budget by itself",
-        needed=needed,
+        needed=needed_units(partial(skew_mean, level=level), "seeds"),
     )

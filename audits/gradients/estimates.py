@@ -16,15 +16,14 @@ import numpy as np
 from audits.core.context import Draft
 from audits.core.intervals import Interval, Undefined, exact
 from audits.core.records import Coordinate, Estimate
-from audits.gradients.counts import ALL, HIDDEN, Counts
+from audits.gradients.counts import ALL, COUNTED_CEILING, HIDDEN, Counts
 from audits.statistics import mean_interval
 from probes.gradients.agreement import Agreement, Floats
-from probes.gradients.cost_ceilings import COUNTED_CEILING
 
 ENDS = {"cosine": (-1.0, 1.0), "norm_ratio": (0.0, inf), "sign_agreement": (0.0, 1.0), "relative_error": (0.0, inf)}
 ALIKE = "range of numbers that are alike to rounding"
 ENOUGH = (0.9, 0.99)
-"""Cosines for which the iterations needed are told."""
+"""Cosines for which the iterations needed are reported."""
 _FAMILY = re.compile(r"(.+)-(\d{1,6})", re.ASCII)
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from audits.core.context import Draft
 from audits.core.numbers import percent
 from audits.core.records import Estimate, Figure
-from audits.gradients.counts import Counts
-from audits.report.charts import Axis, bars, forest, heat_map, lines
+from audits.gradients.counts import HIDDEN, Counts
+from audits.report.charts import Axis, bars, figure_of, forest, heat_map, lines
 
 MOST = 60
 """Rows that one figure can show."""
@@ -21,7 +21,7 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
         yield _losses(draft)
     if draft.select("cost"):
         yield _costs(draft)
-    errors = [row for row in draft.select("relative_error", layer="hidden") if _iterations(row) is not None]
+    errors = [row for row in draft.select("relative_error", layer=HIDDEN) if _iterations(row) is not None]
     if len({_iterations(row) for row in errors}) > 1:
         yield _iterated(draft, errors)
 
@@ -40,13 +40,12 @@ def _cosines(draft: Draft, counts: Counts) -> Figure:
         value=Axis("cosine", "Cosine", format=".2f"),
         diverging=True,
     )
-    return Figure(
-        id="cosine",
-        title="Where does each signal follow the gradient?",
-        caption="Mean cosine with the reference gradient by layer, at the first and the last step that was looked at. "
+    return figure_of(
+        "cosine",
+        "Where does each signal follow the gradient?",
+        "Mean cosine with the reference gradient by layer, at the first and the last step that was looked at. "
         "1 is the same direction, 0 is chance.",
-        file="cosine",
-        spec=spec,
+        spec,
     )
 
 
@@ -71,13 +70,12 @@ def _lengths(draft: Draft, counts: Counts) -> Figure:
         reference=1.0,
         facet="method" if len({row["method"] for row in rows}) > 1 else None,
     )
-    return Figure(
-        id="lengths",
-        title="How long is each signal?",
-        caption=f"Length by that of the gradient at the first step, with {percent(draft.level)} intervals over "
+    return figure_of(
+        "lengths",
+        "How long is each signal?",
+        f"Length by that of the gradient at the first step, with {percent(draft.level)} intervals over "
         "batches: a signal that is three times as long has three times the learning rate.",
-        file="lengths",
-        spec=spec,
+        spec,
     )
 
 
@@ -101,12 +99,11 @@ def _losses(draft: Draft) -> Figure:
         reference=0.0,
         facet="budget" if len({row["budget"] for row in rows}) > 1 else None,
     )
-    return Figure(
-        id="losses",
-        title="What does the same budget buy?",
-        caption="Loss after equal cost, each method at its own best learning rate of the same grid, over seeds.",
-        file="losses",
-        spec=spec,
+    return figure_of(
+        "losses",
+        "What does the same budget buy?",
+        "Loss after equal cost, each method at its own best learning rate of the same grid, over seeds.",
+        spec,
     )
 
 
@@ -117,13 +114,12 @@ def _costs(draft: Draft) -> Figure:
         if row.where["kind"] in ("work", "span")
     ] or [{"cost": row.value, "method": str(row.where["method"])} for row in draft.select("cost", kind="seconds")]
     spec = bars(rows, label="method", value=Axis("cost", "Cost of a step", format=".3~g"))
-    return Figure(
-        id="costs",
-        title="What does a step cost?",
-        caption="Work and span in forward passes of one layer where layers are known, else seconds. A faster backward "
+    return figure_of(
+        "costs",
+        "What does a step cost?",
+        "Work and span in forward passes of one layer where layers are known, else seconds. A faster backward "
         "pass alone gains no more than the ceiling among the numbers.",
-        file="costs",
-        spec=spec,
+        spec,
     )
 
 
@@ -153,10 +149,9 @@ def _iterated(draft: Draft, errors: list[Estimate]) -> Figure:
         series="family",
         series_title="Method",
     )
-    return Figure(
-        id="iterations",
-        title="How fast does the error fall with more iterations?",
-        caption=f"Relative error by k, with {percent(draft.level)} intervals over batches.",
-        file="iterations",
-        spec=spec,
+    return figure_of(
+        "iterations",
+        "How fast does the error fall with more iterations?",
+        f"Relative error by k, with {percent(draft.level)} intervals over batches.",
+        spec,
     )

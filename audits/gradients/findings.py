@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from audits.core.context import Draft
 from audits.core.records import Estimate, Severity
-from audits.core.wording import first_of, fitting, listed, many, span
+from audits.core.wording import first_of, labelled, listed, many, span
 from audits.gradients import BASELINES
 from audits.gradients.counts import ALL, HIDDEN, Counts
 
@@ -202,15 +202,10 @@ def _conclude(draft: Draft, counts: Counts) -> None:
     rows = [*lead.evidence[:1], *(row for row in draft.leading() if row not in lead.evidence[:1])]
     draft.conclude(
         lead.headline,
-        numbers=[(row, _words(row)) for row in rows],
+        numbers=[(row, labelled(row, "method", "layer", "against", "kind")) for row in rows],
         may=[claim.headline for claim in worst if claim.where.get("method") not in BASELINES][:8],
         may_not=list(_may_not(draft, counts)),
     )
-
-
-def _words(row: Estimate) -> str:
-    where = ", ".join(str(row.where[key]) for key in ("method", "layer", "against", "kind") if key in row.where)
-    return f"{row.measure.label or row.name}: {where}"
 
 
 def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
@@ -221,10 +216,8 @@ def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
     for hidden, methods in chance.items():
         where = "hidden layers" if hidden else "some layers"
         if methods:
-            yield fitting(
-                f"That the signal of {listed(list(methods))} follows the gradient in {where}: it is at chance."
-            )
-    yield "That a signal with a low cosine trains worse: what a step gains hangs on curvature and on rates."
+            yield f"That the signal of {listed(list(methods))} follows the gradient in {where}: it is at chance."
+    yield "That a signal with a low cosine trains worse: what a step gains depends on curvature and on rates."
     if draft.select("cost", kind="span"):
         yield "A saving in span as one in time: it needs hardware that works side by side."
     if counts.skipped:

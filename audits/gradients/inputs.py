@@ -51,7 +51,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     if options.array is not None and (options.gradients is not None or not options.train_steps):
         hint = "Leave out --array." if options.gradients is not None else "Give --train-steps, or leave out --array."

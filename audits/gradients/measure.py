@@ -2,7 +2,7 @@
 
 from audits.core.context import Context
 from audits.gradients import Options
-from audits.gradients.counts import Counts
+from audits.gradients.counts import ALL, HIDDEN, Counts
 from audits.gradients.inputs import Inputs
 from probes.gradients.stored_gradients import StoredGradients, compare_stored
 
@@ -13,7 +13,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         stored = compare_stored(inputs.stored, context.progress)
         totals = {name: one.with_totals(inputs.stored.hidden) for name, one in stored.agreements.items()}
         return Counts(
-            layers=(*inputs.stored.shapes, "hidden", "all"),
+            layers=(*inputs.stored.shapes, HIDDEN, ALL),
             steps=inputs.stored.axes[0],
             agreements=totals,
             absent={name: count for name, count in stored.absent.items() if count},

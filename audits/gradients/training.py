@@ -44,7 +44,7 @@ class _Job:
 
     @property
     def key(self) -> list[object]:
-        """What its losses hang on."""
+        """What its losses depend on."""
         return [*key_of(self.options, self.seed), self.method, self.rate, self.number, self.allowed]
 
 
@@ -107,7 +107,7 @@ def losses_at_budgets(
 
 
 def key_of(options: Options, seed: int) -> list[object]:
-    """Return what the numbers of a built-in network hang on."""
+    """Return what the numbers of a built-in network depend on."""
     asked = {field.name: getattr(options, field.name) for field in fields(options)}
     for name in ("lr_grid", "methods", "claim", "at_steps", *MACHINES):
         del asked[name]

@@ -1,4 +1,4 @@
-"""The gaps between groups that a run could show, told before it: of an attribute's hardest and easiest pair."""
+"""The gaps between groups that a run could show, before it runs: of an attribute's hardest and easiest pair."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -82,14 +82,14 @@ class Design:
         return found if len(found) == 1 else [found[0], found[-1]]
 
 
-def told_gaps(design: Design, law: Law) -> list[Detectable]:
+def least_gaps(design: Design, law: Law) -> list[Detectable]:
     """Return the least gaps that the comparison could show.
 
     Examples
     --------
     >>> sizes = np.kron(np.eye(2), np.ones((40, 1))) * 200
     >>> design = Design(what="gap by sex", names=("sex=f", "sex=m"), sizes=sizes, assuming="a rate of 0.2")
-    >>> (gap,) = told_gaps(design, Law(rate=0.2, between=0.01))
+    >>> (gap,) = least_gaps(design, Law(rate=0.2, between=0.01))
     >>> gap.line
     'gap by sex, f and m: 0.068 or more (40 and 40 speakers; a rate of 0.2)'
     >>> gap.asked(0.05)
@@ -138,10 +138,10 @@ def _needed(gap: Callable[[float], float | None], counts: tuple[int, int], desig
 def left_out(what: str, names: Sequence[str], counts: Sequence[int], why: str, unit: str, fewest: int) -> Detectable:
     """Return what a run says of groups that are not compared, since they have fewer than `fewest` units or few trials.
 
-    >>> told = left_out("gap by accent", ("accent=welsh",), (3,), "groups of 10 are compared", "speakers", 10)
-    >>> told.line
+    >>> found = left_out("gap by accent", ("accent=welsh",), (3,), "groups of 10 are compared", "speakers", 10)
+    >>> found.line
     'gap by accent, welsh: no size (3 speakers; groups of 10 are compared)'
-    >>> told.asked(0.1)
+    >>> found.asked(0.1)
     'gap by accent, welsh: needs at least 10 speakers in each group to be compared at all'
     """
     known = [levels_of(name) for name in names]

@@ -53,7 +53,7 @@ def group_rates(
 def differing(mean: Spread, above: Spread, names: Sequence[str], *, level: float, tests: int) -> Iterator[str]:
     """Yield in words the groups whose mean over speakers differs from the pooled rate.
 
-    A pooled rate is that of the words: who says much weighs much. Where those err more, or less, it hangs on how many
+    A pooled rate is that of the words: who says much weighs much. Where those err more, or less, it depends on how many
     of them were drawn, and its interval cannot know of any who were not.
 
     Parameters
@@ -71,6 +71,6 @@ def differing_words(groups: Sequence[str], unit: str = "speakers", trials: str =
     more = f" and {len(groups) - MOST_NAMED} more" if len(groups) > MOST_NAMED else ""
     return (
         f"Who says more errs otherwise than who says less, in {', '.join(groups[:MOST_NAMED])}{more}: the mean over "
-        f"{unit} and the pooled rate part. The pooled rate is that of the {trials}, and hangs on how many such {unit} "
-        "were drawn: others may change it beyond its interval."
+        f"{unit} and the pooled rate part. The pooled rate is that of the {trials}, and depends on how many such "
+        f"{unit} were drawn: others may change it beyond its interval."
     )

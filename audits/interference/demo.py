@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from audits.core.context import Context
-from audits.core.planted import Planted, first_headline, rows, told
+from audits.core.planted import Planted, findings_of, first_headline, rows
 from audits.core.records import Report
 from audits.core.wording import span
 from audits.interference import Options
@@ -87,7 +87,7 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     """Yield who should help and who should hurt, with what the report shows of them."""
     effects = {(str(one.where["target"]), str(one.where["source"])): one for one in rows(report, "interference")}
     if balanced:
-        found = [*told(report, "interference.interference"), *told(report, "interference.synergy")]
+        found = [*findings_of(report, "interference.interference"), *findings_of(report, "interference.synergy")]
         seen = first_headline(found, "No pair is shown to help or to hurt.")
         what = "Nothing: all four are parts of one language."
         yield Planted(what=what, found=bool(found), seen=seen, real=False)

@@ -13,7 +13,7 @@ from audits.interference.losses import from_table
 from audits.interference.matrix import Matrix
 from audits.interference.settings import Inputs
 from audits.statistics.crossed import Contrast, Part, crossed_intervals
-from audits.statistics.power import units_needed
+from audits.statistics.power import needed_units
 
 MOST_LANGUAGES, DRAWN, MOST_SEEDS = 20, 1200, 60
 """Languages of a simulated matrix, cells that are drawn in all, and seeds beyond which none are looked for."""
@@ -35,10 +35,6 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
     def size(count: int) -> float | None:
         return _over_seeds(count, min(languages, MOST_LANGUAGES), alpha) if count > 1 else None
 
-    def needed(effect: float) -> str | None:
-        count = units_needed(size, effect, MOST_SEEDS)
-        return None if count is None else counted(count, "seeds")
-
     given = "in standard deviations over seeds of such a rise, which training tells; held-out text without end"
     if seeds < 2:
         given = "with one seed nothing is tested"
@@ -48,7 +44,7 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
             effect=size(seeds),
             units=counted(seeds, "seeds"),
             assuming=f"{given}; {correction}",
-            needed=needed,
+            needed=needed_units(size, "seeds", MOST_SEEDS),
         ),
     )
 

@@ -9,12 +9,12 @@ from audits.core.numbers import percent
 from audits.core.records import Figure, Json
 from audits.core.wording import many, p_words, span
 from audits.interference.effects import Association
-from audits.interference.figure_parts import MOST_LABELS, MOST_POINTS, UNIT, ends_of, figure_of, is_open, names_of
+from audits.interference.figure_parts import MOST_LABELS, MOST_POINTS, UNIT, is_open, names_of
 from audits.interference.likenesses import EFFECTS, plural
 from audits.interference.matrix import Cell, Judged, Matrix
 from audits.interference.measure import Counts
 from audits.interference.mixtures import where_error
-from audits.report.charts import Axis, columns, points, stacked, strips
+from audits.report.charts import Axis, columns, ends_of, figure_of, points, stacked, strips
 
 MOST_DOTS = 150
 """Cells of a group that are dots of their own; of more, so many quantiles are drawn."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from audits.core.records import Estimate, Figure, Json
 from audits.interference.matrix import Judged
 from audits.interference.settings import Inputs
 from audits.report.charts.matrix import Look
@@ -40,13 +39,3 @@ def names_of(inputs: Inputs) -> dict[str, str]:
         more = [part[:LONGEST] for part in (own and code, script) if part]
         names[code] = f"{(own or code)[:LONGEST]} ({', '.join(more)})" if more else code
     return names
-
-
-def figure_of(name: str, title: str, caption: str, spec: Json) -> Figure:
-    """Return a figure with its name as file name."""
-    return Figure(id=name, title=title, caption=caption, file=name, spec=spec)
-
-
-def ends_of(key: str, row: Estimate) -> Json:
-    """Return the columns of a number with its interval, for a chart of points."""
-    return {key: row.value, f"{key}_low": row.low, f"{key}_high": row.high}

@@ -17,14 +17,12 @@ from audits.interference.figure_parts import (
     MOST_POINTS,
     STATES,
     UNIT,
-    ends_of,
-    figure_of,
     is_open,
     names_of,
 )
 from audits.interference.matrix import Cell, Matrix
 from audits.interference.measure import Counts
-from audits.report.charts import Axis, Tile, effect_matrix, points, with_table
+from audits.report.charts import Axis, Tile, effect_matrix, ends_of, figure_of, points, with_table
 from audits.report.charts.matrix import MOST_NUMBERED
 
 
@@ -32,14 +30,14 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Yield the figures; empty ones are left out."""
     if not counts.matrix.cells:
         return
-    yield _matrix(draft, counts)
+    yield _matrix(counts)
     if counts.matrix.asymmetries:
         yield _asymmetry(draft, counts.matrix)
     for draw in (likeness, mixtures, downstream, seeds):
         yield from draw(draft, counts)
 
 
-def _matrix(draft: Draft, counts: Counts) -> Figure:
+def _matrix(counts: Counts) -> Figure:
     languages, measured = counts.inputs.languages, counts.matrix
     order = [languages[index] for index in leaf_order(measured.array(languages))]
     spots = [[_spot(measured, target, source) for source in order] for target in order]

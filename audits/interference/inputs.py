@@ -25,7 +25,7 @@ from audits.interference.settings import (
     settle_triples,
 )
 from probes.core.errors import InputError
-from probes.files.table_places import written_place
+from probes.files.table_sources import reported_path
 from probes.language_models.language_corpora import LanguageText, check_codes, read_attributes, read_language
 from probes.language_models.text_tokenizers import BYTES
 
@@ -246,7 +246,7 @@ def _sources(inputs: Inputs, options: Options) -> tuple[Source, ...]:
     ]
     if inputs.table is not None:
         table = inputs.table
-        found.append(Source(role="losses", path=written_place(table.path), sha256=table.sha256, items=table.given))
+        found.append(Source(role="losses", path=reported_path(table.path), sha256=table.sha256, items=table.given))
     tables = [(inputs.attributes.path, "languages"), (options.downstream, "downstream")]
     tables += [(Path(file), "similarity") for file in options.similarity]
     for path, role in tables:
@@ -256,7 +256,7 @@ def _sources(inputs: Inputs, options: Options) -> tuple[Source, ...]:
 
 
 def _table_source(path: Path, role: str) -> Source:
-    from probes.files.table_places import sha256_table, written_place
+    from probes.files.table_sources import reported_path, sha256_table
     from probes.files.tables import read_table
 
-    return Source(role=role, path=written_place(path), sha256=sha256_table(path), items=len(read_table(path).rows))
+    return Source(role=role, path=reported_path(path), sha256=sha256_table(path), items=len(read_table(path).rows))

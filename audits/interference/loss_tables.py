@@ -17,7 +17,7 @@ import numpy as np
 from audits.interference.loss_rows import Floats, Integers, LossRows, read_rows
 from probes.core.errors import InputError
 from probes.files.names import suggest
-from probes.files.table_places import sha256_table
+from probes.files.table_sources import sha256_table
 
 NOT_ASKED = "language not asked for"
 NO_WEIGHT = "sentence of weight 0"

@@ -16,7 +16,7 @@ from audits.interference.settings import Languages
 MOST_MIXTURES = 2000
 """Mixtures of three up to which all are ranked."""
 SHOWN = 3
-"""Of the best and of the worst mixtures, how many are told."""
+"""Of the best and of the worst mixtures, how many are reported."""
 Member = tuple[Languages, str]
 """A mixture, and one of its languages."""
 

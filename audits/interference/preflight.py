@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audits.core.machines import Machines
+from audits.core.numbers import duration
 from audits.core.records import Coordinate, Warning
 from audits.core.spread_time import Stage, spread_time
 from audits.core.wording import listed, many
@@ -74,7 +75,7 @@ def measured_cost(inputs: Inputs, machines: Machines) -> tuple[tuple[str, str], 
     memory = f"{lanes * peak / 2**30:.1f} GiB, {peak / 2**30:.1f} GiB a worker" if peak else "not told by this system"
     at_once = f"{lanes} at once ({machines.workers.backend})"
     stage = Stage(jobs=len(missing), seconds=total / len(missing), longest=max(seconds.values()))
-    taken = " to ".join(dict.fromkeys(map(_duration, spread_time([stage], lanes))))
+    taken = " to ".join(dict.fromkeys(map(duration, spread_time([stage], lanes))))
     per = ", ".join(f"{many(size, 'language', 'languages')} {value:.1f} s" for size, value in seconds.items())
     return (
         ("a model", f"{per}, on one core (measured over {TIMED_STEPS} steps)"),
@@ -101,18 +102,6 @@ def _timed(job: "Job", folder: Path) -> float:
     measure(replace(small, recipe=replace(small.recipe, steps=0)))
     scored = time.process_time()
     return (trained - begun) / max(few, 1) * job.recipe.steps + (scored - trained)
-
-
-def _duration(seconds: float) -> str:
-    """Return a length of time in words.
-
-    >>> _duration(50), _duration(600), _duration(9000)
-    ('50 s', '10 min', '2 h 30 min')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def warnings_of(inputs: Inputs, options: Options) -> tuple[Warning, ...]:

@@ -107,9 +107,9 @@ def _climbed(
     with torch.no_grad():
         # A file does not say all: a factory may build another network around the same weights.
         logits = module(pictures.clone())
-    places = [_digest(part) for part in (pictures, hairs, logits)]
+    digests = [_digest(part) for part in (pictures, hairs, logits)]
     rule = [VERSION, torch.__version__, LONG, SHORT, STRIDE, POLISH, steps]
-    key = [rule, inputs.classifier.sha256, places]
+    key = [rule, inputs.classifier.sha256, digests]
     stored = context.cache.read(CACHE, key)
     if stored is None:
         found = climb(module, pictures, hairs, steps=steps, advance=advance)

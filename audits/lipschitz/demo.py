@@ -42,13 +42,13 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     bound, slope = row(report, "product_bound"), row(report, "constant_lower")
     numbers = f"{bound.value:.4f}, and the steepest slope met {slope.value:.4f}" if bound and slope else "missing"
     seen = f"The proved bound is {numbers}."
-    met = slope is not None and abs(slope.value / CONSTANT - 1) < CLOSE
+    reached = slope is not None and abs(slope.value / CONSTANT - 1) < CLOSE
     if balanced:
         what = f"ReLUs that cut: no slope reaches {CONSTANT:g}, the product of the layers."
-        yield Planted(what=what, found=met, seen=seen, real=False)
+        yield Planted(what=what, found=reached, seen=seen, real=False)
         return
     proved = bound is not None and abs(bound.value / CONSTANT - 1) < CLOSE
-    yield Planted(what=f"The Lipschitz constant is {CONSTANT:g} by construction.", found=proved and met, seen=seen)
+    yield Planted(what=f"The Lipschitz constant is {CONSTANT:g} by construction.", found=proved and reached, seen=seen)
 
 
 def _make(folder: Path, seed: int, balanced: bool) -> None:

@@ -5,7 +5,7 @@ from audits.core.detectable import Detectable
 from audits.core.numbers import counted
 from audits.lipschitz import Options
 from audits.lipschitz.inputs import Inputs
-from audits.statistics.power import rate_above, units_needed
+from audits.statistics.power import needed_units, rate_above
 
 
 def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectable, ...]:
@@ -17,17 +17,13 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
     def size(count: int) -> float | None:
         return rate_above(0.5, count, context.level)
 
-    def needed(effect: float) -> str | None:
-        count = units_needed(size, effect)
-        return None if count is None else counted(count, "images")
-
     return (
         Detectable(
             what="share of images with more than a stated radius, for the median radius to lie above it",
             effect=size(len(inputs.images)),
             units=counted(len(inputs.images), "images"),
             assuming="exact binomial, as the interval of the median; images whose answers are wrong count as 0",
-            needed=needed,
+            needed=needed_units(size, "images"),
             possible=(0.5, 1.0),
         ),
     )

@@ -8,7 +8,7 @@ from audits.core.numbers import percent
 from audits.core.records import Figure
 from audits.lipschitz.margins import Answer, rounded
 from audits.lipschitz.measure import Counts
-from audits.report.charts import Axis, bars, forest, lines
+from audits.report.charts import Axis, bars, figure_of, forest, lines
 from audits.statistics import clopper_pearson
 from probes.classifiers.lipschitz_bound import LipschitzBound
 
@@ -48,13 +48,12 @@ def _layers(bound: LipschitzBound) -> Figure:
         high="bound",
         reference=1.0,
     )
-    return Figure(
-        id="layers",
-        title="How much can each layer stretch a change?",
-        caption="The point is the proven bound; the line reaches down to a stretch that was attained, so the layer's "
+    return figure_of(
+        "layers",
+        "How much can each layer stretch a change?",
+        "The point is the proved bound; the line reaches down to a stretch that was attained, so the layer's "
         "norm lies on it. The rule at 1: left of it a layer shrinks every change.",
-        file="layers",
-        spec=spec,
+        spec,
     )
 
 
@@ -63,14 +62,13 @@ def _stages(bound: LipschitzBound) -> Figure:
     whole = math.ceil(100 * math.log10(bound.product)) / 100
     rows = [{"part": stage.name, "orders": math.log10(stage.factor)} for stage in bound.stages]
     spec = bars(rows, label="part", value=Axis("orders", "Factor of the part, powers of ten", format=".2~f"))
-    return Figure(
-        id="parts",
-        title="Which parts of the network does the bound come from?",
-        caption="The network in its order, cut wherever everything passes one place; a residual block is one part. The "
+    return figure_of(
+        "parts",
+        "Which parts of the network does the bound come from?",
+        "The network in its order, cut wherever everything passes one place; a residual block is one part. The "
         f"bars add up to {whole:.2f}, the bound of the whole as a power of ten. Bars to the left "
         "make it smaller.",
-        file="parts",
-        spec=spec,
+        spec,
     )
 
 
@@ -90,17 +88,16 @@ def _radii(answers: Sequence[Answer], level: float) -> Figure:
     spec = lines(
         rows,
         x=Axis("radius", "Radius, l2 of pixels in [0, 1]", format=".3~g"),
-        y=Axis("share", "Right, and proved within the radius", format=".0%"),
+        y=Axis("share", "Right, and proved within the radius", format=".2f"),
         low="low",
         high="high",
         series="all",
         series_title="",
     )
-    return Figure(
-        id="radii",
-        title="How many answers are proved, and how far?",
-        caption="Share of images that are classified rightly and whose answer no change of that length can alter, "
+    return figure_of(
+        "radii",
+        "How many answers are proved, and how far?",
+        "Share of images that are classified rightly and whose answer no change of that length can alter, "
         f"with {percent(level)} intervals (Clopper-Pearson). It says nothing of answers that are not proved.",
-        file="radii",
-        spec=spec,
+        spec,
     )

@@ -60,7 +60,7 @@ def _find_constant(draft: Draft, counts: Counts) -> None:
         "lipschitz.constant",
         "low",
         text,
-        [product, _met(draft)],
+        [product, _steepest(draft)],
         headline="The logits are the same for every picture: the proved bound is 0.",
         how_sure=_proved(product),
     )
@@ -138,42 +138,45 @@ def _answered(answers: Sequence[Answer]) -> str:
 
 
 def _find_product(draft: Draft, counts: Counts) -> None:
-    product, met = draft.row("product_bound"), _met(draft)
+    product, steepest = draft.row("product_bound"), _steepest(draft)
     draft.find(
         "lipschitz.product",
         "info",
-        f"Lengths are l2, of the pixels and of the logits. {_between(counts, met)}",
-        [product, met],
+        f"Lengths are l2, of the pixels and of the logits. {_between(counts, steepest)}",
+        [product, steepest],
         headline=f"A change of the pixels moves the logits by at most {point(product)} times its length.",
         how_sure=_proved(product),
     )
 
 
-def _between(counts: Counts, met: Estimate | None) -> str:
+def _between(counts: Counts, steepest: Estimate | None) -> str:
     """Return between what the least constant that holds lies, in words."""
-    if met is None:
+    if steepest is None:
         return "How much less the network really does, this does not say: it takes images (--data) or --ascent-steps."
-    if _is_met(counts):
-        return f"{_meeting(met)}: the bound is met, and no smaller constant holds."
+    if _is_reached(counts):
+        return f"{_slope_words(steepest)}: the bound is met, and no smaller constant holds."
     line = " The network is linear, so that one slope, the norm of its matrix, holds everywhere."
-    text = f"{_meeting(met)}: the least constant that holds lies between."
-    text += f" The bound is at most {_excess(counts.bound, met)} times too large." if met.value > 0 else ""
+    text = f"{_slope_words(steepest)}: the least constant that holds lies between."
+    text += f" The bound is at most {_excess(counts.bound, steepest)} times too large." if steepest.value > 0 else ""
     return text + (line if counts.bound.linear else "")
 
 
-def _met(draft: Draft) -> Estimate | None:
+def _steepest(draft: Draft) -> Estimate | None:
     """Return the row of the steepest slope that was met, near images or by ascent."""
     rows = [row for row in (draft.get("ascent_slope"), draft.get("constant_lower")) if row is not None]
     return max(rows, key=lambda row: row.value, default=None)
 
 
-def _meeting(met: Estimate) -> str:
-    return f"{'Ascent met' if met.name == 'ascent_slope' else 'Near these images'} a slope of {point(met)}" + (
-        "" if met.name == "ascent_slope" else " was met"
+def _slope_words(row: Estimate) -> str:
+    size = point(row)
+    return (
+        f"Ascent met a slope of {size}"
+        if row.name == "ascent_slope"
+        else f"Near these images a slope of {size} was met"
     )
 
 
-def _is_met(counts: Counts) -> bool:
+def _is_reached(counts: Counts) -> bool:
     """Tell whether the bound was met by a slope, so that nothing lies between the two but rounding."""
     return counts.steepest > 0 and _reaches(counts.steepest, counts)
 
@@ -284,7 +287,7 @@ def _slack(widest: float, together: float | None) -> str:
 
 def _conclude(draft: Draft, counts: Counts) -> None:
     """Set the answer: the proved radius, or without images the bound."""
-    radius, product, steepest = draft.get("margin_radius"), draft.get("product_bound"), _met(draft)
+    radius, product, steepest = draft.get("margin_radius"), draft.get("product_bound"), _steepest(draft)
     if _is_constant(counts):
         radius = None
     words = ((radius, "median proved radius, in l2"), (product, "proved bound"), (steepest, "steepest slope met"))
@@ -297,7 +300,7 @@ def _conclude(draft: Draft, counts: Counts) -> None:
 
 
 def _may(draft: Draft, counts: Counts) -> Iterator[str]:
-    radius, product, met = draft.get("margin_radius"), draft.row("product_bound"), _met(draft)
+    radius, product, steepest = draft.get("margin_radius"), draft.row("product_bound"), _steepest(draft)
     if _is_constant(counts):
         yield "No change of the pixels moves the logits: they are the same for every picture."
         return
@@ -309,14 +312,14 @@ def _may(draft: Draft, counts: Counts) -> Iterator[str]:
             )
         yield _answered(counts.answers)
     yield f"A change of the pixels moves the logits by at most {point(product)} times its length, in l2."
-    if met is not None and _is_met(counts):
-        yield f"{_meeting(met)}: no bound below it holds, and the proved one is not above it but for rounding."
-    elif met is not None and met.value > 0:
-        yield f"{_meeting(met)}: the bound is at most {_excess(counts.bound, met)} times too large."
+    if steepest is not None and _is_reached(counts):
+        yield f"{_slope_words(steepest)}: no bound below it holds, and the proved one is not above it but for rounding."
+    elif steepest is not None and steepest.value > 0:
+        yield f"{_slope_words(steepest)}: the bound is at most {_excess(counts.bound, steepest)} times too large."
 
 
 def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
-    radius, product, met = draft.get("margin_radius"), draft.row("product_bound"), _met(draft)
+    radius, product, steepest = draft.get("margin_radius"), draft.row("product_bound"), _steepest(draft)
     if _is_constant(counts):
         yield "That the network is robust: logits that never change are no answers to a picture."
         return
@@ -326,10 +329,12 @@ def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
     elif not _above_grey(radius):
         yield f"That half of the images are safe from one grey level in one pixel, {GREY:.4f}: a smaller median fits."
     # Where the bound was met, no slope can be steeper.
-    if met is not None and not _is_met(counts):
+    if steepest is not None and not _is_reached(counts):
         if counts.bound.linear:
-            yield f"That the slope is {point(met)}: that of a linear network is one number, up to {point(product)}."
+            yield (
+                f"That the slope is {point(steepest)}: that of a linear network is one number, up to {point(product)}."
+            )
         else:
-            yield f"That no slope is steeper than {point(met)}: up to {point(product)} still fits the proof."
+            yield f"That no slope is steeper than {point(steepest)}: up to {point(product)} still fits the proof."
     yield "Anything on turned, shifted or relit images, which are large changes in l2."
     yield "A margin as small as the rounding of the network as it is run: the proof is in real arithmetic."

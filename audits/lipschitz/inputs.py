@@ -111,6 +111,16 @@ def layer_name(name: str, classifier: Classifier) -> str:
     return "normalisation" if name.startswith("0.") else name.removeprefix("1.")
 
 
+def part_name(name: str, classifier: Classifier) -> str:
+    """Return the name of a part, as `Stage` has it: one layer, the first to the last, or what all of them lie in.
+
+    That is the network itself where a normalisation was put in front of one that a branch bridges as a whole.
+    """
+    if classifier.mean and name == "1":
+        return "network"
+    return " to ".join(layer_name(end, classifier) for end in name.split(" to "))
+
+
 def _images(options: Options, classifier: Classifier, shape: Shape | None, context: Context) -> Images:
     import torch
 

@@ -11,7 +11,7 @@ from audits.core.context import Cache, Context
 from audits.core.records import Coordinate
 from audits.lipschitz import Options
 from audits.lipschitz.ascent import Ascent, ascend
-from audits.lipschitz.inputs import Inputs, layer_name
+from audits.lipschitz.inputs import Inputs, layer_name, part_name
 from audits.lipschitz.margins import Answer, measure_margins
 from probes.classifiers.linear_operators import Convolution, Operator, Transposed
 from probes.classifiers.lipschitz_bound import LipschitzBound, lipschitz_bound
@@ -88,7 +88,7 @@ def measure(options: Options, inputs: Inputs, context: Context) -> Counts:
         product=raw.product,
         linear=raw.linear,
         layers=tuple(replace(layer, name=layer_name(layer.name, inputs.classifier)) for layer in raw.layers),
-        stages=tuple(replace(stage, name=layer_name(stage.name, inputs.classifier)) for stage in raw.stages),
+        stages=tuple(replace(stage, name=part_name(stage.name, inputs.classifier)) for stage in raw.stages),
     )
     answers: list[Answer] = []
     if inputs.images is not None:

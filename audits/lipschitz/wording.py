@@ -32,18 +32,18 @@ def kinds_of(bound: LipschitzBound) -> dict[str, str]:
     return {layer.name: layer.kind for layer in bound.layers}
 
 
-def called(name: str, kinds: Mapping[str, str], *told: str) -> str:
-    """Return what a sentence calls a layer or a part, with what is told of it in brackets.
+def called(name: str, kinds: Mapping[str, str], *details: str) -> str:
+    """Return what a sentence calls a layer or a part, with details of it in brackets.
 
-    A layer of an nn.Sequential has only a number for a name; its kind is told besides.
+    A layer of an nn.Sequential has only a number for a name; its kind is added.
 
     >>> kinds = {"conv1": "Conv2d", "3": "Linear"}
     >>> called("conv1", kinds, "4.01"), called("3", kinds), called("3", kinds, "2.00"), called("0", kinds)
     ('conv1 (4.01)', 'layer 3 (Linear)', 'layer 3 (Linear, 2.00)', 'part 0')
     """
     if _is_number(name) and name in kinds:
-        told = (kinds[name], *told)
-    return f"{word(name, kinds)} ({', '.join(told)})" if told else word(name, kinds)
+        details = (kinds[name], *details)
+    return f"{word(name, kinds)} ({', '.join(details)})" if details else word(name, kinds)
 
 
 def word(name: str, kinds: Mapping[str, str]) -> str:

@@ -10,20 +10,10 @@ from audits.core.numbers import percent
 from audits.core.records import Figure, Json
 from audits.core.wording import listed, span
 from audits.membership.claims import Claim
-from audits.membership.figure_parts import (
-    MOST_PANELS,
-    TIERS,
-    Names,
-    best_first,
-    figure_of,
-    hit_rows,
-    label_of,
-    rest_of,
-    tabled,
-)
+from audits.membership.figure_parts import MOST_PANELS, TIERS, Names, best_first, hit_rows, label_of, rest_of, tabled
 from audits.membership.measure import Counts
 from audits.membership.rates import Judged
-from audits.report.charts import Axis, lines, roc
+from audits.report.charts import Axis, figure_of, lines, roc
 from audits.report.charts.theme import MOST_SERIES
 from audits.statistics import wilson
 from audits.statistics.binomial import upper_limit

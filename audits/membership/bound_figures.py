@@ -15,9 +15,9 @@ from audits.membership.bounding import (
     Proved,
 )
 from audits.membership.claims import Claim
-from audits.membership.figure_parts import MOST_PANELS, Names, figure_of, label_of, rest_of, tabled
+from audits.membership.figure_parts import MOST_PANELS, Names, label_of, rest_of, tabled
 from audits.membership.measure import Counts
-from audits.report.charts import Axis, bounds, stacked
+from audits.report.charts import Axis, bounds, figure_of, stacked
 
 MOST_BOUNDS = 3
 """Attacks on one model whose bounds are drawn."""
@@ -25,7 +25,7 @@ STANDING = {
     CERTIFIED: ("circle", "certified"),
     HEURISTIC: ("diamond", "heuristic"),
     ASSUMES_GDP: ("triangle-up", "if Gaussian"),
-    ASSUMES_INDEPENDENT: ("square", "if canaries do not interfere"),
+    ASSUMES_INDEPENDENT: ("square", "if independent"),
     ASSUMES_INDEPENDENT_GDP: ("triangle-down", "if both"),
 }
 """Shape and words of a bound by what it rests on."""
@@ -56,7 +56,7 @@ def proofs(draft: Draft, counts: Counts, attacks: Names, models: Names) -> Figur
         "Triangle: holds if the trade-off curve is Gaussian."
     )
     if any(one.validity == ASSUMES_INDEPENDENT for one in proved):
-        caption += " Square: holds if canaries do not interfere; triangle that points down: if both."
+        caption += " Square: holds if canaries do not interfere (independent); triangle that points down: if both."
     if claims:
         caption += " Dashed: the claimed epsilon. A bound to the right of it contradicts the claim if it holds; the "
         caption += f"verdict is by {shown[0].leading.method}."

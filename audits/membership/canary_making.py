@@ -84,7 +84,7 @@ def make_canaries(
     >>> [one.id for one in found], [len(one.text) for one in found]
     (['c1', 'c2', 'c3'], [20, 20, 20])
     """
-    _check(count, kind, length, template, tokens)
+    _check(kind, length, template, tokens)
     draw = _drawing(kind, length, tokens, rng)
     parts = list(distinct_of(draw, count))
     width = len(str(count))
@@ -109,7 +109,7 @@ def bits_of(kind: str, length: int, tokens: Tokens | None = None) -> float:
     return length * math.log2(each[kind])
 
 
-def _check(count: int, kind: str, length: int, template: str, tokens: Tokens | None) -> None:
+def _check(kind: str, length: int, template: str, tokens: Tokens | None) -> None:
     bits = bits_of(kind, length, tokens)
     if bits < LEAST_BITS:
         raise InputError(

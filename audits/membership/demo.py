@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.core.context import Context
-from audits.core.planted import Planted, first_headline, told
+from audits.core.planted import Planted, findings_of, first_headline
 from audits.core.records import Report
 from audits.membership import Options
 from audits.statistics import generator
@@ -151,7 +151,7 @@ def _entry(job: _Job) -> str:
 
 def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     """Yield which models were trained on the members, with what the report shows of them."""
-    leaks = told(report, "membership.leak")
+    leaks = findings_of(report, "membership.leak")
     if balanced:
         what = "Nothing: all four models were trained on other digits."
         seen = first_headline(leaks, "No attack is shown to identify training points.")
@@ -162,7 +162,7 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
             what = f"{name} was trained on the members without any privacy."
             seen = first_headline(own, f"No attack on {name} is shown to identify training points.")
             yield Planted(what=what, found=bool(own), seen=seen)
-    broken = told(report, "membership.verdict", verdict="violation")
+    broken = findings_of(report, "membership.verdict", verdict="violation")
     what = f"ddpm-dp and gan-dp keep their claim: epsilon is {EPSILON:g}."
     seen = first_headline(broken, "Neither claim is contradicted.")
     yield Planted(what=what, found=bool(broken), seen=seen, real=False)

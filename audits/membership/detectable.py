@@ -35,7 +35,7 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
 
 
 def _accesses(inputs: Inputs) -> int:
-    """Return with how many kinds of access a leak is told at most, by what an attacker may hold."""
+    """Return with how many kinds of access a leak is reported at most, by what an attacker may hold."""
     tiers = {tier for one in inputs.releases for tier in one.tiers}
     return max(1, sum(bool(tiers & set(own)) for own in NEWEST.values()))
 
@@ -73,10 +73,10 @@ def _words(units: Sides) -> str:
 
 
 def _hits(units: Sides, fprs: tuple[float, ...], attacks: int, level: float) -> tuple[Detectable, ...]:
-    told = [rate for rate in fprs if rate * units[1] >= 1]
-    if not told:
+    resolved = [rate for rate in fprs if rate * units[1] >= 1]
+    if not resolved:
         return ()
-    rate = min((rate for rate in told if rate >= RATE), default=max(told))
+    rate = min((rate for rate in resolved if rate >= RATE), default=max(resolved))
     found = partial(_least_rate, rate=rate, alpha=(1 - level) / attacks)
     shared = f", error shared by {attacks} attacks" if attacks > 1 else ""
     return (

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from audits.core.context import Draft
-from audits.core.records import Estimate, Figure, Json
+from audits.core.records import Estimate, Json
 from audits.core.wording import many
 from audits.membership.rates import Judged
 from audits.report.charts import Axis, forest, stacked, with_table
@@ -86,8 +86,3 @@ def forests(groups: Mapping[str, list[Json]], value: Axis) -> Json:
         for number, (title, rows) in enumerate(groups.items(), 1)
     ]  # fmt: skip
     return stacked(views)
-
-
-def figure_of(id: str, title: str, caption: str, spec: Json) -> Figure:
-    """Return a figure with its id as file name."""
-    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)

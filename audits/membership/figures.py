@@ -13,7 +13,6 @@ from audits.membership.figure_parts import (
     TIERS,
     Names,
     best_first,
-    figure_of,
     forests,
     names_of,
     rest_of,
@@ -22,7 +21,7 @@ from audits.membership.figure_parts import (
 from audits.membership.leak_figures import leakage, utility
 from audits.membership.measure import Counts
 from audits.membership.rates import Judged
-from audits.report.charts import Axis
+from audits.report.charts import Axis, figure_of
 
 
 def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:

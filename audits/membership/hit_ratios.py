@@ -15,7 +15,7 @@ from audits.statistics.binomial import upper_limit
 from audits.statistics.roc import Call
 
 RATE = 0.01
-"""Rate of false alarms that counts; of rates that are told, the next above it, or the highest below."""
+"""Rate of false alarms that counts; of rates that are reported, the next above it, or the highest below."""
 LARGE_TIMES, NOTABLE_TIMES = 5, 2
 """How much more often members are hit, at least, for a leak of high or of medium severity."""
 

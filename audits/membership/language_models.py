@@ -14,7 +14,7 @@ from audits.membership.pool import Pool, distinct, pool_of_texts
 from audits.membership.sealed_lists import SealedList, read_sealed_list
 from probes.core.errors import InputError
 from probes.files.json_values import parse_json
-from probes.files.table_places import is_dataset
+from probes.files.table_sources import is_dataset
 from probes.files.text import read_text
 from probes.models.checkpoints import ModelFolder, find_model
 from probes.texts.text_files import TextSet, read_texts
@@ -217,7 +217,7 @@ def _texts(options: Options) -> tuple[SealedList | None, list[_Side], tuple[Sour
     sides = [
         _Side(
             texts=one.texts or (),
-            names=tuple(str(place) for place in one.places.tolist()),
+            names=tuple(str(position) for position in one.places.tolist()),
             given=one.given,
             skipped=dict(one.skipped),
             where=f"--{role} {one.path}",
@@ -261,10 +261,10 @@ def _with_tokens(
     """Leave out, and count, the texts of which a model reads fewer than two tokens."""
     rows: list[list[int]] = []
     parts: list[list[list[Passage]]] = [[] for _ in passages]
-    for side, places in enumerate(kept):
-        whole = [all(one[side][at] is not None for one in passages) for at in range(len(places))]
+    for side, own in enumerate(kept):
+        whole = [all(one[side][at] is not None for one in passages) for at in range(len(own))]
         skipped[SHORT] += whole.count(False)
-        rows.append([place for place, fits in zip(places, whole, strict=True) if fits])
+        rows.append([number for number, fits in zip(own, whole, strict=True) if fits])
         for model, one in enumerate(passages):
             parts[model].append([found for found, fits in zip(one[side], whole, strict=True) if fits and found])
     return rows, parts

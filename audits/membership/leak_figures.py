@@ -3,9 +3,9 @@
 from audits.core.context import Draft
 from audits.core.numbers import percent
 from audits.core.records import Estimate, Figure, Json
-from audits.membership.figure_parts import MOST_ROWS, Names, figure_of, forests, row_of
+from audits.membership.figure_parts import MOST_ROWS, Names, forests, row_of
 from audits.membership.measure import Counts
-from audits.report.charts import Axis, points
+from audits.report.charts import Axis, ends_of, figure_of, points
 
 ACCESS = {"samples": "From samples alone", "weights": "With the weights", "full": "With all that was released"}
 MEASURES = {"held_out_loss": "Loss on non-members (lower: better)", "recall": "Recall (higher: better)"}
@@ -50,7 +50,9 @@ def utility(draft: Draft, counts: Counts, models: Names) -> Figure | None:
         if leak.access == access:
             row = {"model": models[leak.model], "n": len(leak.area.of_members)}
             row |= {"kind": PRIVATE if leak.model in counts.claims else OPEN}
-            rows.append(row | _both(good[leak.model], measure) | _both(draft.row("leakage", **leak.where), "leakage"))
+            rows.append(
+                row | ends_of(measure, good[leak.model]) | ends_of("leakage", draft.row("leakage", **leak.where))
+            )
     # One model alone says nothing of whether learning and leaking go together.
     if len(rows) < 2:
         return None
@@ -74,7 +76,3 @@ def utility(draft: Draft, counts: Counts, models: Names) -> Figure | None:
 
 def _measured(draft: Draft, measure: str) -> dict[str, Estimate]:
     return {str(row.where.get("model", "")): row for row in draft.select("utility", measure=measure)}
-
-
-def _both(row: Estimate, key: str) -> Json:
-    return {key: row.value, f"{key}_low": row.low, f"{key}_high": row.high}

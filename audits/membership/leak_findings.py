@@ -10,7 +10,7 @@ from audits.membership.leaks import ACCESS, Leak, detectable
 from audits.membership.measure import Counts
 
 LARGE, NOTABLE = 0.75, 0.6
-"""Low ends of a leak's area from which it is told as of high or of medium severity."""
+"""Low ends of a leak's area from which its severity is high, and medium."""
 DOUBT = " Part or all of this may be the difference between the two sides of points."
 HOLDING = {"samples": "generated samples", "weights": "the weights", "full": "all that was released"}
 

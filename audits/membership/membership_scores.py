@@ -26,7 +26,7 @@ from audits.membership.shadow_scores import ShadowScores as ShadowScores
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 from probes.files.names import suggest
-from probes.files.table_places import is_dataset, sha256_table
+from probes.files.table_sources import is_dataset, sha256_table
 from probes.files.tables import check_decimal
 
 BOTH = "id both member and non-member"

@@ -23,7 +23,7 @@ FEW = 100
 UNLIKELY, RARE = 0.1, 0.001
 """Probabilities under fair coins of an even split, and of one so uneven, below which coins are doubted."""
 TIED = 0.1
-"""Share of points with a score that others have too, from which ties are told."""
+"""Share of points with a score that others have too, from which ties are reported."""
 _A_PASS = 1e-10
 """Seconds that a small network takes for one of its weights and one point, forwards, on one core."""
 

@@ -14,7 +14,7 @@ from audits.membership.membership_scores import ScoreSet, ShadowScores, read_sco
 from audits.membership.pool import Bools, Pool, check_alike, pool_of_labels, pool_of_points, without
 from audits.membership.settings import rates_of, timesteps_of
 from probes.core.errors import InputError
-from probes.files.table_places import written_place
+from probes.files.table_sources import reported_path
 
 if TYPE_CHECKING:
     from audits.membership.releases import Release
@@ -103,7 +103,7 @@ def _from_scores(options: Options, context: Context) -> tuple[Inputs, tuple[Sour
         coins=options.coin_flip is not None,
         losses=isinstance(given, ScoreSet),
     )
-    sources = [Source(role="scores", path=written_place(options.scores), sha256=given.sha256, items=given.given)]
+    sources = [Source(role="scores", path=reported_path(options.scores), sha256=given.sha256, items=given.given)]
     blind = None
     if options.members is not None and options.nonmembers is not None:
         members, others = _points(options.members, "--members"), _points(options.nonmembers, "--nonmembers")

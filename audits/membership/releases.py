@@ -133,8 +133,8 @@ def _network(name: str | None) -> tuple[str | None, str | None]:
 
 def _suite(path: Path, options: Options, shape: tuple[int, ...]) -> tuple[Release, ...]:
     rows = _rows(path)
-    places = RootedPaths(path.resolve().parent)
-    found = [_release(row, f"{path}, model {number}", places, options, shape) for number, row in enumerate(rows, 1)]
+    rooted = RootedPaths(path.resolve().parent)
+    found = [_release(row, f"{path}, model {number}", rooted, options, shape) for number, row in enumerate(rows, 1)]
     names = [one.name for one in found]
     if len(set(names)) < len(names):
         raise InputError("Two models have the same name.", where=str(path), hint="Give each a name of its own.")
@@ -157,7 +157,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _release(row: dict[str, Any], where: str, places: RootedPaths, options: Options, shape: tuple[int, ...]) -> Release:
+def _release(row: dict[str, Any], where: str, rooted: RootedPaths, options: Options, shape: tuple[int, ...]) -> Release:
     for key, value in row.items():
         if key not in _KEYS:
             raise InputError(f"{key!r} is no key of a model.", where=where, hint=f"There are: {', '.join(_KEYS)}.")
@@ -172,7 +172,7 @@ def _release(row: dict[str, Any], where: str, places: RootedPaths, options: Opti
         raise InputError("The model has no name that can be printed.", where=where, hint='Such as name = "ddpm".')
     assert options.suite is not None
     paths = {
-        key: _checked_path(row[key], places, options.suite.parent, f"{where}, {key}") for key in _PATHS if key in row
+        key: _checked_path(row[key], rooted, options.suite.parent, f"{where}, {key}") for key in _PATHS if key in row
     }
     if not set(paths) & {"samples", "denoiser", "generator", "discriminator"}:
         raise InputError("Nothing of the model is given.", where=where, hint="Give samples, denoiser or generator.")
@@ -192,11 +192,11 @@ def _release(row: dict[str, Any], where: str, places: RootedPaths, options: Opti
     return found
 
 
-def _checked_path(name: str, places: RootedPaths, folder: Path, where: str) -> Path:
+def _checked_path(name: str, rooted: RootedPaths, folder: Path, where: str) -> Path:
     """Return a path as written in the suite, after checking its target: reports must not reveal where a folder is."""
     try:
-        places.resolve(name, where)
-        return folder / places.written_here(name)
+        rooted.resolve(name, where)
+        return folder / rooted.written_here(name)
     except InputError as error:
         hint = "Name a file in the folder of the suite, or write its absolute path."
         raise InputError(error.message, where=where, hint=hint) from None

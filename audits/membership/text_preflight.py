@@ -11,7 +11,7 @@ from audits.membership.language_models import LanguageModel
 from audits.membership.pool import Pool
 
 DIFFERENT = 0.01
-"""Probability by chance of lengths so unlike below which they are told."""
+"""Probability by chance of lengths so unlike below which they are reported."""
 
 
 def text_warnings(pool: Pool, language: LanguageModel, options: Options) -> Iterator[Warning]:
@@ -22,11 +22,11 @@ def text_warnings(pool: Pool, language: LanguageModel, options: Options) -> Iter
             "that was trained without it may show more with --no-start-token."
         )
         yield Warning(id="start-token", message=text)
-    for reader, whose in ((language.own, "the model"), (language.reference, "the reference model")):
+    for reader, which in ((language.own, "the model"), (language.reference, "the reference model")):
         cut = 0 if reader is None else sum(one.left > 0 for one in reader.passages)
         if reader is not None and cut:
             text = (
-                f"{cut:,} of {len(pool):,} texts are longer than the {reader.context:,} tokens that {whose} is shown: "
+                f"{cut:,} of {len(pool):,} texts are longer than the {reader.context:,} tokens that {which} is shown: "
                 "only their beginning is read, and only that counts."
             )
             yield Warning(id="texts-cut", message=text)

@@ -217,7 +217,7 @@ LIMITATIONS = (
     "The tokens that are matched to a group in number come from more speakers than the group has, which makes them a "
     "little more instructive: a small systematic error may go unseen.",
     "They come from everyone in the corpus' proportions: a group that is most of the corpus is nearly all, and its "
-    "systematic error near nought whatever the encoder does: sizes are not to be compared between groups of other "
+    "systematic error near zero whatever the encoder does: sizes are not to be compared between groups of other "
     "shares, or between corpora.",
     "variance_accuracy_correlation takes variance and accuracy of a speaker from the same tokens: what chance did to "
     "these is part of it. split_correlation takes them from different phones, and is what the findings rest on.",

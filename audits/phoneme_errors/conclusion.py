@@ -69,9 +69,9 @@ def conclude(draft: Draft, counts: Counts, best: int) -> None:
     )
 
 
-def _title(counts: Counts, told: Sequence[Claim]) -> str:
-    if told:
-        return told[0].headline
+def _title(counts: Counts, shown: Sequence[Claim]) -> str:
+    if shown:
+        return shown[0].headline
     if not counts.corpus.groups:
         return "No groups could be compared."
     return f"Neither a systematic nor a random error is shown of {many(len(counts.corpus.groups), 'group', 'groups')}."
@@ -94,8 +94,8 @@ def _may(counts: Counts, shown: Sequence[Claim], moved: Sequence[Claim]) -> list
 
 def _may_not(draft: Draft, counts: Counts, shown: Sequence[Claim], best: int) -> list[str]:
     lines = []
-    told = {str(claim.where.get("group")) for claim in shown if claim.id != ERRORS[2]}
-    quiet = [group for group in counts.corpus.groups if group not in told]
+    named = {str(claim.where.get("group")) for claim in shown if claim.id != ERRORS[2]}
+    quiet = [group for group in counts.corpus.groups if group not in named]
     rows = [(group, draft.get("systematic_error", layer=best, group=group)) for group in quiet]
     fits = [
         f"{written(row.high, decimals(row))} for {levels_of(group)}"
@@ -105,7 +105,7 @@ def _may_not(draft: Draft, counts: Counts, shown: Sequence[Claim], best: int) ->
     if fits:
         what = "a systematic error of" if len(fits) == 1 else "systematic errors of"
         still = "fits" if len(fits) == 1 else "fit"
-        who = "the others" if told else "the groups"
+        who = "the others" if named else "the groups"
         lines.append(f"That {who} have no systematic error: {what} {listed(fits[:MOST_NAMED])} still {still}.")
     lines += [
         f"Which of the two errors is larger for {spoken(str(claim.where['group']))}."

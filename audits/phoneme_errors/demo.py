@@ -7,7 +7,7 @@ coin has no error of either kind.
 from collections.abc import Iterator
 
 from audits.core.context import Context
-from audits.core.planted import Planted, first_headline, told
+from audits.core.planted import Planted, findings_of, first_headline
 from audits.core.records import Report
 from audits.phoneme_errors import Options
 from probes.core.hashing import sha256_json
@@ -50,8 +50,8 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
 
 def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     """Yield the accent that is new to the encoder, and the coin, with what the report shows of them."""
-    displaced = [*told(report, "phonemes.both"), *told(report, "phonemes.systematic")]
-    noisy = told(report, "phonemes.random")
+    displaced = [*findings_of(report, "phonemes.both"), *findings_of(report, "phonemes.systematic")]
+    noisy = findings_of(report, "phonemes.random")
     if balanced:
         found = [one for one in (*displaced, *noisy) if str(one.where["group"]).startswith("accent=")]
         seen = first_headline(found, "No accent shows an error of either kind.")

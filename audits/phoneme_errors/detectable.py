@@ -1,4 +1,4 @@
-"""The errors that a run could show with these speakers and tokens, told before a probe is trained.
+"""The errors that a run could show with these speakers and tokens, before a probe is trained.
 
 Nothing has been read yet. By how much speakers differ is assumed, as the lines say.
 """
@@ -10,17 +10,17 @@ import numpy as np
 
 from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
-from audits.core.wording import many
+from audits.group_rates.detectable_gaps import corrected_words
 from audits.group_rates.wording import levels_of
 from audits.phoneme_errors import Options
 from audits.phoneme_errors.corpus import Corpus
 from audits.phoneme_errors.reading import Inputs, layers_of
-from audits.statistics.power import mean, mean_difference, units_needed
+from audits.statistics.power import mean, mean_difference, needed_units, units_needed
 
 FLIPPED, GAINS = 0.2, 0.03
 """Share of tokens that two probes read differently, and the standard deviation of the speakers' gains."""
 SCATTER = 0.4
-"""Standard deviation of the logarithms of the speakers' own variances; what few tokens add is told by their number."""
+"""Standard deviation of the logarithms of the speakers' own variances; what few tokens add is known."""
 
 
 def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectable, ...]:
@@ -31,7 +31,7 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
         return ()
     tests = len(layers) * len(corpus.groups)
     corrected = 1 - (1 - context.level) / tests
-    holm = f", the strictest of {many(tests, 'test', 'tests')} (Holm)" if tests > 1 else ""
+    holm = corrected_words(tests)
     people = corpus.member.sum(axis=1)
     order = np.argsort(people, kind="stable").tolist()
     ends = [order[0], order[-1]] if people[order[-1]] > people[order[0]] else order[:1]
@@ -46,16 +46,12 @@ def _systematic(corpus: Corpus, row: int, level: float, holm: str) -> Detectable
     spread = math.hypot(math.sqrt(FLIPPED / tokens), GAINS)
     least = partial(mean, spread, level=level)
 
-    def needed(effect: float) -> str | None:
-        count = units_needed(least, effect, most=10**6)
-        return None if count is None else f"{count:,} speakers"
-
     return Detectable(
         what=f"systematic error (accuracy that own data add), {levels_of(corpus.groups[row])}",
         effect=least(speakers),
         units=f"{speakers:,} speakers of {tokens:,.0f} tokens",
         assuming=f"two probes read {FLIPPED:g} of the tokens differently, gains of speakers vary by {GAINS:g}{holm}",
-        needed=needed,
+        needed=needed_units(least, "speakers", 10**6),
         possible=(0.0, 1.0),
     )
 

@@ -3,20 +3,19 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from audits.core.context import Draft
 from audits.core.groups import ALL
 from audits.core.numbers import percent, point
-from audits.core.records import Estimate, Figure, Json
+from audits.core.records import Figure, Json
 from audits.core.wording import many, span
 from audits.phoneme_errors.findings import best_layer
 from audits.phoneme_errors.further_findings import is_sure
 from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import CORRELATION, SPLIT
-from audits.report.charts import Axis, forest, lines, points
+from audits.report.charts import Axis, figure_of, forest, lines, numbers_of, points
 from audits.report.charts.theme import MOST_SERIES
 
 MOST_ROWS, MOST_PANELS, MOST_GROUPS, MOST_POINTS = 40, 12, 8, 300
@@ -144,7 +143,7 @@ def _by_group(
     for group, short in groups.items():
         if (row := draft.get(name, layer=best, group=group)) is not None:
             undecided = not is_sure(draft, counts, name, best, group)
-            rows.append(_plain(row, label=short, panel=f"by {_by(counts, group)}", undecided=undecided))
+            rows.append(numbers_of(row, label=short, panel=f"by {_by(counts, group)}", undecided=undecided))
     what += f"{_where(draft, counts)}, with {percent(draft.level)} intervals over speakers. Right of the dashed line, "
     what += f"{beyond}; grey: "
     return _rows(id, title, f"{what}nothing is shown once all groups are counted.{rest}", rows, axis, reference, True)
@@ -182,7 +181,7 @@ def _panels(draft: Draft, counts: Counts, cells: Sequence[tuple[str, str, dict[s
     best, (groups, _) = best_layer(draft, counts.layers), _shown(draft, counts, MOST_GROUPS)
     gaps = {group: row.value for group in groups if (row := draft.get("accuracy_gap", layer=best, group=group))}
     return [
-        _plain(row, label=label, panel=groups[group], undecided=False)
+        numbers_of(row, label=label, panel=groups[group], undecided=False)
         for group in sorted(groups, key=lambda group: -gaps.get(group, -1.0))
         for label, name, training in cells
         if (row := draft.get(name, layer=best, group=group, **training)) is not None
@@ -202,7 +201,7 @@ def _accuracies(draft: Draft, counts: Counts) -> Figure | None:
 
 def _correlations(draft: Draft, counts: Counts) -> Figure | None:
     rows = [
-        _plain(row, layer=layer, series=held, by="")
+        numbers_of(row, layer=layer, series=held, by="")
         for partial, held in HELD.items()
         for layer in counts.layers
         if _several(counts) and (row := draft.get(SPLIT, layer=layer, unit="speaker", partial=partial)) is not None
@@ -245,12 +244,12 @@ def _speakers(draft: Draft, counts: Counts) -> Figure | None:
         "chance did to these."
     )
     title = "Which speakers' phones scatter, and are these read worse?"
-    return Figure(id="speakers", title=title, caption=caption, file="speakers", spec=spec)
+    return figure_of("speakers", title, caption, spec)
 
 
 def _by_layer(draft: Draft, counts: Counts, name: str, groups: Mapping[str, str], **where: str) -> list[Json]:
     return [
-        _plain(row, layer=layer, series=short, by=f"by {_by(counts, group)}")
+        numbers_of(row, layer=layer, series=short, by=f"by {_by(counts, group)}")
         for group, short in groups.items()
         for layer in counts.layers
         if (row := draft.get(name, layer=layer, group=group, **where)) is not None
@@ -266,7 +265,7 @@ def _lines(id: str, title: str, caption: str, rows: list[Json], axis: Axis, rule
     x = Axis("layer", "Layer", zero=False)
     axis = _ticked(axis, rows)
     spec = lines(rows, x=x, y=axis, low="low", high="high", series="series", series_title="", facet=facet, level=rule)
-    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)
+    return figure_of(id, title, caption, spec)
 
 
 def _rows(
@@ -277,7 +276,7 @@ def _rows(
         return None
     spec = forest(rows, label="label", value=_ticked(axis, rows), low="low", high="high", reference=reference,
                   greyed="undecided", facet="panel", ranked=ranked, tight=True, title_break="&")  # fmt: skip
-    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)
+    return figure_of(id, title, caption, spec)
 
 
 def _ticked(axis: Axis, rows: Sequence[Json]) -> Axis:
@@ -286,7 +285,3 @@ def _ticked(axis: Axis, rows: Sequence[Json]) -> Axis:
         return axis
     most = max(max(row["high"], 1 / row["low"]) for row in rows)
     return replace(axis, ticks=next((ticks for top, ticks in TICKS.items() if most <= top), WIDE_TICKS))
-
-
-def _plain(row: Estimate, **more: Any) -> Json:
-    return {"value": row.value, "low": row.low, "high": row.high, "n": row.n, **more}

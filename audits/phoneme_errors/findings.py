@@ -21,9 +21,9 @@ from audits.phoneme_errors.measure import Counts
 from audits.phoneme_errors.values import RANDOM, SYSTEMATIC
 
 LARGE, NOTABLE = 0.10, 0.05
-"""Ends of intervals, shares of the tokens, from which an error is told as of high or of medium severity."""
+"""Ends of intervals, shares of the tokens, from which the severity of an error is high, and medium."""
 TELLING = 1.05
-"""Low end of a ratio of variances from which a random error may be told as the larger of the two."""
+"""Low end of a ratio of variances from which a random error may be called the larger of the two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _find_errors(draft: Draft, counts: Counts, judged: Judged) -> None:
     kind = "both" if all(here) else SYSTEMATIC if here[0] else RANDOM
     gap, remaining = (judged.row(draft, name) for name in ("accuracy_gap", "remaining_gap"))
     parts = [_probes(draft, judged)] if here[0] else []
-    # The number of the headline is not told again.
+    # The number of the headline is not repeated.
     parts += [_variance(draft, judged)] if kind == "both" else []
     parts.append(_balance(draft, judged, gap, remaining))
     # The first is the one that the page draws beside the finding.
@@ -124,7 +124,7 @@ def _how_sure(draft: Draft, counts: Counts, judged: Judged) -> str:
     inner = judged.row(draft, "variance_ratio_within_speakers")
     if judged.layer in judged.random and inner is not None and not inner.above(1):
         parts.append(
-            f"Within its speakers more variance could not be shown ({span(inner)}): they may differ from one another."
+            f"Within its speakers more variance could not be shown, {span(inner)}: they may differ from one another."
         )
     return " ".join(parts)
 
@@ -157,7 +157,7 @@ def _balance(draft: Draft, judged: Judged, gap: Estimate | None, remaining: Esti
     if gap.below(0):
         return f"Even so, a common probe reads the group better than the others, by {size_words(gap)}."
     if not gap.above(0):
-        return f"That a common probe reads it worse than the others could not be shown ({span(gap)})."
+        return f"That a common probe reads it worse than the others could not be shown: {span(gap)}."
     text = f"A common probe reads it worse by {span(gap)}; with its own "
     text += (
         f"{span(remaining)} is left."

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from audits.core.context import Context, Plan
 from audits.core.groups import ALL
+from audits.core.numbers import minutes
 from audits.core.options import check_distinct
 from audits.core.records import Coordinate
 from audits.phoneme_errors import Options
@@ -90,7 +91,7 @@ def _cost(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
         if layers is not None:
             frames = sum(sounds) / 320
             seconds = passes * (frames * len(layers) * 12 * width**2 / _PRODUCTS + 0.02 * len(sounds))
-            rows.append(("encoding", f"about {_minutes(seconds)} on one CPU core"))
+            rows.append(("encoding", f"about {minutes(seconds)} on one CPU core"))
     else:
         width = max(inputs.tokens.vectors.width(layer) for layer in layers or ()) if inputs.tokens else 0
     corpus = inputs.corpus
@@ -105,12 +106,7 @@ def _cost(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
     share = 1.0 + 2 * float(corpus.member.sum()) / max(len(corpus.names), 1)
     products = encoders * len(layers) * options.repeats * corpus.used * width * (width * share + 200)
     if method != "logistic":
-        rows.append(("time", f"about {_minutes(products / _PRODUCTS)} of probing ({method}) on one CPU core"))
+        rows.append(("time", f"about {minutes(products / _PRODUCTS)} of probing ({method}) on one CPU core"))
     else:
         rows.append(("time", "up to a few minutes of probing (logistic)"))
     return tuple(rows)
-
-
-def _minutes(seconds: float) -> str:
-    minutes = max(seconds / 60, 0.1)
-    return f"{minutes:.1f} minutes" if minutes < 10 else f"{minutes:,.0f} minutes"

@@ -18,7 +18,7 @@ from probes.core.errors import InputError
 from probes.files.arrow import ARROW, PARQUET
 from probes.files.gzips import plain_suffix
 from probes.files.levels import Note, parse_bins
-from probes.files.table_places import find_table, is_dataset, written_place
+from probes.files.table_sources import find_table, is_dataset, reported_path
 from probes.models.checkpoints import ModelFolder, find_model
 from probes.speech.manifests import Manifest
 
@@ -100,10 +100,10 @@ def read_token_files(options: Options, context: Context) -> tuple[Inputs, Subjec
     inputs = Inputs(
         tokens=tokens, corpus=corpus, speech=None, manifest=None, second=second, layers=chosen, stamps=stamps
     )
-    data = [Source(role="tokens", path=written_place(path), sha256=tokens.sha256, items=tokens.given)]
+    data = [Source(role="tokens", path=reported_path(path), sha256=tokens.sha256, items=tokens.given)]
     if second is not None:
         data.append(
-            Source(role="tokens compared", path=written_place(named[1]), sha256=second.sha256, items=second.given)
+            Source(role="tokens compared", path=reported_path(named[1]), sha256=second.sha256, items=second.given)
         )
     return inputs, None, (*data, *value_map_sources(options.values))
 

@@ -14,7 +14,7 @@ from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.files.levels import Note, parse_bins
 from probes.files.names import suggest
-from probes.files.table_places import written_place
+from probes.files.table_sources import reported_path
 from probes.models.checkpoints import ModelFolder, count_parameters, find_model
 from probes.speech.activations import check_family
 from probes.speech.alignments import read_alignments
@@ -70,7 +70,7 @@ def read_speech(
     sources = [
         Source(
             role="manifest",
-            path=written_place(options.manifest or manifest.path),
+            path=reported_path(options.manifest or manifest.path),
             sha256=manifest.sha256,
             items=len(manifest.clips),
         ),
@@ -103,8 +103,8 @@ def read_speech(
     if not speech.recordings:
         raise _unusable(skipped, options)
     decoders = [sound.decoder for _, sound in sounds if sound.decoder]
-    told = [Note("decoded-by-ffmpeg", message, len(decoders)) for message in decoded_elsewhere(decoders)]
-    speech = replace(speech, left_out=bad.notes(skipped), notes=(*speech.notes, *told))
+    decoded = [Note("decoded-by-ffmpeg", message, len(decoders)) for message in decoded_elsewhere(decoders)]
+    speech = replace(speech, left_out=bad.notes(skipped), notes=(*speech.notes, *decoded))
     return speech, manifest, (*sources, source)
 
 

@@ -15,7 +15,7 @@ from probes.files.decimals import mark_hint, plain_float, with_point
 from probes.files.gzips import open_plain
 from probes.files.levels import is_unknown
 from probes.files.opening import reading
-from probes.files.table_places import find_table
+from probes.files.table_sources import find_table
 from probes.files.tables import Row, check_flat, read_table, with_points
 from probes.vectors.token_vectors import as_float32, chosen_layers
 
@@ -27,10 +27,10 @@ _ROWS = 1024
 def read_token_table(path: Path, decimal: str | None = None) -> "TokenTable":
     """Read a table that fits in memory, which is checked before it is read."""
     cells = 0
-    place = find_table(path)
+    source = find_table(path)
     # A file that says itself how large it is is judged by its reader.
-    if not place.is_arrow and place.file.is_file():
-        with reading(place.file), open_plain(place.file) as file:
+    if not source.is_arrow and source.file.is_file():
+        with reading(source.file), open_plain(source.file) as file:
             while block := file.read(2**20):
                 # A guess by separators: to count cells, the table would have to be read.
                 cells += max(block.count(b","), block.count(b"\t")) + block.count(b"\n")

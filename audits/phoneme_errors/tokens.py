@@ -20,7 +20,7 @@ from probes.core.errors import InputError
 from probes.core.progress import Progress, Silent
 from probes.files.levels import Levels, Note, clean, is_unknown, level_words
 from probes.files.names import suggest
-from probes.files.table_places import is_dataset, sha256_table
+from probes.files.table_sources import is_dataset, sha256_table
 from probes.files.tables import Table, check_decimal
 from probes.speech.manifests import ROLES, find_column, level_rules
 from probes.vectors.token_arrays import MAX_WIDTH, TokenArchive, layer_of, open_tokens

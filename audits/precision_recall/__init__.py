@@ -195,7 +195,7 @@ MEASURES = (
         compared=False,
         written="probability",
     ),
-    Measure("floor", ("k", "metric"), "score of reference words dealt anew", unit="texts", apart=("metric",)),
+    Measure("floor", ("k", "metric"), "score of reference texts, words shuffled", unit="texts", apart=("metric",)),
     Measure("ceiling", ("k", "metric"), "score of the reference against itself", unit="texts", apart=("metric",)),
     Measure(
         "relabelled", ("candidate", "k", "metric"), "score of texts of one source", unit="texts", apart=("metric",)

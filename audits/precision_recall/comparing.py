@@ -110,7 +110,7 @@ class Referee:
         return bool(self.settings.pca)
 
     def key(self, other: Pool, draw: int) -> object:
-        """Return what the comparison of one draw hangs on."""
+        """Return what the comparison of one draw depends on."""
         names = [self.reference.name, other.name]
         shas = [self.reference.sha256, other.sha256]
         settings = [self.settings.k, self.settings.pca, self.settings.duplicates]
@@ -120,7 +120,7 @@ class Referee:
         return [VERSION, names, shas, settings, sizes, how]
 
     def list_key(self, side: Pool, other: Pool, draw: int) -> list[object]:
-        """Return what the neighbours within one draw of a side hang on."""
+        """Return what the neighbours within one draw of a side depend on."""
         sides = [self.reference, side, *([other] if self.turned else [])]
         shas = [[one.sha256, sha256_json(one.draws[draw].tolist())] for one in sides]
         # Of the reference all vectors, whose mean is taken off.

@@ -32,7 +32,7 @@ SHORTFALL = "shortfall"
 POWER = 0.8
 """Share of runs in which a difference said to be detectable is shown."""
 GROUPED = 0.01
-"""Share of points whose balls jump in width in halves of a draw, from which no difference is told."""
+"""Share of points whose balls jump in width in halves of a draw, from which no difference is reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +201,7 @@ def _of_metric(metric: str, counts: Counts) -> Iterator[Difference]:
                 p=dealt.p(metric),
             )
     if metric in FLOORED:
-        # Whether the encoder tells people's texts from their own words dealt anew, before candidates are held to it.
+        # Whether the encoder tells people's texts from their own words shuffled, before candidates are held to it.
         yield from _to_controls(metric, CEILING, counts)
 
 

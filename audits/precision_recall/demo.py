@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from audits.core.context import Context
-from audits.core.planted import Planted, first_headline, told
+from audits.core.planted import Planted, findings_of, first_headline
 from audits.core.records import Report
 from audits.precision_recall import Options
 from probes.core.hashing import sha256_json
@@ -59,7 +59,7 @@ def _write(path: Path, texts: list[str]) -> None:
 
 def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     """Yield what temperatures do, or that there is nothing, with what the report shows of it."""
-    short = [*told(report, "texts.below-ceiling"), *told(report, "texts.below-reference")]
+    short = [*findings_of(report, "texts.below-ceiling"), *findings_of(report, "texts.below-reference")]
     if balanced:
         what = "Nothing: all candidates are by the grammar of the reference."
         seen = first_headline(short, "No candidate is shown to fall short.")
@@ -75,8 +75,8 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
             for one in short
             if one.where.get("candidate") == name
             and any(
-                report.estimates[place].name == "difference" and report.estimates[place].where.get("metric") == metric
-                for place in one.evidence
+                report.estimates[index].name == "difference" and report.estimates[index].where.get("metric") == metric
+                for index in one.evidence
             )
         ]
         seen = first_headline(lower, f"{name} is not shown to fall short in {metric}.")

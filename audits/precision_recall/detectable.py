@@ -7,7 +7,7 @@ from audits.core.detectable import Detectable
 from audits.core.numbers import counted
 from audits.precision_recall import Options
 from audits.precision_recall.sides import ASKED, Inputs
-from audits.statistics.power import rate_difference, units_needed
+from audits.statistics.power import needed_units, rate_difference
 
 USUAL = 0.95
 """Precision and recall of texts of the reference's own source, about."""
@@ -28,16 +28,12 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
 def _below(what: str, texts: int, alpha: float, questions: int, kind: str) -> Detectable:
     size = partial(_size, level=1 - alpha / questions)
 
-    def needed(effect: float) -> str | None:
-        count = units_needed(size, effect)
-        return None if count is None else f"{counted(count, 'texts')} a side"
-
     return Detectable(
         what=f"shortfall in precision or recall from that {what}",
         effect=size(texts),
         units=f"{counted(texts, 'texts')} a side",
         assuming=f"shares of texts as of independent trials, the higher {USUAL:g}; Holm over {questions:,} {kind}",
-        needed=needed,
+        needed=needed_units(size, "texts a side"),
         possible=(0.0, USUAL),
     )
 

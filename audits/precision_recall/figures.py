@@ -8,7 +8,7 @@ import numpy as np
 
 from audits.core.context import Draft
 from audits.core.numbers import percent
-from audits.core.records import Estimate, Figure, Json
+from audits.core.records import Figure, Json
 from audits.core.wording import many, span
 from audits.precision_recall.counts import Counts
 from audits.precision_recall.listing import Listed, different, outside, uncovered
@@ -16,7 +16,7 @@ from audits.precision_recall.lookup import difference, least_precise, score, sho
 from audits.precision_recall.records import held_in
 from audits.precision_recall.sides import CEILING, DIVERSITY, FLOOR, QUALITY, REFERENCE, RELABELLED
 from audits.precision_recall.sweep import front_of, path_of
-from audits.report.charts import Axis, curves, forest, lines, points, texts, with_table
+from audits.report.charts import Axis, curves, ends_of, figure_of, forest, lines, numbers_of, points, texts, with_table
 
 Names = Mapping[str, str]
 """What each candidate is called on a chart."""
@@ -63,10 +63,6 @@ def _short(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def _both(row: Estimate, metric: str) -> Json:
-    return {metric: row.value, f"{metric}_low": row.low, f"{metric}_high": row.high}
-
-
 def _plane(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     level, sizes = percent(draft.level), counts.inputs
     heat, front = {name: at for at, name in path_of(counts)}, front_of(draft, counts)
@@ -79,7 +75,7 @@ def _plane(draft: Draft, counts: Counts, names: Names) -> Figure | None:
             own = name in names
             row = {"set": names.get(name, name), "what": "candidate" if own else name, "n": pair[0].n}
             row |= {"order": heat.get(name), "hollow": own and name not in front, "named": not own or name in labels}
-            rows.append(row | _both(pair[1], "recall") | _both(pair[0], "precision"))
+            rows.append(row | ends_of("recall", pair[1]) | ends_of("precision", pair[0]))
     if not any(row["what"] == "candidate" for row in rows):
         return None
     kinds = {row["what"] for row in rows}
@@ -94,7 +90,7 @@ def _plane(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     if CEILING in kinds:
         caption += " Diamond, ceiling: the reference set against itself."
     if FLOOR in kinds:
-        caption += " Square, floor: reference texts with their words dealt anew."
+        caption += " Square, floor: reference texts with their words shuffled."
     if kinds & {CEILING, FLOOR} and sizes.control != sizes.size:
         caption += f" These are of {sizes.control:,} texts a side, the candidates of {sizes.size:,}: compare with care."
     spec = points(
@@ -109,7 +105,7 @@ def _plane(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         named="named",
     )
     title = "What does each candidate trade, quality against diversity?"
-    return _figure("plane", title, caption, _scored(spec, draft, counts, names))
+    return figure_of("plane", title, caption, _scored(spec, draft, counts, names))
 
 
 def _scored(chart: Json, draft: Draft, counts: Counts, names: Names) -> Json:
@@ -132,7 +128,7 @@ def _temperature(draft: Draft, counts: Counts, names: Names) -> Figure | None:
                 bound = (
                     {} if ceiling is None else {"ceiling": ceiling.value, "from": ceiling.low, "up_to": ceiling.high}
                 )
-                rows.append({"temperature": heat, "metric": metric, "series": "sweep", **_plain(row), **bound})
+                rows.append({"temperature": heat, "metric": metric, "series": "sweep", **numbers_of(row), **bound})
     if len({row["temperature"] for row in rows}) < 2:
         return None
     x = Axis("temperature", "Temperature", ".2~f", zero=False, kind="quantitative")
@@ -148,7 +144,7 @@ def _temperature(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     )
     if level is not None:
         caption += " Dashed, with its interval: the reference set against itself."
-    return _figure("temperature", "What does temperature buy, and what does it cost?", caption, spec)
+    return figure_of("temperature", "What does temperature buy, and what does it cost?", caption, spec)
 
 
 def _shortfall(draft: Draft, counts: Counts, names: Names) -> Figure | None:
@@ -156,7 +152,7 @@ def _shortfall(draft: Draft, counts: Counts, names: Names) -> Figure | None:
     first, rest = _first(names, MOST_ROWS)
     rows = [
         {
-            **_plain(row),
+            **numbers_of(row),
             "candidate": names[name],
             "metric": f"{metric}: {'quality' if metric in QUALITY else 'diversity'}",
             "undecided": shown(draft, counts, metric, name, against) == 0,
@@ -177,7 +173,7 @@ def _shortfall(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         f"shown.{rest}"
     )
     benchmark = "the reference itself" if against == CEILING else "a set of the reference's source"
-    return _figure("shortfall", f"How far does each candidate fall short of {benchmark}?", caption, spec)
+    return figure_of("shortfall", f"How far does each candidate fall short of {benchmark}?", caption, spec)
 
 
 def _curve(draft: Draft, counts: Counts, names: Names) -> Figure | None:
@@ -190,7 +186,7 @@ def _curve(draft: Draft, counts: Counts, names: Names) -> Figure | None:
             for side in ("precision", "recall")
         }
         for slope in sorted(sides["precision"].keys() & sides["recall"].keys()):
-            both = _both(sides["precision"][slope], "precision") | _both(sides["recall"][slope], "recall")
+            both = ends_of("precision", sides["precision"][slope]) | ends_of("recall", sides["recall"][slope])
             rows.append({"candidate": names[name], "slope": slope, **both})
     if not rows:
         return None
@@ -206,7 +202,7 @@ def _curve(draft: Draft, counts: Counts, names: Names) -> Figure | None:
         "other anew (slope, in its tooltip). The nearer a curve comes to the corner above on the right, the more alike "
         f"are the two distributions. Bars are {level} intervals over halves of the texts.{rest}"
     )
-    return _figure("curve", "How much of the reference is reached at which quality?", caption, spec)
+    return figure_of("curve", "How much of the reference is reached at which quality?", caption, spec)
 
 
 def _outside(draft: Draft, counts: Counts, names: Names) -> Figure | None:
@@ -285,7 +281,7 @@ def _texts(
     caption += (
         " These are distances of single texts for this encoder: they have no interval, and a far text need not be bad."
     )
-    return _figure(id, title, caption, _listed(spec, found, measure, columns, words, near))
+    return figure_of(id, title, caption, _listed(spec, found, measure, columns, words, near))
 
 
 def _listed(
@@ -308,11 +304,3 @@ def _listed(
     }
     kept = {column: values for column, values in cells.items() if any(value != "" for value in values)}
     return with_table(chart, list(kept), list(zip(*kept.values(), strict=True)))
-
-
-def _plain(row: Estimate, **more: Any) -> Json:
-    return {"value": row.value, "low": row.low, "high": row.high, "n": row.n, **more}
-
-
-def _figure(id: str, title: str, caption: str, spec: Json) -> Figure:
-    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)

@@ -15,7 +15,7 @@ from audits.precision_recall.sides import ASKED, CEILING, DIVERSITY, FLOOR, FLOO
 from audits.precision_recall.sweep import judge_sweep
 
 LARGE, NOTABLE = 0.20, 0.05
-"""Ends of intervals, shares of the texts, from which a shortfall is told as of high or of medium severity."""
+"""Ends of intervals, shares of the texts, from which the severity of a shortfall is high, and medium."""
 COPIES = 0.05
 """Low end of the share of repeated texts from which a candidate is said to repeat itself."""
 _BENCHMARKS = {
@@ -213,7 +213,7 @@ def _find_uninformative(draft: Draft, counts: Counts) -> None:
         return
     size = counts.controls[CEILING].size
     text = (
-        f"With {size:,} texts a side, {encoder.reference} does not tell the reference from its own words dealt anew: "
+        f"With {size:,} texts a side, {encoder.reference} does not tell the reference from its own words shuffled: "
         f"in {listed(blind)} the ceiling is not shown to be above the floor. So no candidate is judged against that "
         "floor" + ("." if len(blind) == len(known) else f" in {'it' if len(blind) == 1 else 'them'}.")
     )

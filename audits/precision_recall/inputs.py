@@ -19,7 +19,7 @@ from audits.precision_recall.reckoning import TIMED
 from audits.precision_recall.settings import Settings, default_encoder, settle
 from audits.precision_recall.sides import REFERENCE, RESERVED, Candidate, Generation, Inputs, needed
 from probes.core.errors import InputError
-from probes.files.table_places import written_place
+from probes.files.table_sources import reported_path
 from probes.models.checkpoints import find_model
 from probes.texts.text_encoders import TextEncoderSpec, find_text_encoder
 from probes.texts.text_files import TextSet, read_texts
@@ -288,7 +288,7 @@ def _sources(inputs: Inputs) -> tuple[Source, ...]:
     given = [(name if name == REFERENCE else f"candidate {name}", texts) for name, texts in inputs.sets.items()]
     if inputs.generation is not None and inputs.generation.source is not None:
         given.append(("prompts", inputs.generation.source))
-    rows = [Source(role=role, path=written_place(one.path), sha256=one.sha256, items=one.given) for role, one in given]
+    rows = [Source(role=role, path=reported_path(one.path), sha256=one.sha256, items=one.given) for role, one in given]
     if inputs.encoder is not None and inputs.encoder.folder is not None:
         folder = inputs.encoder.folder
         rows.append(Source(role="encoder", path=inputs.encoder.reference, sha256=folder.sha256, items=1))

@@ -23,7 +23,7 @@ RANGES = {
     "hubness": (-np.inf, np.inf),
     **dict.fromkeys((*SHARES, *CLIPPED, "frontier_integral"), (0.0, 1.0)),
 }
-"""Least and largest values; of all others nought and none."""
+"""Least and largest values; of all others zero and none."""
 UNIT = "texts"
 
 

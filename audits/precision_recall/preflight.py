@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from audits.core.numbers import counted
+from audits.core.numbers import counted, minutes
 from audits.core.records import Coordinate, Warning
 from audits.core.wording import listed
 from audits.precision_recall import Options
@@ -183,7 +183,7 @@ def cost_of(inputs: Inputs, options: Options) -> tuple[tuple[str, str], ...]:
         rows.append(("encoder", f"{inputs.encoder.reference}: {inputs.encoder.description}"))
         seconds = 0.0 if inputs.encoder.weak else texts * _A_TEXT
         rows.append(
-            ("forwards", f"{texts:,} texts" + (f", some {_minutes(seconds)} on one CPU core" if seconds else ""))
+            ("forwards", f"{texts:,} texts" + (f", some {minutes(seconds)} on one CPU core" if seconds else ""))
         )
     rows.append(memory_row(inputs, options, width := width_of(inputs)))
     if inputs.size >= STRIPS:
@@ -213,11 +213,4 @@ def _time_row(seconds: float, inputs: Inputs, options: Options, where: str = "on
     if options.curves:
         clustered = min(inputs.size, MOST_TEXTS)
         seconds += options.repeats * len(inputs.names) * 3.0 * (clustered / 4000) ** 2
-    return ("time", f"some {_minutes(seconds)} of comparing {where}")
-
-
-def _minutes(seconds: float) -> str:
-    minutes = max(seconds / 60, 0.1)
-    if minutes >= 600:
-        return f"{minutes / 60:,.0f} hours"
-    return f"{minutes:.1f} minutes" if minutes < 10 else f"{minutes:,.0f} minutes"
+    return ("time", f"some {minutes(seconds)} of comparing {where}")

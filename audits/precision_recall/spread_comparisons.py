@@ -274,10 +274,10 @@ def _jobs_of(referee: Referee, reference: Kept, other: Kept, side: Pool, draw: i
         "cache": context.cache,
     }
     if referee.strip:
-        whose: tuple[tuple[Literal["reference", "other"], Pool], ...] = (
+        sides: tuple[tuple[Literal["reference", "other"], Pool], ...] = (
             ("reference", referee.reference), ("other", side)
         )  # fmt: skip
-        for label, own in whose:
+        for label, own in sides:
             key = referee.list_key(own, side, draw)
             for rows in strips(referee.points_in(own, draw), referee.strip):
                 first = rows.start

@@ -65,19 +65,19 @@ def records_frame(folder: Path) -> "pandas.DataFrame":
     import pandas
 
     file = records_file(folder)
-    mend = "Give a run folder of miles that holds it; if this is one, run the audit again."
+    hint = "Give a run folder of miles that holds it; if this is one, run the audit again."
     try:
         # A pipe would be waited for.
         if not file.is_file() and file.exists():
             raise ValueError("this is no ordinary file")
         if file.name == PARQUET:
-            return _frame_of_parquet(ParquetColumns(file, hint=mend))
+            return _frame_of_parquet(ParquetColumns(file, hint=hint))
         # A group may be named NA, null or nan: only an empty cell is missing.
         frame = pandas.read_csv(file, dtype=str, keep_default_na=False, na_values=[""])
     except pandas.errors.EmptyDataError:
         return pandas.DataFrame()
     except (OSError, ValueError) as error:
-        raise InputError(f"The records cannot be read: {error}", where=str(file), hint=mend) from error
+        raise InputError(f"The records cannot be read: {error}", where=str(file), hint=hint) from error
     for column in frame.columns:
         frame[column] = _typed(frame[column])
     return frame.rename(columns=bare)

@@ -129,15 +129,15 @@ def read_registration(path: Path) -> Registered:
         raise
     _check_shape(data, where)
     assert isinstance(data, dict), "the schema asks for an object"
-    told = data.pop(DIGEST)
+    stated = data.pop(DIGEST)
     try:
         found = sha256_json(data)
         moment(data["created"])
     except (ValueError, RecursionError) as error:
         # NaN and numbers beyond those of JSON, nesting that can be read but not written, and days that no month has.
         raise InputError(f"The registration cannot be read: {error}.", where=where, hint=MADE_BY_MILES) from None
-    if found != told:
-        message = f"The registration was changed: its content has the digest {found[:12]}…, and it says {told[:12]}…."
+    if found != stated:
+        message = f"The registration was changed: its content has the digest {found[:12]}…, and it says {stated[:12]}…."
         raise InputError(message, where=f"{where}, key {DIGEST}", hint=MADE_BY_MILES)
     return Registered(
         audit=data["audit"],

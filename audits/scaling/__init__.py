@@ -11,8 +11,8 @@ from audits.core.measures import Measure
 from audits.core.options import argument, option
 from audits.core.registry import AuditSpec
 from audits.core.summary import Summary
+from probes.scaling.workloads import MODES
 
-MODES = ("forward", "train", "decode", "prefill")
 QUANTITIES = ("operations", "bytes_moved", "memory", "state", "time")
 VARIED = ("length", "width", "batch")
 _TARGETS, _CLAIMS, _TIME = "Targets", "Lengths and claims", "Time"

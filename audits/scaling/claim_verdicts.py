@@ -1,4 +1,4 @@
-"""Does a growth keep within a claim? A claim is an upper bound: O(law)."""
+"""Verdicts on claims: whether a growth keeps within an upper bound, O(law)."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -44,7 +44,7 @@ class Counted:
 
 @contextmanager
 def blamed(name: str) -> Iterator[None]:
-    """Say of an error of a target's own code whose it is.
+    """Name the target in an error of its own code.
 
     Raises
     ------

@@ -49,23 +49,23 @@ def crossovers(n: ArrayLike, one: Floats, other: Floats, *, level: float, seed: 
     >>> round(found.crossings[0].n.value, 3), found.ratios[1].value
     (2.828, 32.0)
     """
-    places = np.log(np.asarray(n, np.float64))
+    logs = np.log(np.asarray(n, np.float64))
     if one.ndim == 1:
         gaps = np.log(one / other)[None]
-        ends = [exact(float(np.exp(gaps[0, at])), n=places.size, unit="lengths") for at in (0, -1)]
+        ends = [exact(float(np.exp(gaps[0, at])), n=logs.size, unit="lengths") for at in (0, -1)]
         found = [
-            Crossing(n=exact(float(np.exp(at)), n=places.size, unit="lengths"), cheaper_beyond=falls, decided=True)
-            for at, falls in zeros(places, gaps[0])
+            Crossing(n=exact(float(np.exp(at)), n=logs.size, unit="lengths"), cheaper_beyond=falls, decided=True)
+            for at, falls in zeros(logs, gaps[0])
         ]
         return Crossovers(crossings=tuple(found), ratios=(ends[0], ends[1]))
     rounds = min(one.shape[0], other.shape[0])
     gaps = np.log(resampled(one[:rounds], seed)) - np.log(resampled(other[:rounds], seed))
     ends = [exponential(interval(gaps[:, at], rounds, level)) for at in (0, -1)]
-    crossings = tuple(_crossing(places, gaps, at, falls, rounds, level) for at, falls in zeros(places, gaps[0]))
+    crossings = tuple(_crossing(logs, gaps, at, falls, rounds, level) for at, falls in zeros(logs, gaps[0]))
     return Crossovers(crossings=crossings, ratios=(ends[0], ends[1]))
 
 
-def zeros(places: Floats, gaps: Floats) -> list[tuple[float, bool]]:
+def zeros(logs: Floats, gaps: Floats) -> list[tuple[float, bool]]:
     """Return where a broken line changes its sign, and whether it falls there.
 
     >>> zeros(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 0.0, 0.0, -1.0]))
@@ -76,30 +76,30 @@ def zeros(places: Floats, gaps: Floats) -> list[tuple[float, bool]]:
     for left, right in pairwise(known.tolist()):
         if gaps[left] * gaps[right] < 0:
             # Equal at sizes in between: the middle of those.
-            inner = places[left + 1 : right][gaps[left + 1 : right] == 0]
+            inner = logs[left + 1 : right][gaps[left + 1 : right] == 0]
             share = gaps[left] / (gaps[left] - gaps[right])
-            at = (inner[0] + inner[-1]) / 2 if inner.size else places[left] + share * (places[right] - places[left])
+            at = (inner[0] + inner[-1]) / 2 if inner.size else logs[left] + share * (logs[right] - logs[left])
             found.append((float(at), bool(gaps[left] > 0)))
     return found
 
 
-def _crossing(places: Floats, gaps: Floats, at: float, falls: bool, rounds: int, level: float) -> Crossing:
+def _crossing(logs: Floats, gaps: Floats, at: float, falls: bool, rounds: int, level: float) -> Crossing:
     """Return a crossing with the interval of the nearest ones, of the same direction, of rounds drawn anew."""
-    nearest = np.array([_nearest(places, row, at, falls) for row in gaps])
+    nearest = np.array([_nearest(logs, row, at, falls) for row in gaps])
     found = interval(nearest, rounds, level)
     if found.low is None or found.high is None:
         return Crossing(n=exponential(found), cheaper_beyond=falls, decided=False)
-    inside = found.low > places[0] and found.high < places[-1]
+    inside = found.low > logs[0] and found.high < logs[-1]
     decided = bool(inside and found.high - found.low <= np.log(WIDEST))
-    ends = (round(float(np.exp(place)), 6) for place in places[[0, -1]])
+    ends = (round(float(np.exp(one_log)), 6) for one_log in logs[[0, -1]])
     return Crossing(n=exponential(found).clipped(*ends), cheaper_beyond=falls, decided=decided)
 
 
-def _nearest(places: Floats, gaps: Floats, at: float, falls: bool) -> float:
-    same = [place for place, way in zeros(places, gaps) if way is falls]
+def _nearest(logs: Floats, gaps: Floats, at: float, falls: bool) -> float:
+    same = [one_log for one_log, way in zeros(logs, gaps) if way is falls]
     if same:
-        return min(same, key=lambda place: abs(place - at))
+        return min(same, key=lambda one_log: abs(one_log - at))
     # Never crossed: it lies beyond the end at which the line still is, or already is, on the other side.
     last = gaps[np.isfinite(gaps)][-1:]
     beyond = last.size and (last[0] > 0) is falls
-    return float(places[-1] if beyond else places[0])
+    return float(logs[-1] if beyond else logs[0])

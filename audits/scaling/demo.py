@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from audits.core.context import Context
-from audits.core.planted import Planted, row, told
+from audits.core.planted import Planted, findings_of, row
 from audits.core.records import Report
 from audits.scaling import Options
 
@@ -26,7 +26,7 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
 
 def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     """Yield what was planted, and what the report says of it."""
-    refuted = [one for one in told(report, "scaling.claim") if one.where["verdict"] == "refuted"]
+    refuted = [one for one in findings_of(report, "scaling.claim") if one.where["verdict"] == "refuted"]
     if balanced:
         seen = refuted[0].headline if refuted else "No claim is refuted."
         yield Planted(what="Claims that are all true.", found=bool(refuted), seen=seen, real=False)

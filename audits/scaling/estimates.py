@@ -123,7 +123,7 @@ def _add_exponents(draft: Draft, target: str, quantity: str, curve: Curve, count
 
 
 def _named(found: Interval | Undefined, target: str, quantity: str) -> Interval | Undefined:
-    """Say of a number that there is not whose it is."""
+    """Name target and quantity in the reason why there is no exponent."""
     if isinstance(found, Interval):
         return found
     where = {"target": target, "quantity": quantity}

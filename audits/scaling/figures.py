@@ -8,7 +8,7 @@ import numpy as np
 from audits.core.context import Draft
 from audits.core.numbers import percent
 from audits.core.records import Figure
-from audits.report.charts import Axis, forest, lines, points
+from audits.report.charts import Axis, figure_of, forest, lines, points
 from audits.scaling.counts import LENGTH, Counts, Curve
 from audits.scaling.findings import WORDS
 from audits.scaling.rounds import medians
@@ -62,13 +62,12 @@ def _growth(counts: Counts) -> Figure:
         facet="target" if several else "quantity",
         own_scales=not several,
     )
-    return Figure(
-        id="growth",
-        title="How do counts grow with length?",
-        caption="Operations, peak memory and decode state, counted without running anything. On logarithmic axes a "
-        "power law is a straight line and its exponent the slope.",
-        file="growth",
-        spec=spec,
+    return figure_of(
+        "growth",
+        "How do counts grow with length?",
+        "Counted without running anything. On logarithmic axes a power law is a straight line and its exponent "
+        "the slope. A line that is not seen lies under another.",
+        spec,
     )
 
 
@@ -93,13 +92,12 @@ def _seconds(draft: Draft, counts: Counts) -> Figure:
         series_title="",
         facet="target",
     )
-    return Figure(
-        id="seconds",
-        title="How do seconds grow with length?",
-        caption=f"Median over rounds with {percent(draft.level)} intervals, and the fit of an overhead and a power of "
+    return figure_of(
+        "seconds",
+        "How do seconds grow with length?",
+        f"Median over rounds with {percent(draft.level)} intervals, and the fit of an overhead and a power of "
         "the length.",
-        file="seconds",
-        spec=spec,
+        spec,
     )
 
 
@@ -135,13 +133,12 @@ def _over_claims(counts: Counts) -> Figure | None:
         facet="quantity",
         level=1.0,
     )
-    return Figure(
-        id="claims",
-        title="Does growth keep within the claims?",
-        caption="What was counted or measured, divided by the claimed law and by its value at the last length. A line "
+    return figure_of(
+        "claims",
+        "Does growth keep within the claims?",
+        "What was counted or measured, divided by the claimed law and by its value at the last length. A line "
         "that becomes flat grows as claimed; one that still rises grows faster.",
-        file="claims",
-        spec=spec,
+        spec,
     )
 
 
@@ -169,13 +166,12 @@ def _slopes(draft: Draft) -> Figure:
         series_title="Quantity" if several else "Target",
         facet="target" if several else "quantity",
     )
-    return Figure(
-        id="slopes",
-        title="Has the exponent settled?",
-        caption="Slope between each length and the one before. A claim is about where it runs to, which a single "
+    return figure_of(
+        "slopes",
+        "Has the exponent settled?",
+        "Slope between each length and the one before. A claim is about where it runs to, which a single "
         "exponent over all lengths hides.",
-        file="slopes",
-        spec=spec,
+        spec,
     )
 
 
@@ -200,13 +196,12 @@ def _varied(draft: Draft) -> Figure:
         reference=1.0,
         facet="quantity",
     )
-    return Figure(
-        id="varied",
-        title="How do counts grow with width and batch?",
-        caption="Exponents at the longest length asked for; with length=width both grow together. The ends are "
+    return figure_of(
+        "varied",
+        "How do counts grow with width and batch?",
+        "Exponents at the longest length asked for; with length=width both grow together. The ends are "
         "the range of local exponents.",
-        file="varied",
-        spec=spec,
+        spec,
     )
 
 
@@ -235,12 +230,8 @@ def _trade_off(draft: Draft, counts: Counts) -> Figure | None:
         y=Axis("seconds", "Seconds of the next token", ".1~e", **LOG),  # type: ignore[arg-type]
         label="target",
     )
-    return Figure(
-        id="state-time",
-        title="What does a small state cost in time?",
-        caption=f"Each target after {max(common):,} tokens.",
-        file="state-time",
-        spec=spec,
+    return figure_of(
+        "state-time", "What does a small state cost in time?", f"Each target after {max(common):,} tokens.", spec
     )
 
 
@@ -271,10 +262,9 @@ def _crossings(draft: Draft, counts: Counts) -> Figure:
         series_title="Targets",
         level=1.0,
     )
-    return Figure(
-        id="crossovers",
-        title="From which length on is which target cheaper?",
-        caption=f"Ratio of {WORDS[quantity]} by length; at 1 both cost the same.",
-        file="crossovers",
-        spec=spec,
+    return figure_of(
+        "crossovers",
+        "From which length on is which target cheaper?",
+        f"Ratio of {WORDS[quantity]} by length; at 1 both cost the same.",
+        spec,
     )

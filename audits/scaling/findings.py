@@ -13,7 +13,7 @@ from audits.core.context import Claim, Draft
 from audits.core.intervals import Interval
 from audits.core.numbers import point
 from audits.core.records import Estimate, Severity
-from audits.core.wording import first_of, fitting, many, span
+from audits.core.wording import first_of, fitting, labelled, many, span
 from audits.scaling.claim_verdicts import Verdict, verdict
 from audits.scaling.counts import LENGTH, Counts, Curve
 from audits.scaling.growth_claims import Law
@@ -104,7 +104,7 @@ def _headline(
         # An exponent that has not settled, or is of a length that was not asked for, is no answer.
         shown = shown if not curve.counted else ""
         keep = "keep" if several else "keeps"
-        return fitting(f"Whether {WORDS[quantity]} of {target} {keep} within {law.text} is undecided{shown}.")
+        return f"Whether {WORDS[quantity]} of {target} {keep} within {law.text} is undecided{shown}."
     if not curve.counted:
         middle = "is consistent with" if found.word == "confirmed" else "is not consistent with"
         return fitting(f"{what} {middle} the claimed {law.text}{shown}.", f"{what} {middle} {law.text}.")
@@ -112,9 +112,9 @@ def _headline(
     if found.word == "refuted":
         if growth.leading is not None and growth.leading.log > law.log and growth.leading.power == law.power:
             return f"{what} {grows} faster than the claimed {law.text}: as {growth.leading.text}."
-        return fitting(f"{what} {grows} faster than the claimed {law.text}{shown}.")
+        return f"{what} {grows} faster than the claimed {law.text}{shown}."
     middle = f"{grows} more slowly than the claimed" if found.slower else f"{grows} as claimed,"
-    return fitting(f"{what} {middle} {law.text}{shown}.")
+    return f"{what} {middle} {law.text}{shown}."
 
 
 def _reasons(found: Verdict, growth: Growth, curve: Curve, counts: Counts, contended: bool) -> str:
@@ -122,7 +122,7 @@ def _reasons(found: Verdict, growth: Growth, curve: Curve, counts: Counts, conte
     last = f"{curve.lengths[-1]:,}"
     if found.word != "undecided":
         known = growth.tail_from is not None and (growth.leading is not None or not curve.counted)
-        start = f" The leading term has four fifths from {growth.tail_from:,.0f} on." if known else ""
+        start = f" The leading term makes up four fifths from a length of {growth.tail_from:,.0f} on." if known else ""
         did = "Counted" if curve.counted else "Measured"
         return f"{did} up to a length of {last}, with a tolerance of {counts.tolerance:g}.{start}"
     if contended:
@@ -266,7 +266,7 @@ def _conclude(draft: Draft, counts: Counts) -> None:
     leading = draft.leading(without=("scaling.uncounted",)) or draft.select("exponent", range="tail")
     draft.conclude(
         _title(draft, counts, by_word),
-        numbers=[(row, _words(row)) for row in leading],
+        numbers=[(row, labelled(row, "target", "against", "quantity", "n")) for row in leading],
         may=[one.headline for one in (*by_word["refuted"], *by_word["confirmed"])][:8] or _exponents(draft),
         may_not=_may_not(counts, by_word),
     )
@@ -294,11 +294,6 @@ def _exponents(draft: Draft) -> list[str]:
         along = f" along {varied}" if varied else ""
         said.append(f"{WORDS[str(where['quantity'])].capitalize()} of {where['target']}{along}: exponent {_span(row)}.")
     return said
-
-
-def _words(row: Estimate) -> str:
-    where = [str(row.where[key]) for key in ("target", "against", "quantity", "n") if key in row.where]
-    return f"{row.measure.label or row.name}: {', '.join(where)}"
 
 
 def _may_not(counts: Counts, by_word: dict[str, list[Claim]]) -> list[str]:

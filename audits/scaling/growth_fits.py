@@ -254,7 +254,7 @@ def _reaches(first: Floats, limit: float) -> bool:
 
 
 def _crossing(sizes: Floats, power: float, logs: int, top: float, limit: float) -> float | None:
-    """Return the n from which on the leading term is above a limit; None where there is none to be told."""
+    """Return the n from which on the leading term is above a limit; None where none can be told."""
     if not top > 0:
         return None
     wide = np.geomspace(1.0, sizes[-1] * 1e9, 8001)

@@ -113,10 +113,10 @@ def _numbers(block: CellBlock, name: str) -> Floats:
 
 
 def _curve(path: Path, cells: dict[tuple[int, int], dict[str, float]], column: str) -> Curve | None:
-    there = {place: values[column] for place, values in cells.items() if column in values}
+    there = {cell: values[column] for cell, values in cells.items() if column in values}
     if not there:
         return None
-    lengths, rounds = (sorted({place[axis] for place in there}) for axis in (0, 1))
+    lengths, rounds = (sorted({cell[axis] for cell in there}) for axis in (0, 1))
     if len(lengths) > MOST_LENGTHS:
         message = f"A target has {len(lengths)} lengths."
         raise InputError(message, where=str(path), hint=f"Give {MOST_LENGTHS} at most, such as doubling ones.")

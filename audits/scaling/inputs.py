@@ -13,7 +13,7 @@ from audits.scaling import QUANTITIES, Options
 from audits.scaling.growth_claims import read_claims
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
-from probes.files.table_places import sha256_table, written_place
+from probes.files.table_sources import reported_path, sha256_table
 
 if TYPE_CHECKING:
     from audits.scaling.growth_claims import Law
@@ -53,7 +53,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     if options.from_csv is not None:
         return _of_table(options, options.from_csv)
@@ -115,7 +115,7 @@ def _of_table(options: Options, path: Path) -> Plan:
         inputs=inputs,
         subject=None,
         data=(
-            Source(role="measurements", path=written_place(path), sha256=sha256_table(path), items=len(table.cells)),
+            Source(role="measurements", path=reported_path(path), sha256=sha256_table(path), items=len(table.cells)),
         ),
         cost=(("cells", f"{len(table.cells):,} of {len(table.targets)} targets"), ("time", "seconds")),
         notes=table.notes,

@@ -22,8 +22,8 @@ def medians(cells: Floats) -> Floats:
     """
     ordered, counts = np.sort(cells, axis=-2), np.isfinite(cells).sum(axis=-2)
     low, high = (
-        np.take_along_axis(ordered, np.maximum(place, 0)[..., None, :], axis=-2)[..., 0, :]
-        for place in ((counts - 1) // 2, counts // 2 - (counts == 0))
+        np.take_along_axis(ordered, np.maximum(index, 0)[..., None, :], axis=-2)[..., 0, :]
+        for index in ((counts - 1) // 2, counts // 2 - (counts == 0))
     )
     return np.asarray(np.where(counts > 0, (low + high) / 2, np.nan))
 

@@ -12,10 +12,10 @@ import torch
 
 from audits.core.context import Context
 from audits.scaling import Options
+from audits.scaling.contention import VARIES, contention
 from audits.scaling.counting import Counted, case_of
 from audits.scaling.counts import LENGTH, Contention, Curve, SkippedLength, settled
 from audits.scaling.inputs import Inputs
-from probes.scaling.contention import VARIES, contention
 from probes.scaling.time_budget import LeftOut
 from probes.scaling.timing import Cell, Stopwatch
 

@@ -21,7 +21,7 @@ HYPOTHESIS_WORDS = {
     "worst-group": "no group of an attribute errs more than what it is compared with",
     "conditional": "the groups of an attribute err alike once everything else is held fixed",
 }
-Told = dict[str, list[Verdict]]
+ByAttribute = dict[str, list[Verdict]]
 """Verdicts by attribute."""
 
 
@@ -42,8 +42,8 @@ def conclude(draft: Draft, counts: Counts) -> None:
         headline=f"The declared hypothesis is rejected in {rejected} of {len(verdicts)} tests.",
         how_sure=f"The chance of any false rejection among them is about {percent(1 - counts.level)} at most.",
     )
-    spurious = _attributes(draft, "groups.spurious", counts)
-    shown: Told = {}
+    spurious = _attributes(draft, "groups.spurious")
+    shown: ByAttribute = {}
     for verdict in verdicts:
         if verdict.found and not _goes_with_others(draft, counts, verdict):
             shown.setdefault(verdict.by, []).append(verdict)
@@ -78,7 +78,7 @@ def _goes_with_others(draft: Draft, counts: Counts, verdict: Verdict) -> bool:
     return any(claim.id == "groups.spurious" and claim.where == where for claim in draft.findings)
 
 
-def _attributes(draft: Draft, id: str, counts: Counts) -> dict[str, list[str]]:
+def _attributes(draft: Draft, id: str) -> dict[str, list[str]]:
     """Return the systems by attribute of which a kind of finding tells."""
     found: dict[str, list[str]] = {}
     for claim in draft.findings:
@@ -117,7 +117,7 @@ def _number_words(counts: Counts, verdict: Verdict, gap: Estimate) -> str:
     return f"{more} {METRIC_WORDS[counts.tested.metric]} {pair}{system}"
 
 
-def _may(draft: Draft, counts: Counts, shown: Told, order: Sequence[str]) -> list[str]:
+def _may(draft: Draft, counts: Counts, shown: ByAttribute, order: Sequence[str]) -> list[str]:
     lines = []
     for by in order[:MOST_NAMED]:
         if len(counts.data.systems) > 1:

@@ -6,7 +6,7 @@ from audits.core.numbers import percent
 from audits.core.records import Estimate, Figure, Json
 from audits.core.wording import span
 from audits.group_rates.wording import spoken
-from audits.report.charts import Axis, bars, with_table
+from audits.report.charts import Axis, bars, figure_of, with_table
 from audits.speaker_groups.confusions import Confusion, Excess, excesses
 from audits.speaker_groups.figure_parts import distinct, named_apart, short
 from audits.speaker_groups.measure import Counts
@@ -23,12 +23,12 @@ def confused(counts: Counts) -> Figure | None:
     if not any(systems):
         return None
     data = counts.data
-    told = excesses(data, systems, least=counts.options.min_speakers, level=counts.level)
+    found = excesses(data, systems, least=counts.options.min_speakers, level=counts.level)
     several = len(data.systems) > 1
     names = named_apart(data.systems)
     drawn: list[Json] = []
     rows: list[list[str | int]] = []
-    for name, whole, confusions, groups in zip(names, data.systems, systems, told, strict=False):
+    for name, whole, confusions, groups in zip(names, data.systems, systems, found, strict=False):
         for label, one, more in zip(_labels(confusions), confusions, groups, strict=True):
             drawn.append({"panel": name, "label": label, "kind": one.kind, "times": one.times})
             rows.append([*([whole] if several else []), *_row(counts, one, more)])
@@ -47,7 +47,7 @@ def confused(counts: Counts) -> Figure | None:
         caption += f" Of the first {len(systems)} systems; {left} more {'are' if left > 1 else 'is'} not drawn."
     title = "Which words are most often taken for others?"
     spec = with_table(spec, columns, rows)
-    return Figure(id="confusions", title=title, caption=caption, file="confusions", spec=spec)
+    return figure_of("confusions", title, caption, spec)
 
 
 def _labels(confusions: Sequence[Confusion]) -> list[str]:

@@ -84,9 +84,10 @@ def most_frequent(edits: WordEdits, references: Sequence[str | None], most: int)
 
     Examples
     --------
-    >>> from probes.speech.word_edits import word_edits
-    >>> texts = ["a goat", "a boat", "a goat"]
-    >>> (found,) = most_frequent(word_edits(texts, ["a boat", "a boat", "a coat boat"]), texts, 1)
+    >>> from probes.speech.word_edits import WordAligner
+    >>> texts, aligner = ["a goat", "a boat", "a goat"], WordAligner()
+    >>> _ = aligner.add(texts, ["a boat", "a boat", "a coat boat"])
+    >>> (found,) = most_frequent(aligner.edits(), texts, 1)
     >>> found.said, found.written, found.times, found.chances.counts.tolist()
     ('goat', 'boat', 2, [1, 1])
     """

@@ -75,9 +75,9 @@ class Utterances:
         """Return the place of each clip's level in the order of the alphabet, shape (clips,)."""
         found = column_of(self.attributes, attribute)
         order = np.argsort(np.array(found.levels, dtype=np.str_), kind="stable")
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        return place[found.codes]
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        return rank[found.codes]
 
     def interval(self, ends: MaybeEnds, method: str, n: int) -> Interval:
         """Return an interval record over so many speakers from value, low and high, and its method."""

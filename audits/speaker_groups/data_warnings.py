@@ -86,7 +86,7 @@ def _warn_about_empty_transcripts(draft: Draft, inputs: Inputs, data: Utterances
         if empty:
             draft.warn(
                 "empty-transcript",
-                f"{system} wrote nothing for {empty} of {len(texts)} clips: all their words count as deleted.",
+                f"{system} wrote nothing for {empty:,} of {len(texts):,} clips: all their words count as deleted.",
             )
 
 

@@ -7,7 +7,7 @@ one recogniser fails on one intersection.
 from collections.abc import Iterator
 
 from audits.core.context import Context
-from audits.core.planted import Planted, first_headline, rows, told
+from audits.core.planted import Planted, findings_of, first_headline, rows
 from audits.core.records import Report
 from audits.core.wording import listed
 from audits.speaker_groups import Options
@@ -35,8 +35,8 @@ def prepare(context: Context, *, balanced: bool = False) -> Options:
 
 def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     """Yield what is real, what only looks so, and the intersection, with what the report shows of them."""
-    gaps = told(report, "groups.gap")
-    confirmed = told(report, "groups.confirmed")
+    gaps = findings_of(report, "groups.gap")
+    confirmed = findings_of(report, "groups.confirmed")
     if balanced:
         seen = first_headline(gaps + confirmed, "No gap is shown, and no group is confirmed.")
         what = "Nothing: who speaks has no effect on the errors."
@@ -45,13 +45,13 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     old = [str(gap.where["system"]) for gap in gaps if gap.where["group"] == "age=old"]
     seen = f"A gap by age is shown for {listed(old)}." if old else "No gap by age is shown."
     yield Planted(what="All three recognisers err more on old speakers.", found=len(old) == len(SYSTEMS), seen=seen)
-    spurious = [str(one.where["system"]) for one in told(report, "groups.spurious", by="accent")]
+    spurious = [str(one.where["system"]) for one in findings_of(report, "groups.spurious", by="accent")]
     seen = f"Most of the gap by accent goes with age for {listed(spurious)}." if spurious else "No gap is called so."
     what = "The west only looks worse: most of its speakers are old."
     yield Planted(what=what, found=bool(spurious), seen=seen)
     group = "age=middle&gender=female"
     shown = [one for one in rows(report, "intersection_ratio", system="amber", group=group) if one.above(1.0)]
-    cited = [one for one in told(report, "groups.confirmed", system="amber") if one.evidence]
-    found = [one for one in cited if any(report.estimates[place] in shown for place in one.evidence)]
+    cited = [one for one in findings_of(report, "groups.confirmed", system="amber") if one.evidence]
+    found = [one for one in cited if any(report.estimates[index] in shown for index in one.evidence)]
     what = "amber alone fails on middle-aged women, an intersection."
     yield Planted(what=what, found=bool(found), seen=first_headline(found, "No finding names them."))

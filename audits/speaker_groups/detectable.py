@@ -1,4 +1,4 @@
-"""The gaps that a run could show with these speakers, by attribute, told before the groups are compared.
+"""The gaps that a run could show with these speakers, by attribute, before the groups are compared.
 
 How much speakers vary is taken from all of them together, whichever group they are of, so that nothing is told of the
 gap itself.
@@ -14,7 +14,7 @@ import numpy as np
 from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
 from audits.core.groups import MIN_WORDS
-from audits.group_rates.detectable_gaps import Design, corrected_words, left_out, told_gaps
+from audits.group_rates.detectable_gaps import Design, corrected_words, least_gaps, left_out
 from audits.speaker_groups import Options
 from audits.speaker_groups.clips import Inputs, levels_of
 from audits.speaker_groups.counts import MetricCounts, Utterances
@@ -28,7 +28,7 @@ from probes.speech.word_errors import count_edits
 MOST_TEXTS = 200_000
 """Transcripts that are scored for it: about three seconds; of more, those of some speakers, drawn at random."""
 SHUFFLES = 400
-"""Shuffled labels from which it is told how large a gap they ask for."""
+"""Shuffled labels from which the gap that they ask for is estimated."""
 MOST_SHUFFLED = 4e7
 """Speakers times groups times shuffles from which on labels are not shuffled: then joint intervals decide."""
 
@@ -46,14 +46,14 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
         if len(groups.names) > 1:
             fewer = replace(options, permutations=shuffles)
             comparison = compare(data, data.counts[0], groups, fewer, seed=context.seed, level=context.level)
-            told = _Told(
+            asked = _Asked(
                 comparison=comparison,
                 options=options,
                 chance=(1 - context.level) / max(tests, 1),
                 tests=tests,
                 shuffle=whole,
             )
-            found += told.gaps(data, laws, len(np.unique(scored.speakers)))
+            found += asked.gaps(data, laws, len(np.unique(scored.speakers)))
     return tuple(found)
 
 
@@ -134,8 +134,8 @@ def _laws(data: Utterances) -> list[Law]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """What is told of an attribute: its comparison, the chance of an error left by the correction, and for how many."""
+class _Asked:
+    """What is asked of an attribute: its comparison, and the chance of an error that correction leaves to each test."""
 
     comparison: Comparison
     options: Options
@@ -154,8 +154,8 @@ class _Told:
         if self.comparison.compared:
             each = []
             for system, law in enumerate(laws):
-                whose = f" by {data.systems[system]}" if len(laws) > 1 else ""
-                each.append(told_gaps(self._design(system, law, f"{scored:,} {data.unit}{whose}"), law))
+                of_system = f" by {data.systems[system]}" if len(laws) > 1 else ""
+                each.append(least_gaps(self._design(system, law, f"{scored:,} {data.unit}{of_system}"), law))
             hardest = max(each, key=_hardest)
             found += hardest
         return found + self._left_out(data)

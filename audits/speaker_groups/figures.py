@@ -12,7 +12,7 @@ from audits.core.numbers import interval, percent, point
 from audits.core.records import Estimate, Figure, Json
 from audits.group_rates import METRIC_WORDS
 from audits.group_rates.clips import clips_by_level
-from audits.report.charts import Axis, bars, forest, heat_map
+from audits.report.charts import Axis, bars, figure_of, forest, heat_map
 from audits.speaker_groups.adjusting import Rung
 from audits.speaker_groups.clips import Inputs
 from audits.speaker_groups.confusion_figure import confused
@@ -47,7 +47,7 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
     """Yield the figures, without those that would be empty."""
     found: list[Figure | None] = []
     if _rate(draft, counts, ALL) is not None:
-        found += [*_groups(draft, counts), *_pairs(draft, counts), _ladder(draft, counts), _gaps(draft, counts)]
+        found += [*_groups(draft, counts), *_pairs(draft, counts), _ladder(counts), _gaps(draft, counts)]
         found += [_systems(draft, counts), confused(counts)]
     found.append(_coverage(counts.data, counts.inputs))
     yield from (figure for figure in found if figure is not None)
@@ -140,7 +140,7 @@ def _rates(draft: Draft, counts: Counts, id: str, panels: Sequence[_Panel], beyo
     caption += _rest(beyond, "crossings, with less clear gaps,")
     what = "groups" if id == "groups" else "crossings of groups"
     asked = "does each system err most" if several else "are errors more frequent than overall"
-    return _figure(id, f"On which {what} {asked}?", caption, spec)
+    return figure_of(id, f"On which {what} {asked}?", caption, spec)
 
 
 def _on_all(draft: Draft, counts: Counts) -> str:
@@ -209,10 +209,10 @@ def _pair(draft: Draft, counts: Counts, system: int) -> Figure | None:
     caption += _rest(sum(map(len, sides)) - sum(map(len, called)), f"levels, on the fewest {counts.data.unit},")
     whom = f", {named_apart(counts.data.systems)[system]}" if len(counts.data.systems) > 1 else ""
     id = f"pairs-{system + 1}" if system else "pairs"
-    return _figure(id, f"How do {names[0]} and {names[1]} act together{whom}?", caption, spec)
+    return figure_of(id, f"How do {names[0]} and {names[1]} act together{whom}?", caption, spec)
 
 
-def _ladder(draft: Draft, counts: Counts) -> Figure | None:
+def _ladder(counts: Counts) -> Figure | None:
     chosen: dict[tuple[int, str, frozenset[str]], Rung] = {}
     # Of a pair and its mirror image, the one that errs more comes first.
     reported = {(verdict.system, verdict.group, verdict.against) for verdict in counts.verdicts if verdict.found}
@@ -243,7 +243,7 @@ def _ladder(draft: Draft, counts: Counts) -> Figure | None:
         caption += f" At most {MOST_STRATA} levels of others are drawn: the explaining ones, then the surest."
     caption += _rest(len(chosen) - MOST_RUNGS, "differences, less clear,")
     title = "What is left of each difference once everything else is held fixed?"
-    return _figure("ladder", title, caption, _panelled(rows, axis, 1.0, greyed="undecided"))
+    return figure_of("ladder", title, caption, _panelled(rows, axis, 1.0, greyed="undecided"))
 
 
 def _against(data: Utterances, rung: Rung) -> str:
@@ -317,7 +317,7 @@ def _gaps(draft: Draft, counts: Counts) -> Figure | None:
     )
     caption += _rest(left, "gaps, the least clear,") + _rest(len(systems) - MOST_SYSTEMS, "systems")
     title = "Which gaps are larger than chance makes them?"
-    return _figure("gaps", title, caption, _panelled(rows, axis, 0.0, greyed="chance", facet=facet))
+    return figure_of("gaps", title, caption, _panelled(rows, axis, 0.0, greyed="chance", facet=facet))
 
 
 def _systems(draft: Draft, counts: Counts) -> Figure | None:
@@ -348,7 +348,7 @@ def _systems(draft: Draft, counts: Counts) -> Figure | None:
     left = max(map(len, found.values())) - MOST_ROWS
     caption += _rest(left, f"groups, on the fewest {unit},") + _rest(len(found) - MOST_SYSTEMS, "systems")
     title = f"Who gains and who loses with another system than {first}?"
-    return _figure("systems", title, caption, _panelled(rows, axis, 0.0, greyed="undecided"))
+    return figure_of("systems", title, caption, _panelled(rows, axis, 0.0, greyed="undecided"))
 
 
 def _coverage(data: Utterances, inputs: Inputs) -> Figure | None:
@@ -367,11 +367,7 @@ def _coverage(data: Utterances, inputs: Inputs) -> Figure | None:
     axis = Axis("clips", "Clips", "d")
     spec = bars(rows, label="label", value=axis, series="status", series_title="", facet="panel")
     caption = "Clips used and left out for each level of each attribute, those with the most left out on top."
-    return _figure("coverage", "Whose clips were left out?", caption + _rest(left, "levels", "not drawn"), spec)
-
-
-def _figure(id: str, title: str, caption: str, spec: Json) -> Figure:
-    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)
+    return figure_of("coverage", "Whose clips were left out?", caption + _rest(left, "levels", "not drawn"), spec)
 
 
 def _panelled(

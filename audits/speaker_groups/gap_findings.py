@@ -64,8 +64,8 @@ def gap_headline(counts: Counts, verdict: Verdict, gap: Estimate) -> str:
 
 
 def _goes_with(counts: Counts, verdict: Verdict, gap: Estimate, rung: Rung) -> str:
-    whose = f"{counts.data.systems[verdict.system]}'s" if len(counts.data.systems) > 1 else "the"
-    return f"Most of {whose} gap by {verdict.by}, {gap_words(gap)}, goes with {listed(rung.explained_by)}."
+    which = f"{counts.data.systems[verdict.system]}'s" if len(counts.data.systems) > 1 else "the"
+    return f"Most of {which} gap by {verdict.by}, {gap_words(gap)}, goes with {listed(rung.explained_by)}."
 
 
 def _adjusted_words(counts: Counts, verdict: Verdict) -> tuple[str, str]:

@@ -77,7 +77,7 @@ class Comparison(comparing.Comparison):
         """Return the excess of a group's rate over the reference, for the one-sided test.
 
         The low end is the bound of that test, by joint intervals or shuffled labels, whichever is further: it lies
-        above nought where the test rejects.
+        above zero where the test rejects.
         """
         group, against = pair
         if against == OTHERS:

@@ -43,7 +43,7 @@ class Verdict:
     rejected
         Whether the test rejects what was declared.
     found
-        Whether, beyond that, the interval of the difference leaves out nought.
+        Whether, beyond that, the interval of the difference leaves out zero.
     """
 
     system: int

@@ -34,7 +34,7 @@ from probes.core.errors import InputError
 from probes.files.cells import Cells, Places
 from probes.files.levels import Note
 from probes.files.names import suggest
-from probes.files.table_places import written_place
+from probes.files.table_sources import reported_path
 from probes.speech.bad_clips import BadClips
 from probes.speech.clips import as_columns
 from probes.speech.manifests import Clip, Clips, Manifest
@@ -159,19 +159,19 @@ def _same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
-        # What cannot be looked at is told of where it is read.
+        # A file that cannot be looked at is refused where it is read.
         return False
 
 
 def _manifest_source(manifest: Manifest, options: Options) -> Source:
-    place = written_place(options.manifest)
-    return Source(role="manifest", path=place, sha256=manifest.sha256, items=len(manifest.clips))
+    path = reported_path(options.manifest)
+    return Source(role="manifest", path=path, sha256=manifest.sha256, items=len(manifest.clips))
 
 
 def _source(name: str, named: Mapping[str, Path], files: Mapping[str, Predictions]) -> Source:
     found = files[name]
     return Source(
-        role=f"transcripts of {name}", path=written_place(named[name]), sha256=found.sha256, items=len(found.entries)
+        role=f"transcripts of {name}", path=reported_path(named[name]), sha256=found.sha256, items=len(found.entries)
     )
 
 

@@ -26,22 +26,22 @@ class _Sorted:
 def find_not_shown(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> None:
     """Add the finding on gaps of one system that were not shown, and the sizes that could be missed."""
     system = silent[0].system
-    told = _sorted(draft, counts, silent)
-    blind = blind_words(draft, [_seen(draft, verdict) for verdict in [*told.quiet, *told.doubtful]])
+    reasons = _sorted(draft, counts, silent)
+    blind = blind_words(draft, [_seen(draft, verdict) for verdict in [*reasons.quiet, *reasons.doubtful]])
     sentences = [blind] if blind else []
     if not blind:
-        sentences += _quiet_sentences(draft, counts, told.quiet, alone=len(silent) == 1)
-        if told.doubtful:
-            names = [verdict.by if len(silent) == 1 else _seen(draft, verdict) for verdict in told.doubtful]
+        sentences += _quiet_sentences(draft, counts, reasons.quiet, alone=len(silent) == 1)
+        if reasons.doubtful:
+            names = [verdict.by if len(silent) == 1 else _seen(draft, verdict) for verdict in reasons.doubtful]
             sentences.append(doubtful_words(names, "the declared tests"))
-    if told.unplaced:
-        which = "; ".join(_seen(draft, verdict) for verdict in told.unplaced)
+    if reasons.unplaced:
+        which = "; ".join(_seen(draft, verdict) for verdict in reasons.unplaced)
         some = f"the groups do not err alike by {which}, but which ones differ could not be told."
         if counts.options.hypothesis == "worst-group":
             some = f"some group errs more by {which}, but which one could not be told."
         sentences.append(some)
-    if told.lower:
-        sentences.append(f"all groups err less than {' and '.join(verdict.against for verdict in told.lower)}.")
+    if reasons.lower:
+        sentences.append(f"all groups err less than {' and '.join(verdict.against for verdict in reasons.lower)}.")
     searched = {item.group.partition("=")[0] for item in counts.searches[system].found if item.confirmed}
     found = [verdict.by for verdict in silent if verdict.by in searched]
     if found:
@@ -51,8 +51,8 @@ def find_not_shown(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> N
         "info",
         joined("", sentences),
         [verdict.row(draft) for verdict in silent],
-        headline=_headline(draft, counts, silent, told, blind=bool(blind)),
-        how_sure=_how_sure(counts, silent, told),
+        headline=_headline(draft, counts, silent, reasons, blind=bool(blind)),
+        how_sure=_how_sure(counts, silent, reasons),
         **counts.where(system),
     )
 
@@ -102,11 +102,11 @@ def _missed(draft: Draft, counts: Counts, verdict: Verdict) -> float:
     return missed_size(widest, len(counts.verdicts), level=counts.level) if widest > 0 else 0.0
 
 
-def _headline(draft: Draft, counts: Counts, silent: Sequence[Verdict], told: _Sorted, *, blind: bool) -> str:
+def _headline(draft: Draft, counts: Counts, silent: Sequence[Verdict], reasons: _Sorted, *, blind: bool) -> str:
     """Return the answer where no gap is shown; with its number where it is about one attribute."""
     whom = f" for {counts.data.systems[silent[0].system]}" if len(counts.data.systems) > 1 else ""
     names = first_of([verdict.by for verdict in silent], MOST_NAMED)
-    if len(told.unplaced) == len(silent):
+    if len(reasons.unplaced) == len(silent):
         return fitting(
             f"Groups by {names} do not err alike{whom}; which ones differ could not be told.",
             f"Some groups do not err alike{whom}; which ones could not be told.",
@@ -114,15 +114,15 @@ def _headline(draft: Draft, counts: Counts, silent: Sequence[Verdict], told: _So
     if len(silent) > 1:
         return f"No gap by {names} is shown{whom}."
     size = gap_words(silent[0].row(draft))
-    if told.doubtful and not blind:
+    if reasons.doubtful and not blind:
         return f"A gap by {names}{whom}, {size}, may be chance."
     return f"No gap by {names} is shown{whom}: {size}."
 
 
-def _how_sure(counts: Counts, silent: Sequence[Verdict], told: _Sorted) -> str:
+def _how_sure(counts: Counts, silent: Sequence[Verdict], reasons: _Sorted) -> str:
     """Return the test with its correction, and the p-values that a reader would ask for."""
     test = "Wald test, Holm" if counts.options.hypothesis == "conditional" else how_tested(counts.data.unit)
-    told_with_p = [*told.unplaced, *told.doubtful] or (list(silent) if len(silent) == 1 else [])
-    p = "; ".join(f"{verdict.by}, p {p_words(verdict.p)}" for verdict in told_with_p)
+    with_p = [*reasons.unplaced, *reasons.doubtful] or (list(silent) if len(silent) == 1 else [])
+    p = "; ".join(f"{verdict.by}, p {p_words(verdict.p)}" for verdict in with_p)
     lead = f"{p}: " if p else "Tested with "
     return f"{lead}{test} over {many(len(counts.verdicts), 'declared test', 'declared tests')}."

@@ -48,11 +48,11 @@ def match(names: Sequence[str], predictions: Predictions) -> tuple[Sequence[str 
     (['one two', None], [])
     """
     entries = as_entries(predictions.entries)
-    places, first = _by_key(predictions, entries)
-    used = np.fromiter((places.get(_key(name), -1) for name in names), dtype=np.intp, count=len(names))
+    numbers, first = _by_key(predictions, entries)
+    used = np.fromiter((numbers.get(_key(name), -1) for name in names), dtype=np.intp, count=len(names))
     lost = np.flatnonzero(used < 0).tolist()
     if lost:
-        used[lost] = _by_tail([_key(names[at]) for at in lost], names, places)
+        used[lost] = _by_tail([_key(names[at]) for at in lost], names, numbers)
     _check_shared(names, used, entries, predictions)
     matched = np.zeros(len(entries), dtype=bool)
     matched[used[used >= 0]] = True
@@ -81,10 +81,10 @@ def _tail(key: str) -> str:
 
 def _by_key(predictions: Predictions, entries: Entries) -> tuple[dict[str, int], Places]:
     """Return the first entry of each recording by the key of its name, and that of the recording of each entry."""
-    places: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     first = np.empty(len(entries), dtype=np.intp)
     for at, name in enumerate(entries):
-        before = first[at] = places.setdefault(_key(name), at)
+        before = first[at] = numbers.setdefault(_key(name), at)
         if before != at and entries.texts[before] != entries.texts[at]:
             unit = unit_of(predictions.form)
             raise InputError(
@@ -93,16 +93,16 @@ def _by_key(predictions: Predictions, entries: Entries) -> tuple[dict[str, int],
                 where=str(predictions.path),
                 hint="Keep one of the two.",
             )
-    return places, first
+    return numbers, first
 
 
-def _by_tail(lost: Sequence[str], names: Sequence[str], places: Mapping[str, int]) -> list[int]:
+def _by_tail(lost: Sequence[str], names: Sequence[str], numbers: Mapping[str, int]) -> list[int]:
     """Return the entries of recordings whose key is in no entry, by the last part of their path; -1 where none fits."""
     wanted = {_tail(key) for key in lost}
     own = _times((_tail(_key(name)) for name in names), wanted)
-    theirs = _times(map(_tail, places), wanted)
+    theirs = _times(map(_tail, numbers), wanted)
     unique = {tail for tail in wanted if own[tail] == theirs[tail] == 1}
-    at = {tail: place for key, place in places.items() if (tail := _tail(key)) in unique}
+    at = {tail: number for key, number in numbers.items() if (tail := _tail(key)) in unique}
     return [at.get(_tail(key), -1) for key in lost]
 
 

@@ -20,8 +20,8 @@ from probes.files.delimited import Delimited
 from probes.files.gzips import plain_suffix
 from probes.files.json_values import parse_json
 from probes.files.names import suggest_column
-from probes.files.table_places import find_table, sha256_table
 from probes.files.table_rows import Rows, cells_of
+from probes.files.table_sources import find_table, sha256_table
 from probes.files.tables import is_json, read_table, wrapped
 from probes.files.text import numbered_lines, read_text
 
@@ -73,11 +73,11 @@ class Entries(Mapping[str, Prediction]):
         self.names, self.texts, self.lines = names, texts, lines
 
     @cached_property
-    def _places(self) -> Mapping[str, int]:
+    def _index(self) -> Mapping[str, int]:
         return {str(name): at for at, name in enumerate(self.names)}
 
     def __getitem__(self, name: str) -> Prediction:
-        at = self._places[name]
+        at = self._index[name]
         return Prediction(str(self.texts[at]), self.lines[at])
 
     def __iter__(self) -> Iterator[str]:
@@ -135,11 +135,11 @@ def read_predictions(path: Path) -> Predictions:
 
 def _read(path: Path) -> tuple[str, _Found, tuple[str, ...]]:
     """Return the format of a file, its entries, and how its columns were read."""
-    place = find_table(path)
-    suffix = plain_suffix(place.files[0])
-    if place.is_arrow:
+    source = find_table(path)
+    suffix = plain_suffix(source.files[0])
+    if source.is_arrow:
         return _table(path)
-    named, path = path, place.file
+    named, path = path, source.file
     if suffix == ".trn":
         return "sctk trn", _by_line(path, _trn(path)), (f"{path.name} is read as SCTK's trn: the words (name).",)
     if is_json(path):
@@ -341,13 +341,13 @@ def _field(record: _Record, column: str) -> object:
 
 def _collect(path: Path, form: str, found: _Found) -> Entries:
     entries = Entries(Cells(), Cells(), lines := array("q"))
-    places: dict[str, int] = {}
+    index: dict[str, int] = {}
     source = iter(found.entries)
     while block := list(islice(source, BLOCK)):
         names, texts = [], []
         for entry in block:
             name, text = _checked(entry, found)
-            at = places.setdefault(name, len(places))
+            at = index.setdefault(name, len(index))
             if at == len(lines):
                 names.append(name)
                 texts.append(text)
@@ -363,7 +363,7 @@ def _collect(path: Path, form: str, found: _Found) -> Entries:
                 )
         entries.names.add(names)
         entries.texts.add(texts)
-    if not places:
+    if not index:
         raise InputError("The file holds no predictions.", where=str(path), hint="Give one for each recording.")
     return entries
 

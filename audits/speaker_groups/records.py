@@ -67,7 +67,7 @@ class _Records(Sequence[Mapping[str, Any]]):
     def __getitem__(self, at: slice) -> list[Mapping[str, Any]]: ...
     def __getitem__(self, at: int | slice) -> Mapping[str, Any] | list[Mapping[str, Any]]:
         if isinstance(at, slice):
-            return [self[place] for place in range(*at.indices(len(self)))]
+            return [self[number] for number in range(*at.indices(len(self)))]
         at = range(len(self))[at]
         if at >= len(self._clips):
             clip, why = self._skipped[at - len(self._clips)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from audits.core.context import Context
-from audits.core.planted import Planted, first_headline, row, rows, told
+from audits.core.planted import Planted, findings_of, first_headline, row, rows
 from audits.core.records import Report
 from audits.core.wording import span
 from audits.spectra import Options
@@ -85,7 +85,7 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
     """Yield the loss on finer grids and its cause, with what the report shows of them."""
     loses = [
         one
-        for one in told(report, "spectra.verdict", verdict="upsample")
+        for one in findings_of(report, "spectra.verdict", verdict="upsample")
         if not balanced or one.where["resolution"] == BETWEEN
     ]
     if balanced:

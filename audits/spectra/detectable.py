@@ -6,7 +6,7 @@ from audits.core.numbers import counted
 from audits.core.wording import listed
 from audits.spectra import Options
 from audits.spectra.setup import Setup
-from audits.statistics.power import rate_above, units_needed
+from audits.statistics.power import needed_units, rate_above
 
 
 def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectable, ...]:
@@ -23,17 +23,13 @@ def detectable(options: Options, plan: Plan, context: Context) -> tuple[Detectab
     def size(count: int) -> float | None:
         return rate_above(0.5, count, context.level)
 
-    def needed(effect: float) -> str | None:
-        count = units_needed(size, effect)
-        return None if count is None else counted(count, "samples")
-
     return (
         Detectable(
             what=f"share of samples on which running at {listed(grids[:4])} directly loses",
             effect=size(setup.samples),
             units=counted(setup.samples, "samples"),
             assuming="exact binomial against a half, each grid by itself; how far errors differ is not known before",
-            needed=needed,
+            needed=needed_units(size, "samples"),
             possible=(0.5, 1.0),
         ),
     )

@@ -16,11 +16,11 @@ from audits.spectra.sample_intervals import (
     ratio,
     resampled,
     root_ratio,
-    share,
     share_of,
     spectrum,
 )
 from audits.spectra.setup import Setup, traced
+from audits.statistics import exact_share
 
 UNCONVERGED = 0.05
 """Share by which aliasing may move when measured at twice the oversampling."""
@@ -105,7 +105,12 @@ def _add_scores(draft: Draft, counts: Counts, grid: Grid) -> None:
         lead = errors["direct"] - errors["upsampled"]
         claims = len(counts.setup.grids) - 1
         add_row(draft, "direct_minus_upsampled", claim(lead, level, claims), resolution=at)
-        add_row(draft, "direct_worse_share", share(int((lead > 0).sum()), len(lead), level), resolution=at)
+        add_row(
+            draft,
+            "direct_worse_share",
+            exact_share(int((lead > 0).sum()), len(lead), "samples", level=level),
+            resolution=at,
+        )
 
 
 def _add_mismatch(draft: Draft, counts: Counts) -> None:

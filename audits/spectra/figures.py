@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from audits.core.context import Draft
-from audits.core.records import Estimate, Figure
-from audits.report.charts import Axis, Picture, forest, images, lines
+from audits.core.records import Figure
+from audits.report.charts import Axis, Picture, figure_of, forest, images, lines, numbers_of
 from audits.spectra.counts import Counts
 from audits.spectra.grids import Grid
 from audits.spectra.setup import Setup, predicted, read_batch, silent_pass
@@ -20,7 +19,7 @@ from probes.operators.resampling import upsample
 POINTS = 20
 """Points of one spectrum that are drawn, evenly on a logarithmic axis."""
 SHOWN = ("input", "lift", "activated", "out", "projection.activated", "output", "target")
-_PATHS = {"floor": "floor (the truth, interpolated)"}
+_PATHS = {"direct": "run directly", "upsampled": "via training grid", "floor": "truth via that grid"}
 _SHORT = {"input": "input", "coordinates": "coordinates, edges, period", "nonlinear": "nonlinear aliasing",
           "operator": "the operator itself"}  # fmt: skip
 
@@ -41,10 +40,6 @@ def figures(draft: Draft, counts: Counts) -> Iterator[Figure]:
         yield _example(counts, run[-1])
 
 
-def _plain(row: Estimate, **more: Any) -> dict[str, Any]:
-    return {"value": row.value, "low": row.low, "high": row.high, "n": row.n, **more}
-
-
 def _errors(draft: Draft, setup: Setup) -> Figure:
     rows = []
     coarser = {grid.resolution for grid in setup.grids if grid.relation == "coarser"}
@@ -54,8 +49,8 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
             # Nodes are dropped and nothing is interpolated: zero, which is no floor of anything.
             continue
         # On the grid of training both ways are one: each line begins there.
-        names = ("direct", "upsampled") if path == "same" else (path,)
-        rows += [_plain(row, resolution=at, path=_PATHS.get(str(name), str(name))) for name in names]
+        names = ("direct", "upsampled") if path == "same" else (str(path),)
+        rows += [numbers_of(row, resolution=at, path=_PATHS[name]) for name in names]
     named = any(isinstance(grid.resolution, str) for grid in setup.grids)
     order = [grid.resolution for grid in sorted(setup.grids, key=lambda grid: (math.prod(grid.sizes), grid.sizes))]
     rows.sort(key=lambda row: (str(row["path"]), order.index(row["resolution"])))
@@ -71,35 +66,34 @@ def _errors(draft: Draft, setup: Setup) -> Figure:
         series_title="Path",
     )
     coarse = setup.grids[0].resolution
-    return Figure(
-        id="errors",
-        title="Is it better run on another grid, or where it was trained?",
-        caption=_said_of_errors(setup, int(coarse)),
-        file="errors",
-        spec=spec,
+    return figure_of(
+        "errors",
+        "Is it better run on another grid, or where it was trained?",
+        _said_of_errors(setup, int(coarse)),
+        spec,
     )
 
 
 def _said_of_errors(setup: Setup, coarse: int) -> str:
     rest = (
-        "The floor is what upsampling the true solution costs. Bands are intervals over samples; that the two bands "
-        "overlap says nothing, since the samples are the same."
+        "The truth via that grid is what upsampling the true solution costs. Bands are intervals over samples; that "
+        "the two bands overlap says nothing, since the samples are the same."
     )
     if all(grid.relation == "finer" for grid in setup.grids):
         return (
-            f"Both ways start from the same error on the grid of training ({coarse}). Direct: run on the finer grid. "
-            f"Upsampled: run on that of training. {rest}"
+            f"Both ways start from the same error on the grid of training ({coarse}). Run directly: on the finer grid. "
+            f"Via training grid: run there, and upsampled. {rest}"
         )
     return (
-        f"Both ways are one on the grid of training ({coarse}). Direct: run on the grid itself. Upsampled: run on that "
-        "of training, with the input upsampled where the grid is coarser, and the output where it is finer. On coarser "
-        f"grids nothing of the truth is interpolated, and there is no floor. {rest}"
+        f"Both ways are one on the grid of training ({coarse}). Run directly: on the grid itself. Via training grid: "
+        "run there, with the input upsampled where the grid is coarser, and the output where it is finer. On coarser "
+        f"grids nothing of the truth is interpolated, and it has no line. {rest}"
     )
 
 
 def _parts(draft: Draft) -> Figure:
     rows = [
-        _plain(row, grid=f"{row.where['resolution']} points on an axis", part=_SHORT[str(row.where["part"])])
+        numbers_of(row, grid=f"{row.where['resolution']} points on an axis", part=_SHORT[str(row.where["part"])])
         for row in draft.select("mismatch_share")
     ]
     undivided = bool(draft.select("mismatch_share", part="operator"))
@@ -113,13 +107,7 @@ def _parts(draft: Draft) -> Figure:
         reference=0.0,
         facet="grid",
     )
-    return Figure(
-        id="parts",
-        title="Why does the answer change with the grid?",
-        caption=_said_of_parts(undivided, traced),
-        file="parts",
-        spec=spec,
-    )
+    return figure_of("parts", "Why does the answer change with the grid?", _said_of_parts(undivided, traced), spec)
 
 
 def _said_of_parts(undivided: bool, traced: bool) -> str:
@@ -141,7 +129,8 @@ def _said_of_parts(undivided: bool, traced: bool) -> str:
 
 def _stages(draft: Draft) -> Figure:
     rows = [
-        _plain(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}") for row in draft.select("mismatch")
+        numbers_of(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}")
+        for row in draft.select("mismatch")
     ]
     spec = lines(
         rows,
@@ -152,13 +141,12 @@ def _stages(draft: Draft) -> Figure:
         series="grid",
         series_title="Points on an axis",
     )
-    return Figure(
-        id="stages",
-        title="In which stage is the difference born?",
-        caption="Stages in the order in which the network computes them; how far each lies from the same stage on the "
+    return figure_of(
+        "stages",
+        "In which stage is the difference born?",
+        "Stages in the order in which the network computes them; how far each lies from the same stage on the "
         "grid of training.",
-        file="stages",
-        spec=spec,
+        spec,
     )
 
 
@@ -175,7 +163,7 @@ def _spectra(draft: Draft, setup: Setup) -> Figure:
     for row in draft.select("energy"):
         tap, at, wavenumber = row.where["tap"], row.where["resolution"], float(row.where["wavenumber"])
         if tap in kept and 1 <= wavenumber <= nyquist[str(at)] and _drawn(int(wavenumber)) and row.value > 0:
-            rows.append(_plain(row, wavenumber=wavenumber, stage=str(tap), grid=f"{at}"))
+            rows.append(numbers_of(row, wavenumber=wavenumber, stage=str(tap), grid=f"{at}"))
     spec = lines(
         [{key: value for key, value in row.items() if key != "n"} for row in rows],
         x=Axis("wavenumber", "Cycles per domain", kind="quantitative", zero=False, scale="log"),
@@ -186,14 +174,13 @@ def _spectra(draft: Draft, setup: Setup) -> Figure:
         series_title="Points on an axis",
         facet="stage",
     )
-    return Figure(
-        id="spectra",
-        title="Which frequencies does each stage hold?",
-        caption="Energy a wavenumber, mean of the channels and samples, on every grid in the same unit, up to half the "
+    return figure_of(
+        "spectra",
+        "Which frequencies does each stage hold?",
+        "Energy a wavenumber, mean of the channels and samples, on every grid in the same unit, up to half the "
         "points on an axis; what lies in the corners beyond is in the table. Near its end the curve of a grid bends up "
         "even for the target, since what the grid cannot hold folds back.",
-        file="spectra",
-        spec=spec,
+        spec,
     )
 
 
@@ -206,7 +193,7 @@ def _drawn(wavenumber: int) -> bool:
 def _made(draft: Draft, counts: Counts) -> Figure:
     line, cut = [*counts.main_line, "target"], counts.setup.cut
     rows = [
-        _plain(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}")
+        numbers_of(row, stage=str(row.where["tap"]), grid=f"{row.where['resolution']}")
         for row in draft.select("high_frequency_share")
         if row.where["tap"] in line and row.value > 0 and (row.low is None or row.low > 0)
     ]
@@ -221,14 +208,13 @@ def _made(draft: Draft, counts: Counts) -> Figure:
     )
     box = " x ".join(f"{edge:g}" for edge in dict.fromkeys(cut.box))
     beyond = f"{box} (the modes kept)" if cut.radius is None else f"{cut.radius:g}"
-    return Figure(
-        id="made",
-        title="Where are high frequencies made?",
-        caption=f"Share of the energy of each stage beyond {beyond} cycles per domain, from input to output, and of "
+    return figure_of(
+        "made",
+        "Where are high frequencies made?",
+        f"Share of the energy of each stage beyond {beyond} cycles per domain, from input to output, and of "
         "the target: where the line rises a stage makes high frequencies, where it falls it removes them. The energies "
         "themselves are in the table; they depend on how a network scales its stages, the shares do not.",
-        file="made",
-        spec=spec,
+        spec,
     )
 
 
@@ -255,13 +241,12 @@ def _example(counts: Counts, grid: Grid) -> Figure:
     lead = "upsampling" if grid.relation == "finer" else "the grid of training"
     median = f"whose lead of {lead} is the median" if setup.scored else "whose mismatch is the median"
     note = "Both errors share one scale." if setup.scored else "The last is the difference of the two before it."
-    return Figure(
-        id="fields",
-        title="What does the difference look like?",
-        caption=f"Sample {sample}, {median}, at {grid.resolution} points on an axis; under each title the values of "
+    return figure_of(
+        "fields",
+        "What does the difference look like?",
+        f"Sample {sample}, {median}, at {grid.resolution} points on an axis; under each title the values of "
         f"the darkest and the brightest colour. {note}",
-        file="fields",
-        spec=images(shown),
+        images(shown),
     )
 
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from audits.core.context import Draft
 from audits.core.intervals import Interval
-from audits.core.numbers import counted, decimals, described, level_of, point, written
+from audits.core.numbers import counted, described, level_of, point
 from audits.core.records import Coordinate, Estimate, Severity
-from audits.core.wording import fitting, span
+from audits.core.wording import fitting, size_words, span
 from audits.spectra.conclusion import BOTH_POOR, conclude
 from audits.spectra.counts import Counts
 from audits.spectra.grids import Grid, Relation, Resolution
@@ -121,9 +121,9 @@ def find_verdict(
         sure += f" Of fewer than {CLAIMED_FROM} samples nobody can know how skewed the difference is."
     elif verdict == "upsample":
         severity = "high" if raised.high is not None and lead.above(raised.high) else "medium"
-        headline = f"For a {at}-point grid, {said(ADVICE, relation, coarse)}: error {_instead(raised, direct)}."
+        headline = f"For a {at}-point grid, {said(ADVICE, relation, coarse)}: error lower by {span(lead)}."
     elif verdict == "direct":
-        headline = f"For a {at}-point grid, run it directly: error {_instead(direct, raised)}."
+        headline = f"For a {at}-point grid, run it directly: error lower by {size_words(lead)}."
     else:
         # Numbers written as powers of ten take more words.
         headline = fitting(
@@ -133,7 +133,7 @@ def find_verdict(
     text = (
         f"Relative l2 error: {span(direct)} run at {at} directly, {span(raised)} {said(RUN, relation, coarse)}; direct "
         f"less {'upsampled' if relation == 'finer' else 'that'} {span(lead)}. "
-        f"Direct loses on {100 * share.value:.0f} % of the samples."
+        f"Direct loses on {span(share)} of the samples."
     )
     if raised.high is not None and floor.above(LIMITED * raised.high):
         text += (
@@ -156,13 +156,6 @@ def find_verdict(
         )
     where: dict[str, Coordinate] = {"resolution": at, "verdict": verdict}
     draft.find("spectra.verdict", severity, text, [lead, *paths], headline=headline, how_sure=sure, **where)
-
-
-def _instead(better: Estimate, worse: Estimate) -> str:
-    """Return two errors with as many decimals as both bear, or each with its own where they would look equal."""
-    places = min(decimals(better), decimals(worse))
-    low, high = written(better.value, places), written(worse.value, places)
-    return f"{low} instead of {high}" if low != high else f"{point(better)} instead of {point(worse)}"
 
 
 def _sampled(row: Estimate) -> str:

@@ -17,7 +17,7 @@ from probes.operators.fields import Fields
 from probes.operators.fno.layers import GridKind
 from probes.operators.fno.network import FourierOperator
 from probes.operators.fno.reading import Loaded
-from probes.operators.grids import KINDS, coarsened
+from probes.operators.grids import KINDS, coarsened, crossed
 from probes.operators.module_operator import ModuleOperator
 
 LOW = 4.0
@@ -293,11 +293,6 @@ def with_other_kinds(
     if able:
         hint += f" If the network was trained on such a grid: with {' or '.join(able)} all of them nest."
     return InputError(error.message, where=error.where, hint=hint)
-
-
-def crossed(sizes: Sequence[int]) -> str:
-    """Return the points on all axes in words, such as 61 x 61."""
-    return " x ".join(map(str, sizes))
 
 
 def band_names(edges: Sequence[float]) -> list[str]:

@@ -15,7 +15,6 @@ from audits.spectra.factories import open_factory, tried_everywhere, without_ins
 from audits.spectra.grids import (
     Grid,
     band_names,
-    crossed,
     grids_of,
     half_of,
     kinds_of,
@@ -30,6 +29,7 @@ from probes.operators.fields import Fields, load_fields
 from probes.operators.fno.layers import GridKind
 from probes.operators.fno.network import FourierOperator
 from probes.operators.fno.reading import Loaded, fit_fields, load_operator
+from probes.operators.grids import crossed
 from probes.operators.radial_spectrum import View
 from probes.operators.resampling import Method, suitable
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from audits.core.intervals import Interval, exact
 from audits.spectra.counts import Floats, Running
-from audits.statistics import clopper_pearson, cluster_weights, generator, percentile_interval
+from audits.statistics import cluster_weights, generator, percentile_interval
 from audits.statistics.mean_intervals import ALIKE, claim_interval, mean_interval, ratio_interval
 
 RESAMPLES = 2000
@@ -71,11 +71,6 @@ def share_of(part: Floats, whole: Floats, level: float) -> Interval | None:
 def root_ratio(above: Floats, below: Floats, level: float) -> Interval | None:
     """Return the root of the ratio of two sums over samples."""
     return _shown(ratio(above, below, level), math.sqrt)
-
-
-def share(count: int, n: int, level: float) -> Interval:
-    """Return a share of the samples."""
-    return _with_ends(count / n, clopper_pearson(count, n, level=level), "Clopper-Pearson", n)
 
 
 def resampled(columns: Floats, statistic: Callable[[Floats], Floats], level: float, seed: int) -> Interval | None:

@@ -5,7 +5,7 @@ sample); these functions turn the sums into intervals and p-values and never run
 """
 
 from audits.statistics.adjusted_gaps import adjusted_gap, adjusted_rates
-from audits.statistics.binomial import clopper_pearson, wilson
+from audits.statistics.binomial import clopper_pearson, exact_share, wilson
 from audits.statistics.bootstrap import (
     blocks_of,
     cluster_counts,
@@ -116,6 +116,7 @@ __all__ = [
     "differential_fairness",
     "differs_from_pooled",
     "enough_permutations",
+    "exact_share",
     "extremes",
     "fairness_adjusted_score",
     "few_resamples",

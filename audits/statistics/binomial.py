@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from audits.core.intervals import Interval
+
 Floats = NDArray[np.float64]
 
 
@@ -61,6 +63,16 @@ def clopper_pearson(successes: int, trials: int, *, level: float = 0.95) -> tupl
     _check(successes, trials)
     tail = (1.0 - level) / 2
     return float(lower_limit(successes, trials, tail)), float(upper_limit(successes, trials, tail))
+
+
+def exact_share(count: int, n: int, unit: str, *, level: float) -> Interval:
+    """Return a share with its Clopper-Pearson interval.
+
+    >>> exact_share(0, 24, "images", level=0.95).high == clopper_pearson(0, 24)[1]
+    True
+    """
+    low, high = clopper_pearson(count, n, level=level)
+    return Interval(value=count / n, low=low, high=high, method="Clopper-Pearson", n=n, unit=unit, level=level)
 
 
 def wilson(successes: int, trials: int, *, level: float = 0.95) -> tuple[float, float]:

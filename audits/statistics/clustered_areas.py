@@ -111,16 +111,16 @@ def clustered_area(
     block = np.zeros(len(unit), dtype=np.int64) if strata is None else np.unique(strata, return_inverse=True)[1]
     count = int(unit.max(initial=-1)) + 1
     cell = block * count + unit
-    won, met = _against(scores, positive, block)
+    won, compared = _against(scores, positive, block)
     inner = _against(scores, positive, cell)
     if across:
-        won, met, inner = won - inner[0], met - inner[1], 0 * inner
-    pairs = float(met[positive].sum())
+        won, compared, inner = won - inner[0], compared - inner[1], 0 * inner
+    pairs = float(compared[positive].sum())
     if not pairs:
         return None
     value = float(won[positive].sum()) / pairs
     # Half of a pair inside a cluster goes to either row.
-    once = met - inner[1] / 2
+    once = compared - inner[1] / 2
     apart = won - inner[0] / 2 - value * once
     touched = np.bincount(unit, once, count)
     several, left = max(int((touched > 0).sum()), 1), np.broadcast_to(pairs - touched, (2, count))
@@ -129,10 +129,10 @@ def clustered_area(
         value=value,
         moves=ratio(np.asarray((several - 1) / several * sides), left),
         shares=touched / touched.sum(),
-        rows=(int((met[positive] > 0).sum()), int((met[~positive] > 0).sum())),
-        unclustered=float(((won - value * met) ** 2).sum()) / pairs**2,
+        rows=(int((compared[positive] > 0).sum()), int((compared[~positive] > 0).sum())),
+        unclustered=float(((won - value * compared) ** 2).sum()) / pairs**2,
         disjoint=_disjoint(np.unique(cell[positive]), np.unique(cell[~positive]), count, across=across),
-        tied=bool(np.all(2 * won == met)),
+        tied=bool(np.all(2 * won == compared)),
     )
 
 

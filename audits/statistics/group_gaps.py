@@ -23,7 +23,7 @@ from audits.statistics.label_shuffling import Chance
 Kind = Literal["absolute", "relative", "ratio", "log_odds", "four_fifths"]
 Ends = tuple[float, float, float]
 """Value, low, high."""
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 GAP_METHOD = (
     "square-and-add of Student intervals over speakers, simultaneous over all pairs of groups, "
     "or permutation where wider"
@@ -61,7 +61,7 @@ class GroupSpread:
         value, below, above = (part[0] for part in self._apart(np.array([plus]), np.array([minus]), np.array(tail)))
         return float(value), float(value - below), float(value + above)
 
-    def clear(self, plus: Places, minus: Places, tail: Floats, *, one_sided: bool = False) -> Floats:
+    def clear(self, plus: Indices, minus: Indices, tail: Floats, *, one_sided: bool = False) -> Floats:
         """Return the low ends of the differences of some pairs of groups, shape (tails, pairs).
 
         Where not `one_sided`, a difference below 0 counts as that turned round.
@@ -69,7 +69,7 @@ class GroupSpread:
         value, below, above = self._apart(plus, minus, tail[:, None])
         return value - below if one_sided else np.maximum(value - below, -value - above)
 
-    def _apart(self, plus: Places, minus: Places, tail: Floats) -> tuple[Floats, Floats, Floats]:
+    def _apart(self, plus: Indices, minus: Indices, tail: Floats) -> tuple[Floats, Floats, Floats]:
         """Return differences with the distances of their lower and upper ends."""
         # t.isf ends up in stdtrit, thirty times slower.
         from scipy.special import stdtrit
@@ -81,7 +81,7 @@ class GroupSpread:
         (a, low_a, high_a), (b, low_b, high_b) = (self._ends(at, quantile, tail) for at in (plus, minus))
         return a - b, _added(a - low_a, high_b - b, shared), _added(high_a - a, b - low_b, shared)
 
-    def _ends(self, at: Places, quantile: Floats, tail: Floats) -> tuple[Floats, Floats, Floats]:
+    def _ends(self, at: Indices, quantile: Floats, tail: Floats) -> tuple[Floats, Floats, Floats]:
         """Return rates of some groups and their ends."""
         rates, certain = self.rates, self.certain[at]
         value = rates.value[at]

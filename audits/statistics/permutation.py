@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 BLOCK = 250
 _FEW_GROUPS = 8
 """Groups up to which one product for each takes less time than counting all at once."""
@@ -109,7 +109,7 @@ def _swapped_within(flat: Floats, present: Bools, block: int, rng: np.random.Gen
     return totals
 
 
-def _moved_together(totals: Floats, flat: Floats, present: Bools, target: Places, source: Places) -> None:
+def _moved_together(totals: Floats, flat: Floats, present: Bools, target: Indices, source: Indices) -> None:
     """Add the part at each source to its target, those of all clusters at once."""
     parts = present.sum(axis=1)
     for slot in range(int(parts.max(initial=0))):
@@ -119,7 +119,7 @@ def _moved_together(totals: Floats, flat: Floats, present: Bools, target: Places
             totals[:, group] += values[:, target[who, slot] == group].sum(axis=1)
 
 
-def _moved_one_by_one(totals: Floats, flat: Floats, present: Bools, target: Places, source: Places) -> None:
+def _moved_one_by_one(totals: Floats, flat: Floats, present: Bools, target: Indices, source: Indices) -> None:
     """Add the part at each source to its target, in the order of the clusters, on which rounding depends."""
     for cluster, parts in enumerate(flat):
         for slot in range(int(present[cluster].sum())):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from audits.core.detectable import POWER
+from audits.core.numbers import counted
 
 MOST_UNITS = 10**9
 """Beyond this many units nothing is looked for."""
@@ -100,7 +101,7 @@ def rate_difference(
 
 
 def _variance(rate: float, units: float) -> float:
-    # Never below that of half an event: a rate of nought seen is none known.
+    # Never below that of half an event: a rate of zero seen is none known.
     least = 0.5 / (units + 1)
     held = min(max(rate, least), 1 - least)
     return held * (1 - held) / units
@@ -154,6 +155,22 @@ def units_needed(detectable: Callable[[int], float | None], effect: float, most:
     return high
 
 
+def needed_units(
+    detectable: Callable[[int], float | None], unit: str, most: int = MOST_UNITS
+) -> Callable[[float], str | None]:
+    """Return the `needed` of a `Detectable`, which says in words what `units_needed` returns.
+
+    >>> needed_units(lambda count: mean_difference(1.0, (count, count), 0.95), "clips a side")(0.5)
+    '64 clips a side'
+    """
+
+    def needed(effect: float) -> str | None:
+        count = units_needed(detectable, effect, most)
+        return None if count is None else counted(count, unit)
+
+    return needed
+
+
 def shift_shown(critical: float, degrees: float, power: float = POWER) -> float:
     """Return the effect, in standard errors, whose t statistic exceeds a critical value with probability `power`.
 
@@ -168,10 +185,10 @@ def shift_shown(critical: float, degrees: float, power: float = POWER) -> float:
         return critical + float(stats.norm.ppf(power))
     # T exceeds c where a normal variable about the effect exceeds c S, over whose law it is averaged: scipy's own tail
     # of T is NaN, with a warning, where c is large and degrees are few.
-    places = np.linspace(-8.0, 8.0, STEPS)
-    weights = stats.norm.pdf(places) / stats.norm.pdf(places).sum()
+    points = np.linspace(-8.0, 8.0, STEPS)
+    weights = stats.norm.pdf(points) / stats.norm.pdf(points).sum()
     squares = np.where(
-        places < 0, stats.chi2.ppf(special.ndtr(places), degrees), stats.chi2.isf(special.ndtr(-places), degrees)
+        points < 0, stats.chi2.ppf(special.ndtr(points), degrees), stats.chi2.isf(special.ndtr(-points), degrees)
     )
     reached = critical * np.sqrt(squares / degrees)
 
@@ -224,7 +241,7 @@ def area_above(fixed: float, units: tuple[int, int], level: float, power: float 
     # Near 1 the log odds of few rows are unsure again, so that what is shown may lie between.
     odds = _odds(fixed)
     steps = [fixed, *(1 / (1 + math.exp(-odds - step / 10)) for step in range(1, 100))]
-    first = next((place for place, area in enumerate(steps) if over(area) > 0), 0)
+    first = next((index for index, area in enumerate(steps) if over(area) > 0), 0)
     return float(optimize.brentq(over, steps[first - 1], steps[first])) if first else None
 
 
@@ -242,8 +259,8 @@ def area_error(area: float, units: tuple[int, int]) -> float:
     from scipy import special
 
     # Both wins share one row, and so have a correlation of one half.
-    place = special.ndtri(area)
-    both = area - 2 * special.owens_t(place, math.sqrt(1 / 3))
+    z = special.ndtri(area)
+    both = area - 2 * special.owens_t(z, math.sqrt(1 / 3))
     first, second = units
     variance = (area * (1 - area) + (first + second - 2) * (both - area**2)) / (first * second)
     return math.sqrt(max(float(variance), 0.0))

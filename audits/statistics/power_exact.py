@@ -230,7 +230,7 @@ def shortfall(fixed: float, units: int, level: float, power: float = POWER, cali
 
 @cache
 def skew_mean(units: int, level: float, power: float = POWER) -> float | None:
-    """Return the least mean, in standard deviations of a unit, that `mean_interval` shows to differ from nought.
+    """Return the least mean, in standard deviations of a unit, that `mean_interval` shows to differ from zero.
 
     That interval is wider than Student's where numbers are skewed, and few normal ones look so by chance: for up to
     `FEW` the mean is found by drawing. A shift of all numbers moves the ends alike, so that each draw tells which mean

@@ -61,8 +61,8 @@ class Law:
         count = max(round(speakers), 2)
         if self.distances is None or count > MOST_DRAWN:
             return count - 1.0 if self.distances is None else max(min(count - 1, 2 * count / (self.kurtosis - 1)), 1.0)
-        places = generator(0, "degrees of freedom", str(count)).integers(len(self.distances), size=(count, DRAWS))
-        return float(freedom_of(self.distances[places], np.full(DRAWS, count)).mean())
+        drawn = generator(0, "degrees of freedom", str(count)).integers(len(self.distances), size=(count, DRAWS))
+        return float(freedom_of(self.distances[drawn], np.full(DRAWS, count)).mean())
 
     def variance(self, rate: float, sizes: Floats) -> Floats:
         """Return the variance of the observed rate of speakers of so many trials in a group with this rate."""

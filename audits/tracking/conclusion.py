@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from audits.core.context import Draft
-from audits.core.records import Estimate
+from audits.core.wording import labelled
 from audits.tracking.items import task_words
 from audits.tracking.measure import Counts
 
@@ -18,15 +18,10 @@ def conclude(draft: Draft, counts: Counts) -> None:
     rows = [row for row in draft.leading() if row.name == "critical_n"] or draft.leading()
     draft.conclude(
         lead.headline,
-        numbers=[(row, _words(row)) for row in rows],
+        numbers=[(row, labelled(row, "system", "task", "form")) for row in rows],
         may=list(_may(draft)),
         may_not=list(_may_not(draft, counts)),
     )
-
-
-def _words(row: Estimate) -> str:
-    where = ", ".join(str(row.where[key]).replace("_", " ") for key in ("system", "task", "form") if key in row.where)
-    return f"{row.measure.label or row.name}: {where}"
 
 
 def _may(draft: Draft) -> Iterator[str]:

@@ -40,6 +40,6 @@ def planted(report: Report, *, balanced: bool) -> Iterator[Planted]:
             failed = found is None or found.low != 1
             yield Planted(what=f"No chain deeper than one for {name}.", found=failed, seen=seen, real=False)
             continue
-        met = found is not None and found.low == found.high == bound
+        reached = found is not None and found.low == found.high == bound
         most = "all that there are" if bound == DEEPEST else f"2^L - 1 = {bound}"
-        yield Planted(what=f"Chains of which {name} follows {most}.", found=met, seen=seen)
+        yield Planted(what=f"Chains of which {name} follows {most}.", found=reached, seen=seen)

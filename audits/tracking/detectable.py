@@ -1,8 +1,7 @@
-"""What a run could show with these items, told before anything is asked: above guessing, and losses of paired items."""
+"""What a run could show with these items, before anything is asked: above guessing, and losses of paired items."""
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -11,7 +10,7 @@ from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
 from audits.core.intervals import Interval
 from audits.core.wording import first_of, many
-from audits.statistics.power import rate_above, rate_reaching, units_needed
+from audits.statistics.power import needed_units, rate_above, rate_reaching
 from audits.tracking import Options
 from audits.tracking.estimates import OVERWRITE, POINTER, chance_of, mean_of_pairs
 from audits.tracking.findings import LOSS
@@ -84,7 +83,7 @@ def _guessing(what: str, count: int, unit: str, chance: float, depths: int, leve
         effect=above(count),
         units=f"{count:,} {unit} a depth",
         assuming=f"exact intervals that hold together over {many(depths, 'depth', 'depths')}",
-        needed=partial(_needed, above, unit),
+        needed=needed_units(above, f"{unit} a depth", MOST_ITEMS),
         possible=(0.0, 1 - chance),
     )
 
@@ -113,7 +112,7 @@ def _loss(what: str, count: int, unit: str, level: float) -> Detectable:
         effect=lost(count),
         units=f"{count:,} {unit} a depth",
         assuming=_ALWAYS,
-        needed=partial(_needed, lost, unit),
+        needed=needed_units(lost, f"{unit} a depth", MOST_ITEMS),
         possible=(LOSS, 1.0),
     )
 
@@ -126,15 +125,10 @@ def _least_loss(pairs: int, level: float) -> float | None:
     low, high = 0, pairs + 1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _told(middle, pairs, level) else (middle, high)
+        low, high = (low, middle) if _is_shown(middle, pairs, level) else (middle, high)
     return None if high > pairs else rate_reaching(high, pairs)
 
 
-def _told(lost: int, pairs: int, level: float) -> bool:
+def _is_shown(lost: int, pairs: int, level: float) -> bool:
     found = mean_of_pairs(np.repeat([-1, 0], [lost, pairs - lost]).tolist(), level)
     return isinstance(found, Interval) and found.high is not None and found.high < -LOSS
-
-
-def _needed(effect_of: Callable[[int], float | None], unit: str, effect: float) -> str | None:
-    units = units_needed(effect_of, effect, most=MOST_ITEMS)
-    return None if units is None else f"{math.ceil(units):,} {unit} a depth"

@@ -9,7 +9,7 @@ import numpy as np
 from audits.core.context import Draft
 from audits.core.intervals import Interval, Undefined, exact
 from audits.core.records import Coordinate
-from audits.statistics import clopper_pearson
+from audits.statistics import clopper_pearson, exact_share
 from audits.statistics.mean_intervals import mean_interval
 from audits.tracking.critical_depth import critical_depth, depth_above_chance, half_depth
 from audits.tracking.inputs import MODEL
@@ -50,12 +50,6 @@ def estimates(draft: Draft, counts: Counts) -> None:
         draft.warn("multi-token-options", message)
 
 
-def share(right: int, count: int, level: float, unit: str = "items") -> Interval:
-    """Return a share with its Clopper-Pearson interval."""
-    low, high = clopper_pearson(right, count, level=level)
-    return Interval(value=right / count, low=low, high=high, method="Clopper-Pearson", n=count, unit=unit)
-
-
 def chance_of(items: Sequence[Item], task: str, *, by_changes: bool = False) -> dict[int, float]:
     """Return the accuracy of guessing by depth, of the depths at which all items have options."""
     found: dict[int, list[float | None]] = {}
@@ -82,7 +76,7 @@ def _add_curve(draft: Draft, counts: Counts, graded: Graded, task: str) -> None:
     where = {"system": graded.system, "task": task, "scoring": graded.scoring}
     for number, (right, count) in hits.items():
         cell = {"depth": min(number, 1), "n_changes": number} if changes else {"depth": number}
-        draft.add("accuracy", share(right, count, draft.level), **where, **cell)
+        draft.add("accuracy", exact_share(right, count, "items", level=draft.level), **where, **cell)
     chances = chance_of(counts.items, task, by_changes=changes)
     _add_depths(draft, hits, chances, counts.level_accuracy, where)
     if graded.system == MODEL and counts.layers and graded.scoring != "contains" and not changes:
@@ -190,7 +184,7 @@ def _add_rules(draft: Draft, counts: Counts) -> None:
                 there = [at for at in asked if at in graded.scores]
                 if there and graded.scoring == leading_scoring(counts, graded.system):
                     same = sum(agrees(counts.items[at], rule, graded.scores[at].said) for at in there)
-                    row = share(same, len(there), draft.level)
+                    row = exact_share(same, len(there), "items", level=draft.level)
                     draft.add("heuristic_agreement", row, system=graded.system, heuristic=rule, task=task)
 
 
@@ -202,13 +196,13 @@ def leading_scoring(counts: Counts, system: str) -> str:
 def _add_trained(draft: Draft, trained: TrainedCurve, accuracy: float) -> None:
     training, curve = trained.training, trained.curve
     if training.properties > 1:
-        row = share(curve.exact, curve.sequences, draft.level, "sequences")
+        row = exact_share(curve.exact, curve.sequences, "sequences", level=draft.level)
         draft.add("exact_match", row, system=training.name, properties=training.properties, heads=training.heads)
         return
     hits = {depth: (int(right), curve.sequences) for depth, right in enumerate(curve.hits.tolist())}
     where = {"system": training.name, "task": POINTER, "scoring": TRAINED}
     for depth, (right, count) in hits.items():
-        draft.add("accuracy", share(right, count, draft.level, "sequences"), **where, depth=depth)
+        draft.add("accuracy", exact_share(right, count, "sequences", level=draft.level), **where, depth=depth)
     chances = dict.fromkeys(hits, 1 / trained.design.chains)
     _add_depths(draft, hits, chances, accuracy, where)
     for layer, row in enumerate(curve.read.tolist()):

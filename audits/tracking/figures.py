@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from audits.core.context import Draft
 from audits.core.numbers import percent
 from audits.core.records import Coordinate, Estimate, Figure
-from audits.report.charts import Axis, bars, forest, heat_map, lines
+from audits.report.charts import Axis, bars, figure_of, forest, heat_map, lines
 from audits.tracking.estimates import OVERWRITE
 from audits.tracking.measure import Counts
 
@@ -40,25 +40,24 @@ def _curves(draft: Draft) -> Figure:
     floors = {
         row.where["task"]: row.value for row in draft.select("chance") if row.where["task"] in tasks[:MOST_PANELS]
     }
-    note = f" Guessing is right in {_floors(floors)}." if floors else ""
+    note = f" Guessing is right on a share of {_floors(floors)}." if floors else ""
     spec = lines(
         rows,
         x=Axis("n", "Chained changes (overwrite: changes)", format="d"),
-        y=Axis("share", "Right answers", format=".0%", ends=(0.0, 1.0)),
+        y=Axis("share", "Right answers", format=".2f", ends=(0.0, 1.0)),
         low="low",
         high="high",
         series="system",
         series_title="System and scoring",
         facet="task" if len({row["task"] for row in rows}) > 1 else None,
     )
-    return Figure(
-        id="accuracy",
-        title="How many chained changes are followed?",
-        caption=f"Share of right answers by depth, with {percent(draft.level)} intervals (Clopper-Pearson). Texts of "
+    return figure_of(
+        "accuracy",
+        "How many chained changes are followed?",
+        f"Share of right answers by depth, with {percent(draft.level)} intervals (Clopper-Pearson). Texts of "
         f"one task are equally long at every depth; {OVERWRITE} has as many changes that do not chain.{note}"
         f"{_first(MOST_PANELS, len(tasks), 'tasks')}",
-        file="accuracy",
-        spec=spec,
+        spec,
     )
 
 
@@ -95,14 +94,13 @@ def _depths(draft: Draft) -> Figure:
         high="high",
         reference=0.0,
     )
-    return Figure(
-        id="depths",
-        title="How deep does each system follow?",
-        caption="The last depth before accuracy first falls below the level, and its interval, which at the greatest "
+    return figure_of(
+        "depths",
+        "How deep does each system follow?",
+        "The last depth before accuracy first falls below the level, and its interval, which at the greatest "
         "depth that was asked means at least."
         f"{_first(MOST_ROWS, len(rows), 'rows')}",
-        file="depths",
-        spec=spec,
+        spec,
     )
 
 
@@ -118,13 +116,12 @@ def _readings(draft: Draft) -> Figure:
         value=Axis("depth", "Largest depth read", format="d"),
         diverging=False,
     )
-    return Figure(
-        id="layers",
-        title="What can be read after each layer?",
-        caption="A linear reading of the residual stream after each layer, the network unchanged. If every layer "
+    return figure_of(
+        "layers",
+        "What can be read after each layer?",
+        "A linear reading of the residual stream after each layer, the network unchanged. If every layer "
         "doubles what is followed, it is 0, 1, 3, 7.",
-        file="layers",
-        spec=spec,
+        spec,
     )
 
 
@@ -138,20 +135,19 @@ def _rules(draft: Draft) -> Figure:
     spec = forest(
         rows[:MOST_ROWS],
         label="rule",
-        value=Axis("share", "Share of answers that the rule gives too", format=".0%"),
+        value=Axis("share", "Share of answers that the rule gives too", format=".2f"),
         low="low",
         high="high",
         reference=0.0,
         facet="system" if len({row["system"] for row in rows}) > 1 else None,
     )
-    return Figure(
-        id="rules",
-        title="Do answers go with a cheap rule?",
-        caption="Rules that follow no chain, with the share of items on which each is right. A rule whose share of "
+    return figure_of(
+        "rules",
+        "Do answers go with a cheap rule?",
+        "Rules that follow no chain, with the share of items on which each is right. A rule whose share of "
         "answers lies above that and above the system's own accuracy explains them better than the story does."
         f"{_first(MOST_ROWS, len(rows), 'rows')}",
-        file="rules",
-        spec=spec,
+        spec,
     )
 
 
@@ -168,20 +164,19 @@ def _blocks(draft: Draft) -> Figure:
     spec = forest(
         rows[:MOST_ROWS],
         label="head",
-        value=Axis("share", "Attention within blocks", format=".0%", ends=(0.0, 1.0)),
+        value=Axis("share", "Attention within blocks", format=".2f", ends=(0.0, 1.0)),
         low="low",
         high="high",
         reference=0.0,
         facet="kind",
     )
-    return Figure(
-        id="blocks",
-        title="Does attention stay within blocks?",
-        caption="Share of each head's attention within blocks, with the grid of blocks shifted (phase), and, of items "
+    return figure_of(
+        "blocks",
+        "Does attention stay within blocks?",
+        "Share of each head's attention within blocks, with the grid of blocks shifted (phase), and, of items "
         "made here, of attention that only follows the chains (graph)."
         f"{_first(MOST_ROWS, len(rows), 'rows')}",
-        file="blocks",
-        spec=spec,
+        spec,
     )
 
 
@@ -194,10 +189,9 @@ def _operators(draft: Draft) -> Figure:
         if row.where["form"] != "triangular"
     ]
     spec = bars(rows, label="form", value=Axis("orders", "Relative difference, powers of ten", format=".1f"))
-    return Figure(
-        id="operators",
-        title="How far is each form from the solution?",
-        caption="Largest difference from the triangular solution in float64, relative to its largest number.",
-        file="operators",
-        spec=spec,
+    return figure_of(
+        "operators",
+        "How far is each form from the solution?",
+        "Largest difference from the triangular solution in float64, relative to its largest number.",
+        spec,
     )

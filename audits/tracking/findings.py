@@ -15,14 +15,14 @@ from audits.statistics import clopper_pearson
 from audits.tracking.conclusion import conclude
 from audits.tracking.critical_depth import Hits, limits_of
 from audits.tracking.estimates import OVERWRITE, chance_of, leading_scoring
+from audits.tracking.expectations import expected_loss
 from audits.tracking.inputs import MODEL
 from audits.tracking.items import CHAINED, agrees, is_gold, task_words
 from audits.tracking.measure import Counts, Graded
 from audits.tracking.network_findings import find_heads, find_operators, find_structure
-from probes.language_models.tracking_expectations import expected_loss
 
 LOSS, LARGE = 0.1, 0.5
-"""Loss of accuracy from which on it is told, and from which on it is medium."""
+"""Loss of accuracy from which it is reported, and from which its severity is medium."""
 NAMED = 0.9
 """Least share of answers that name an option, for accuracy to be compared with guessing."""
 _SIMULTANEOUS = "Clopper-Pearson intervals hold together over all depths; no shape of the curve is assumed."
@@ -69,7 +69,7 @@ def _find_depth(draft: Draft, counts: Counts, row: Estimate) -> None:
         text = f"Accuracy is below {counts.level_accuracy:g} at {shallowest} already, the least depth that was asked, "
         text += f"scored by {scoring}: −1 stands for none."
     if row.high == deepest:
-        text = f"No failure was shown up to {deepest}, the greatest depth that was asked: the upper end means at least."
+        text = f"No failure was shown up to {deepest}, the greatest that was asked: the upper end means at least."
     bound = None
     if layers is not None and task in CHAINED:
         bound = draft.get("depth_bound", layers=layers)

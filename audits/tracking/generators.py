@@ -24,9 +24,6 @@ VALUES = tuple(_VALUES.split())
 _Statement = tuple[str, tuple[int, ...]]
 """Its text with the space before it, and the statements whose values it takes."""
 TASKS = ("pointer", "contents", "swap", "overwrite", *(f"word:{group}" for group in GROUPS))
-RENDERINGS = ("text", "code")
-LEAST_ENTITIES = 3
-"""Swaps that do not touch the answer take two entities beside the one that holds it."""
 DEEP = 2
 """Depth from which on cheap rules should fail."""
 ERRORS = 3
@@ -120,11 +117,13 @@ def _item(recipe: Recipe, depth: int, number: int, rng: np.random.Generator) -> 
     (target,) = outcome.answer
     options = [value for held in story.initial.values() for value in held]
     options = [options[index] for index in rng.permutation(len(options))]
-    told: list[_Statement] = []
-    for part in [*(_example(recipe, names, values, rng) for _ in range(recipe.shots)), _told(recipe, story)]:
-        gap, before = "\n\n" if told else "", len(told)
-        told += [(text if at else gap + text, tuple(before + one for one in of)) for at, (text, of) in enumerate(part)]
-    prompt = "".join(text for text, _ in told)
+    statements: list[_Statement] = []
+    for part in [*(_example(recipe, names, values, rng) for _ in range(recipe.shots)), _statements(recipe, story)]:
+        gap, before = "\n\n" if statements else "", len(statements)
+        statements += [
+            (text if at else gap + text, tuple(before + one for one in of)) for at, (text, of) in enumerate(part)
+        ]
+    prompt = "".join(text for text, _ in statements)
     return Item(
         id=item_id(prompt),
         task=recipe.task,
@@ -137,12 +136,12 @@ def _item(recipe: Recipe, depth: int, number: int, rng: np.random.Generator) -> 
         entities=recipe.entities,
         guesses=guesses(story, options),
         twin=at,
-        graph=_graph(told),
+        graph=_graph(statements),
     )
 
 
-def _graph(told: Sequence[_Statement]) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    return tuple(zip(accumulate(len(text) for text, _ in told), (of for _, of in told), strict=True))
+def _graph(statements: Sequence[_Statement]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    return tuple(zip(accumulate(len(text) for text, _ in statements), (of for _, of in statements), strict=True))
 
 
 def _names(rng: np.random.Generator) -> list[str]:
@@ -253,7 +252,7 @@ def _example(recipe: Recipe, names: list[str], values: list[str], rng: np.random
     depth = int(rng.integers(1, 3))
     picked = [values[at] for at in rng.permutation(len(values))]
     story, _, _ = _story(recipe, depth, 2, [names[at] for at in rng.permutation(len(names))], picked, rng)
-    *statements, (question, of) = _told(recipe, story)
+    *statements, (question, of) = _statements(recipe, story)
     return [*statements, (f"{question} {next(iter(simulate(story).answer))}", of)]
 
 
@@ -271,7 +270,7 @@ _CODE: dict[str, Callable[[Operation], str]] = {
 }
 
 
-def _told(recipe: Recipe, story: Story) -> list[_Statement]:
+def _statements(recipe: Recipe, story: Story) -> list[_Statement]:
     """Write a story as statements, the last of which ends where the answer begins, with what each depends on."""
     if recipe.rendering == "code":
         lines = [f"{name} = {values[0]!r}" for name, values in story.initial.items()]
@@ -301,11 +300,11 @@ def _word_item(recipe: Recipe, depth: int, at: int, rng: np.random.Generator) ->
     # The place in its set makes equal words of small groups two items.
     prompt = " ".join(map(str, word.tolist()))
     letters: list[_Statement] = [(f" {letter}", (at,) if at else ()) for at, letter in enumerate(word.tolist())]
-    told = [(f"The product in {group} of", ()), *letters, (" is", (length,))]
+    statements = [(f"The product in {group} of", ()), *letters, (" is", (length,))]
     return Item(
         id=item_id(f"{prompt}#{at}"),
         task=recipe.task,
-        prompt="".join(text for text, _ in told),
+        prompt="".join(text for text, _ in statements),
         options=tuple(options),
         target=str(state),
         n_ops=length,
@@ -314,5 +313,5 @@ def _word_item(recipe: Recipe, depth: int, at: int, rng: np.random.Generator) ->
         entities=count,
         guesses={"first_option": frozenset(options[:1]), "last_mentioned_value": frozenset([str(word[-1])])},
         twin=at,
-        graph=_graph(told),
+        graph=_graph(statements),
     )

@@ -18,7 +18,7 @@ from audits.tracking.items import Item, Skip, check_items
 from audits.tracking.predictions import Answers, check_system, own_predictions, read_predictions
 from audits.tracking.scoring import SCORINGS, Scoring
 from probes.core.errors import InputError
-from probes.files.table_places import sha256_table, written_place
+from probes.files.table_sources import reported_path, sha256_table
 from probes.models.checkpoints import ModelFolder, find_model
 
 MODEL = "model"
@@ -85,7 +85,7 @@ def check(options: Options, context: Context) -> Plan:
     Raises
     ------
     InputError
-        Where anything is wrong that the user can mend.
+        Where anything is wrong that the user can fix.
     """
     depths = _wholes("--n", options.n, most=DEEPEST)
     files = [(Path(file), read_items(Path(file))) for file in options.items]
@@ -296,11 +296,11 @@ def _sources(options: Options, files: Sequence[tuple[Path, object]], answers: di
     sources = []
     for path, found in files:
         count = len(getattr(found, "items", ()))
-        sources.append(Source(role="items", path=written_place(path), sha256=sha256_table(path), items=count))
+        sources.append(Source(role="items", path=reported_path(path), sha256=sha256_table(path), items=count))
     for name, path in _named(options.predictions):
         count = sum(len(of) for system, of in answers.items() if system == name or system.startswith(f"{name}."))
         sources.append(
-            Source(role=f"predictions {name}", path=written_place(path), sha256=sha256_table(path), items=count)
+            Source(role=f"predictions {name}", path=reported_path(path), sha256=sha256_table(path), items=count)
         )
     return tuple(sources)
 

@@ -9,7 +9,7 @@ from audits.tracking.published_items import Found, read_babi, read_boxes, read_s
 from probes.core.errors import InputError
 from probes.files.gzips import plain_suffix, read_plain_head
 from probes.files.json_values import parse_json
-from probes.files.table_places import find_table
+from probes.files.table_sources import find_table
 from probes.files.tables import Row, Table, read_table
 
 NEEDED = ("prompt", "target", "depth")
@@ -34,12 +34,12 @@ def read_items(path: Path) -> Found:
 
 
 def _read(path: Path) -> Found:
-    place = find_table(path)
-    suffix = plain_suffix(place.files[0])
+    source = find_table(path)
+    suffix = plain_suffix(source.files[0])
     if suffix == ".txt":
-        return read_babi(place.file)
-    if suffix == ".json" and b'"examples"' in read_plain_head(place.file, wanted="items", hint=_HINT, size=4096):
-        return read_shuffled_objects(place.file)
+        return read_babi(source.file)
+    if suffix == ".json" and b'"examples"' in read_plain_head(source.file, wanted="items", hint=_HINT, size=4096):
+        return read_shuffled_objects(source.file)
     table = read_table(path)
     columns = {name.casefold() for name in table.columns}
     if {"sentence_masked", "masked_content"} <= columns:

@@ -249,9 +249,9 @@ def attention_shares(
                     raise InputError("The model gives no maps of attention.", where="--structure", hint=hint)
                 graph = None
                 if items[at].graph and items[at].prompt in texts[at]:
-                    places, sources = zip(*items[at].graph, strict=True)
+                    lengths, sources = zip(*items[at].graph, strict=True)
                     before = texts[at].index(items[at].prompt)
-                    ends = [len(model.speller.whole(texts[at][: before + end])) for end in places]
+                    ends = [len(model.speller.whole(texts[at][: before + end])) for end in lengths]
                     graph = dependency_map(ends, sources, len(ids))
                 for layer, whole in enumerate(maps):
                     for size in sizes:

@@ -4,8 +4,8 @@ from audits.core.context import Draft
 from audits.core.numbers import bounded
 from audits.core.records import Estimate
 from audits.core.wording import span
+from audits.tracking.expectations import expected_share
 from audits.tracking.measure import Counts
-from probes.language_models.tracking_expectations import expected_share
 
 EXACT = 1e-10
 """Most relative difference in float64 of a form that is exact."""

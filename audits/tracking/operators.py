@@ -22,7 +22,8 @@ BLOCKS = 8, 64
 class Compared:
     """A form of the operator: its largest relative difference from the triangular solution, and its time by that.
 
-    `ratios` are of `ROUNDS` pairs timed one after the other; `bound` is what its error is proved to be at most.
+    `ratios` are of `ROUNDS` pairs timed one after the other, of `reduced` with reducing the matrix; `bound` is what its
+    error is proved to be at most.
     """
 
     form: str

@@ -18,7 +18,7 @@ from miles_cli.writing import check_path, to_stdout, write
 
 
 class Harness(StrEnum):
-    """Whose logs are read."""
+    """A harness whose logs can be read."""
 
     inspect = "inspect"
     lm_eval = "lm-eval"

@@ -45,7 +45,7 @@ def command_for(spec: AuditSpec) -> TyperCommand:
         given = given_of(context, values)
         command = ("miles", *sys.argv[1:])
         written = registering.register(spec, given, values, command, out=out, force=force)
-        typer.echo(registering.told(written))
+        typer.echo(registering.summary(written))
 
     help = f"Write down criteria for this audit; nothing is run. {spec.summary}"
     return make_command(spec.name, help, (spec.options, registering.Target, registering.shared()), carry_out)

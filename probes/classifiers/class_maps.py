@@ -1,4 +1,4 @@
-"""Which output of a classifier a folder of images stands for, by a file that says it.
+"""Maps from folders of images to the outputs of a classifier, read from a file.
 
 Data by WordNet ids (n01440764) hold no indices, and a subset of the folders no order either. The usual files do:
 `imagenet_class_index.json`, `LOC_synset_mapping.txt`, a list of ids a line each, or a table folder,index.
@@ -59,12 +59,12 @@ class ClassMap:
             )
         return {name: self.indices[name] for name in named}
 
-    def beyond(self, output: int, outputs: int) -> InputError:
+    def no_output(self, output: int, outputs: int) -> InputError:
         """Return the refusal of an output that the classifier does not have, with the folders that stand for it."""
         folders = sorted(name for name, index in self.indices.items() if index == output)
-        whose = f"folder{'s' * (len(folders) > 1)} {', '.join(folders[:3])}"
+        named = f"folder{'s' * (len(folders) > 1)} {', '.join(folders[:3])}"
         return InputError(
-            f"The file gives the {whose} the output {output}; the classifier has {outputs}, 0 to {outputs - 1}.",
+            f"The file gives the {named} the output {output}; the classifier has {outputs}, 0 to {outputs - 1}.",
             where=f"{FLAG} {self.path}",
             hint="Mend the number, counted from 0, or give the file that belongs to this classifier.",
         )

@@ -106,7 +106,7 @@ def check_classifier(
     classes = first.shape[1]
     wrong = next((index for index, label in enumerate(labels) if not 0 <= label < classes), None)
     if wrong is not None and class_map is not None:
-        raise class_map.beyond(labels[wrong], classes)
+        raise class_map.no_output(labels[wrong], classes)
     if wrong is not None:
         raise InputError(
             f"Label {labels[wrong]} of image {wrong} is not one of the classes 0 to {classes - 1}.",

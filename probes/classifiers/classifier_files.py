@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from probes.classifiers.classifier_check import Check, Classifier, check_classifier
 from probes.classifiers.classifier_networks import Normalise
 from probes.classifiers.image_models import load_image_model
-from probes.core.errors import InputError
+from probes.core.errors import InputError, escaped
 from probes.core.hashing import sha256_file, sha256_json
 from probes.files.names import nearest_name, suggest
 from probes.files.pickles import is_torchscript
-from probes.files.weights import without_prefixes
+from probes.files.weights import is_plain, without_prefixes
 from probes.models.architectures import ARCHITECTURES, build, guess_architecture, input_shape, normalisation
 from probes.models.checkpoints import Checkpoint, read_checkpoint
 from probes.models.foreign_models import refuse_foreign
@@ -217,7 +217,7 @@ def _from_weights(path: Path, arch: str | None) -> _Loaded:
         )
     if not arch and not named:
         likely = guess_architecture(tensors)
-        unknown = f" It names {_safe(checkpoint.arch)}, which is not known here." if checkpoint.arch else ""
+        unknown = f" It names {escaped(checkpoint.arch)}, which is not known here." if checkpoint.arch else ""
         hint = f"The names of the weights are those of {likely}: give --arch {likely}. " if likely else ""
         raise InputError(
             f"Bare weights do not say which network they are of.{unknown}",
@@ -281,7 +281,7 @@ def _from_package(
 
 def _notes_on(checkpoint: Checkpoint) -> list[str]:
     notes = []
-    others = [_safe(name) for name in sorted(checkpoint.others) if name != "arch"]
+    others = [escaped(name) for name in sorted(checkpoint.others) if name != "arch"]
     if others:
         notes.append(f"Not used of the checkpoint: {', '.join(others[:8])}.")
     kinds = {value.dtype for value in checkpoint.tensors.values() if value.is_floating_point()} - {torch.float32}
@@ -293,10 +293,9 @@ def _notes_on(checkpoint: Checkpoint) -> list[str]:
 def _check_tensors(checkpoint: Checkpoint, path: Path) -> None:
     """Refuse tensors that are not plain arrays of real numbers."""
     for name, tensor in checkpoint.tensors.items():
-        plain = tensor.layout == torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
-        if not plain or tensor.is_complex():
+        if not is_plain(tensor) or tensor.is_complex():
             raise InputError(
-                f"The tensor {_safe(name)} is no plain array of real numbers.",
+                f"The tensor {escaped(name)} is no plain array of real numbers.",
                 where=str(path),
                 hint="Save the weights of the plain float32 model.",
             )
@@ -319,11 +318,6 @@ def _split(
                 what, where=str(path), hint="Give --mean and --std, with the weights of the network alone."
             )
     return without_prefixes(tensors, more=_PREFIXES), inside
-
-
-def _safe(text: str) -> str:
-    """Return untrusted text without control characters, which would reach the terminal."""
-    return ascii(text)[1:-1][:80]
 
 
 def _listed(values: Sequence[float]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from probes.core.errors import InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.files.json_values import parse_json
 from probes.files.text import read_text
 from probes.models import hub_models

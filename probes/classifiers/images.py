@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.classifiers.class_folders import read_folder
+from probes.classifiers.class_folders import Folder, read_folder
 from probes.classifiers.class_maps import FLAG as CLASS_MAP
 from probes.classifiers.class_maps import ClassMap
 from probes.classifiers.image_arrays import Arrays, Shape, read_arrays
@@ -139,13 +139,26 @@ def load_images(
         raise InputError(f"There is no layout {layout!r}.", where="--layout", hint="Choose hwc or chw.")
     # For a path without permission os.path says that it is no folder; the reader then raises the refusal.
     if os.path.isdir(path):  # noqa: PTH112
-        return _from_folder(path, by, attributes, shape, class_names, resize, taken, decoding, class_map, processor)
+        folder = read_folder(
+            path,
+            shape=shape,
+            class_names=class_names,
+            resize=resize,
+            taken=taken,
+            decoding=decoding,
+            class_map=class_map,
+            processor=processor,
+        )
+        return _from_folder(path, folder, by, attributes, resize)
     if class_map is not None:
         hint = "Leave it out: arrays hold the numbers of their classes."
         raise InputError("Only folders by class need a map of their classes.", where=CLASS_MAP, hint=hint)
     if isinstance(resize, Resizing):
         raise InputError("Arrays are not resized.", where="--resize", hint="Resize them yourself, or give a folder.")
-    arrays = read_arrays(path, layout=layout, shape=shape)
+    return _from_arrays(path, read_arrays(path, layout=layout, shape=shape), by, attributes)
+
+
+def _from_arrays(path: Path, arrays: Arrays, by: tuple[str, ...], attributes: Path | None) -> Images:
     labels = _labels(arrays)
     stored, divisor, notes = _scale(arrays)
     names = tuple(str(index) for index in range(len(labels)))
@@ -173,27 +186,8 @@ def load_images(
 
 
 def _from_folder(
-    path: Path,
-    by: tuple[str, ...],
-    attributes: Path | None,
-    shape: Shape | None,
-    class_names: tuple[str, ...],
-    resize: bool | Resizing,
-    taken: slice,
-    decoding: Progress | None,
-    class_map: ClassMap | None,
-    processor: bool,
+    path: Path, folder: Folder, by: tuple[str, ...], attributes: Path | None, resize: bool | Resizing
 ) -> Images:
-    folder = read_folder(
-        path,
-        shape=shape,
-        class_names=class_names,
-        resize=resize,
-        taken=taken,
-        decoding=decoding,
-        class_map=class_map,
-        processor=processor,
-    )
     groups, more = _attributes(path, by, attributes, folder.names, folder.columns, files=True)
     content = {
         "shape": folder.shape,

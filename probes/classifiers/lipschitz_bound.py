@@ -152,15 +152,15 @@ def _bound_of(step: Step, lower_steps: int, norms: Measure) -> LayerBound:
     norm = norms(step.constant, lower_steps)
     conv = convolution_of(step.constant)
     # A transposed convolution takes what its convolution gives.
-    told = step.constant if isinstance(step.constant, Transposed) else conv
+    forwards = step.constant if isinstance(step.constant, Transposed) else conv
     return LayerBound(
         name=step.name,
         kind=step.kind,
         method="exact" if norm.tight else "gram",
         bound=norm.value,
         lower=norm.lower,
-        grid=told.size if told else None,
-        stride=told.stride if told else None,
+        grid=forwards.size if forwards else None,
+        stride=forwards.stride if forwards else None,
         padding=conv.padding if conv else None,
         seconds=norm.seconds,
     )

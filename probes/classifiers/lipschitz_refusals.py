@@ -1,4 +1,4 @@
-"""Why an operation of a network has no Lipschitz constant here, in words."""
+"""Reasons, in words, why an operation of a network has no Lipschitz constant here."""
 
 from collections.abc import Sequence
 from typing import Any

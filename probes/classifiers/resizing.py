@@ -1,4 +1,4 @@
-"""How pictures are brought to the size that a classifier takes: as its own processor does, or as two numbers say.
+"""Resizing of pictures to the size that a classifier takes: as its own processor does, or as two numbers say.
 
 The processor of a Hugging Face folder is never loaded; the numbers of its file are enough, and what has no such
 numbers is refused. Sources: the resizing of ViT, CLIP and ConvNeXT in transformers, of the presets of torchvision, and

@@ -34,7 +34,7 @@ Network = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Climb:
-    """What one ascent met: the slope at its start, the largest at any point, both rounded down."""
+    """Slopes of one ascent: at its start, and the largest at any point, both rounded down."""
 
     start: float
     slope: float
@@ -99,18 +99,6 @@ def climb(
     return [
         Climb(start=one * DOWN, slope=other * DOWN) for one, other in zip(at_start.tolist(), best.tolist(), strict=True)
     ]
-
-
-def slopes(network: nn.Module, points: Tensor) -> list[float]:
-    """Return the largest singular value of the Jacobian at each point, from below, by power iteration on J J^T.
-
-    Parameters
-    ----------
-    points
-        (n, channels, height, width), float64, where the network has a derivative.
-    """
-    found, _ = _slopes(network, points.detach(), None)
-    return [slope * DOWN for slope in found.tolist()]
 
 
 def _slopes(network: Network, points: Tensor, seeds: Tensor | None) -> tuple[Tensor, Tensor]:

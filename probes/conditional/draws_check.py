@@ -1,4 +1,4 @@
-"""Are the "samples" draws at all? Quantiles, points of a quantiser and random numbers shared by rows look otherwise.
+"""Checks whether "samples" are draws, and not quantiles, points of a quantiser or random numbers shared by rows.
 
 What depends on independent draws (fair scores, ranks, intervals over rows) is wrong for them. Here is what is counted;
 what follows from it is the caller's to say.
@@ -11,8 +11,6 @@ import numpy as np
 
 from probes.conditional.laws import Floats
 
-INDEPENDENT = 2 * math.log(2) - 1
-"""Mean ratio of the smaller to the larger of two adjacent spacings of independent draws, .386; of a grid it is 1."""
 FEWEST, RATIOS = 5, 100
 """Fewest draws of a row whose spacings or order tell anything, and fewest ratios: their mean is then within .03."""
 TIED = 0.1

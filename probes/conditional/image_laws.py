@@ -1,4 +1,4 @@
-"""What of a stored outcome is scored: all its values, the pixels under a mask, or its principal components."""
+"""Views of stored outcomes that are scored: all values, the pixels under a mask, or principal components."""
 
 import math
 from dataclasses import dataclass, replace
@@ -109,9 +109,9 @@ class View:
         rows = np.repeat(mask.reshape(-1, height * width), channels, axis=1)
         empty = np.flatnonzero(~rows.any(axis=1))
         if len(empty):
-            whose = f" of row {empty[0]}" if mask.ndim == 3 else ""
+            of_row = f" of row {empty[0]}" if mask.ndim == 3 else ""
             hint = "Let it be true where pixels are scored, as where they were painted in."
-            raise InputError(f"The mask{whose} is false everywhere: nothing is scored.", where=where, hint=hint)
+            raise InputError(f"The mask{of_row} is false everywhere: nothing is scored.", where=where, hint=hint)
         kept = np.flatnonzero(rows.any(axis=0))
         single = bool((rows == rows[:1]).all())
         return replace(self, kept=kept, mask=None if single else rows[:, kept])

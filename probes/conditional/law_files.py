@@ -20,7 +20,7 @@ from probes.core.errors import InputError
 from probes.files.arrays import PIECE, Archive, open_archive
 from probes.files.json_values import json_text
 from probes.files.opening import read_head
-from probes.files.table_places import is_dataset
+from probes.files.table_sources import is_dataset
 from probes.files.tables import read_table
 
 Image = tuple[int, int, int]

@@ -13,7 +13,7 @@ from probes.conditional.law_arrays import MOST, NEEDED, Held, Laws, Numbers, fin
 from probes.conditional.laws import Floats, Ints
 from probes.core.errors import InputError
 from probes.files.decimals import plain_float
-from probes.files.table_places import find_table
+from probes.files.table_sources import find_table
 from probes.files.tables import Table, is_json, read_table
 
 _INPUT, _DRAW = re.compile(r"x_?(\d{0,9})"), re.compile(r"sample_?(\d{1,9})")
@@ -107,8 +107,8 @@ def read_law_table(
         Where the table cannot be read, holds no law or two, or its lines do not fit the rows.
     """
     # The mark is that of the data or of another candidate where this file can have none.
-    place = find_table(path)
-    table = read_table(path, None if place.is_arrow or is_json(place.file) else decimal)
+    source = find_table(path)
+    table = read_table(path, None if source.is_arrow or is_json(source.file) else decimal)
     if {"row", "sample"} <= {*table.columns}:
         names = _outcomes(table, view, target)
         order, draws = _arranged(table, view.n, ids, [row.values.get("sample") or "" for row in table.rows])

@@ -1,4 +1,4 @@
-"""What is compared: outcomes y with their inputs x, and a candidate's law of y for each of their rows.
+"""Outcomes y with their inputs x, and a candidate's law of y for each of their rows.
 
 A law is given as draws, as weighted points, as quantiles, as the mean and standard deviation of a normal law, or as an
 interval. Laws are read in blocks of rows, so that memory does not grow with their number.

@@ -1,4 +1,4 @@
-"""Where an outcome ranks among its draws, under projections to one number: uniform for the true law, whatever it is.
+"""Ranks of outcomes among their draws, under projections to one number: uniform for the true law, whatever it is.
 
 The outcome and its K draws are K + 1 exchangeable values under the true law, and so are their projections, also those
 that depend on all K + 1 symmetrically (Gneiting et al. 2008, TEST 17; Thorarinsdottir et al. 2016, JCGS 25). A

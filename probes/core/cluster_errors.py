@@ -1,4 +1,4 @@
-"""What is told where a cluster cannot be reached, is lost, or has not what jobs need."""
+"""Errors of clusters that cannot be reached, are lost, or lack what jobs need."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -166,13 +166,13 @@ class DaskPool:
 
     def _with_gpus(self) -> Mapping[str, int]:
         try:
-            told = self.client.scheduler_info(n_workers=-1)
+            info = self.client.scheduler_info(n_workers=-1)
         except TypeError:
             # Before 2025.2 it had no limit.
-            told = self.client.scheduler_info()
+            info = self.client.scheduler_info()
         slots = {
             address: min(int(worker["resources"].get("GPU", 0)), worker["nthreads"])
-            for address, worker in told["workers"].items()
+            for address, worker in info["workers"].items()
         }
         return {address: count for address, count in slots.items() if count > 0}
 

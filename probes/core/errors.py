@@ -48,3 +48,12 @@ def first_line(error: BaseException) -> str:
     """
     # Messages of libraries may be pages long, and an assertion may have none.
     return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+
+
+def escaped(text: str, most: int = 80) -> str:
+    """Return the beginning of untrusted text for a message, without control characters, which would reach the terminal.
+
+    >>> escaped("a\\x1b[2J")
+    'a\\\\x1b[2J'
+    """
+    return ascii(text)[1:-1][:most]

@@ -20,6 +20,8 @@ BACKENDS = ("loky", "dask", "ray")
 """Processes of this machine (loky), or workers of a Dask or Ray cluster, which is started here unless it is named."""
 _PACKAGES = {"dask": "distributed", "ray": "ray"}
 
+PATIENCE = 20.0
+"""Seconds within which a cluster has to answer and to have a worker."""
 DEATHS = 25
 """Workers that die one after the other, with no job done in between, after which no other job is begun."""
 
@@ -38,7 +40,7 @@ class Workers:
     scheduler
         Address of the scheduler of a running Dask cluster, or of the head of a running Ray cluster.
     patience
-        Seconds in which it has to answer, and a worker of it to be there; None: twenty.
+        Seconds within which it has to answer and to have a worker; None: `PATIENCE`.
     gpus
         0: jobs run on the CPU. Else each worker has one GPU of its own, which is "cuda" there, and this machine has so
         many for them: one worker each, unless `count` says otherwise. More workers than GPUs share them in turn. For a
@@ -334,7 +336,11 @@ def _opened(workers: Workers, jobs: int) -> Pool:
     cards = () if workers.scheduler else workers.dealt(lanes)
     if workers.backend == "loky":
         return loky_pool(lanes, cards)
-    from probes.core.cluster_pools import dask_pool, ray_pool
+    patience = PATIENCE if workers.patience is None else workers.patience
+    if workers.backend == "dask":
+        from probes.core.dask_workers import DaskPool
 
-    pool = dask_pool if workers.backend == "dask" else ray_pool
-    return pool(lanes, workers.scheduler, workers.patience, cards=cards, gpu=workers.gpus > 0)
+        return DaskPool(lanes, workers.scheduler, patience, cards=cards, gpu=workers.gpus > 0)
+    from probes.core.ray_workers import ray_pool
+
+    return ray_pool(lanes, workers.scheduler, patience, cards=cards, gpu=workers.gpus > 0)

@@ -7,7 +7,7 @@ a date or an order that the file system happens to choose.
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from probes.files.opening import reading
@@ -37,6 +37,11 @@ def sha256_folder(paths: Iterable[Path]) -> str:
     return sha256_json([[file.relative_to(root).as_posix(), sha256_file(file)] for file in files])
 
 
+def sha256_files(paths: Sequence[Path]) -> str:
+    """Return the hash of the bytes of a single file, or that of `sha256_folder` of several."""
+    return sha256_file(paths[0]) if len(paths) == 1 else sha256_folder(paths)
+
+
 def sha256_json(value: object) -> str:
     """Return the hash of a JSON value in canonical form: keys sorted, no spaces, UTF-8, no NaN.
 
@@ -46,12 +51,3 @@ def sha256_json(value: object) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     # A lone surrogate (a file name that is not UTF-8) has no UTF-8 form of its own.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def short(digest: str) -> str:
-    """Return the first twelve digits of a hash: for a reader, not for a key.
-
-    >>> short("0123456789abcdef")
-    '0123456789ab'
-    """
-    return digest[:12]

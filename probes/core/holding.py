@@ -1,4 +1,4 @@
-"""What a process loaded last for its jobs, such as a model: once for all that need it, and one at a time."""
+"""Hold what a process loaded for its jobs, such as a model: once for all that need it, and one at a time."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which packages are there, found out without importing them."""
+"""Tell which packages are installed, without importing them."""
 
 from importlib.util import find_spec
 

@@ -26,7 +26,7 @@ _TOKEN = secrets.token_hex(32)
 """What a cluster of this process asks of everybody who gives it work; it stays in the memory of its processes."""
 
 
-def ray_workers(
+def ray_pool(
     lanes: int, scheduler: str | None, patience: float, *, cards: Sequence[str] = (), gpu: bool = False
 ) -> Pool:
     """Return a Ray cluster: of processes on this machine, or the one whose head is named.

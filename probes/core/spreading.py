@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from probes.core.cache import Cache
 from probes.core.errors import InputError
@@ -19,6 +20,7 @@ from probes.core.executor import ReusablePool, Workers, check_complete, one_thre
 from probes.core.holding import release
 
 Job = TypeVar("Job")
+OfEntry = TypeVar("OfEntry", bound="EntryJob")
 
 WORTH = 20.0
 """Seconds of work from which on workers are started that nobody asked for: starting them takes some seconds."""
@@ -248,6 +250,68 @@ def spread(
             missing=_by_part([first + index for index in others], part.of),
         )
     )
+
+
+class EntryJob(Protocol):
+    """A job that leaves one entry in a cache."""
+
+    @property
+    def cache(self) -> Cache:
+        """The cache that its entry is written to."""
+
+    @property
+    def key(self) -> object:
+        """All that the entry depends on, a JSON value."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Does a job and writes its entry; `keep_only_for` knows it by `func`, which computes the content."""
+
+    kind: str
+    func: Callable[[Any], Mapping[str, Any]]
+
+    def __call__(self, job: EntryJob) -> None:
+        job.cache.write(self.kind, job.key, self.func(job))
+
+
+def spread_entries(
+    compute: Callable[[Any], Mapping[str, Any]],
+    jobs: Sequence[OfEntry],
+    kind: str,
+    machines: Machines,
+    things: str,
+    done: Callable[[OfEntry], None],
+) -> None:
+    """Compute the entries of jobs that are missing in the cache, as `spread` does jobs.
+
+    Parameters
+    ----------
+    compute
+        Returns the tensors or arrays of a job's entry; found by workers as the function of `spread`.
+    kind
+        Of the entries.
+    done
+        Called with each job whose entry is there, in any order.
+
+    Raises
+    ------
+    IncompleteError, InputError
+        As of `spread`; and where the cache cannot be written.
+    """
+    spread(
+        _Written(kind, compute),
+        jobs,
+        made=lambda index: jobs[index].cache.has(kind, jobs[index].key),
+        machines=machines,
+        things=things,
+        done=lambda index: done(jobs[index]),
+    )
+
+
+def read_entry(compute: Callable[[Any], Mapping[str, Any]], job: EntryJob, kind: str) -> dict[str, Any]:
+    """Return the entry of a job of `spread_entries`, as `entry_of` does."""
+    return entry_of(job.cache, kind, job.key, partial(compute, job))
 
 
 def _ignored(index: int) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from probes.core.errors import InputError
 from probes.eval_logs.scores import (
+    CLOSE,
     LONGEST_NAME,
     Column,
     Entry,
@@ -22,6 +23,7 @@ from probes.eval_logs.scores import (
     check_columns,
     cluster_of,
     digest,
+    exclusions,
     mean,
     name_of,
     number_of,
@@ -29,7 +31,6 @@ from probes.eval_logs.scores import (
     reduced,
     setting_of,
     text_of,
-    told,
 )
 from probes.eval_logs.zip_parts import Parts, parse_log
 from probes.files.opening import read_head, unreadable
@@ -45,8 +46,6 @@ MOST_ENTRIES = 2**20
 """Entries of a `.eval`: one for each epoch of a sample, and a few more."""
 SHOWN = 5120
 """Letters of a text that the summaries hold."""
-CLOSE = 1e-6
-"""Distance up to which two means are one."""
 _HINT = "Give a .eval or .json that `inspect eval` wrote."
 _CONVERT = "`inspect log convert --to eval` makes a .eval of it, of which the scores alone are read."
 
@@ -176,7 +175,7 @@ def _task_log(path: Path, read: _Read, cluster: str) -> TaskLog:
         settings=_settings(about),
         notes=(
             *_missing(about, status, task, made),
-            *told(task, notes, "answers to"),
+            *exclusions(task, notes, "answers to"),
             *_other_means(read.header, task, samples),
         ),
     )
@@ -237,7 +236,7 @@ def _scores(found: object, names: Mapping[str, str], where: str, notes: Counter[
                 lacking.append(scorer)
             else:
                 notes[f"with a score of {scorer} that is no number, which is left out"] += 1
-    # Of an answer without any score that is told for all of them.
+    # Of an answer without any score that is noted for all of them.
     for scorer in lacking if scores else ():
         notes[f"without a score of {scorer}"] += 1
     return scores

@@ -10,19 +10,20 @@ from typing import Any
 
 from probes.core.errors import InputError
 from probes.eval_logs.scores import (
+    CLOSE,
     Column,
     Sample,
     TaskLog,
     check_columns,
     cluster_of,
     digest,
+    exclusions,
     mean,
     name_of,
     number_of,
     object_of,
     setting_of,
     text_of,
-    told,
 )
 from probes.files.json_values import parse_json
 from probes.files.text import check_size, numbered_lines, read_text
@@ -32,8 +33,6 @@ LARGEST = 2**31
 """Bytes of the samples of a task; line by line, they are not held."""
 LARGEST_RESULTS = 2**26
 MOST_SAMPLES = 10**6
-CLOSE = 1e-6
-"""Distance up to which two means are one."""
 HIGHER = frozenset({"acc", "acc_norm", "acc_mutual_info", "exact_match", "em", "f1", "mc1", "mc2", "pass@1"})
 """Metrics of which more is better, where no results say so."""
 _OWN = frozenset(
@@ -142,7 +141,7 @@ def read_log(path: Path, cluster: str = "", results: Results | None = None) -> T
         clusters=cluster,
         higher_is_better=_directions(samples, task, results),
         settings=_settings(values, task),
-        notes=(*told(task, notes, "samples of"), *_missing(task, results, lacking), *left_out),
+        notes=(*exclusions(task, notes, "samples of"), *_missing(task, results, lacking), *left_out),
     )
 
 

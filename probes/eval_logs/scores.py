@@ -18,6 +18,8 @@ MOST_COLUMNS = 500
 _SECRET = re.compile("key|token$|secret|password|credential", re.IGNORECASE)
 LARGEST_SCORE = 1e70
 """Size of a score, so that fourth powers of sums stay in range."""
+CLOSE = 1e-6
+"""Distance up to which two means are one, relative where they are above 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def setting_of(value: object) -> object:
         return "nested"
 
 
-def told(task: str, notes: Mapping[str, int], what: str) -> Iterator[str]:
+def exclusions(task: str, notes: Mapping[str, int], what: str) -> Iterator[str]:
     """Yield a sentence for each reason why something of a task was left out."""
     for why, count in sorted(notes.items()):
         yield f"{what} {task} {why}: {count:,}."
@@ -176,7 +178,7 @@ def reduced(entries: Sequence[Entry], where: str) -> tuple[Sample, ...]:
 
 
 def check_columns(columns: Collection[object], where: str) -> None:
-    """Refuse more than `MOST_COLUMNS` metrics, or notes on them: each is compared over all samples, or told.
+    """Refuse more than `MOST_COLUMNS` metrics, or notes on them: each is compared over all samples, or reported.
 
     Raises
     ------

@@ -151,10 +151,9 @@ class Archive:
         InputError
             Where there is none of this name, or it may not be read.
         """
-        where = f"{self.path}, {name}"
         if name in self.refused:
             refusal = self.refused[name]
-            raise InputError(f"The array {name!r} {refusal.reason}.", where=where, hint=refusal.hint or self.hint)
+            raise self.refusal(name, refusal.reason, refusal.hint or self.hint)
         if name not in self.arrays:
             raise InputError(
                 f"The file has no array {name!r}. {self.listing()}",
@@ -164,14 +163,15 @@ class Archive:
         array = self.arrays[name]
         if array.dtype.kind not in kinds:
             what = f"{'complex numbers' if array.dtype.kind == 'c' else 'values'} of type {array.dtype}"
-            raise InputError(f"The array {name!r} holds {what}.", where=where, hint="Save real numbers, plain arrays.")
+            raise self.refusal(name, f"holds {what}", "Save real numbers, plain arrays.")
         if math.prod(array.shape[1:]) * array.dtype.itemsize > self.most:
-            raise InputError(
-                f"The array {name!r} has the shape {array.shape}: one sample is too large for a file of this size.",
-                where=where,
-                hint="Save it uncompressed if it really holds so little.",
-            )
+            message = f"has the shape {array.shape}: one sample is too large for a file of this size"
+            raise self.refusal(name, message, "Save it uncompressed if it really holds so little.")
         return array
+
+    def refusal(self, name: str, message: str, hint: str) -> InputError:
+        """Return the refusal of an array; `message` goes on from its name."""
+        return InputError(f"The array {name!r} {message}.", where=f"{self.path}, {name}", hint=hint)
 
     def check_expansion(self, names: Collection[str]) -> None:
         """Refuse arrays that together unpack to far more than the size of the file.

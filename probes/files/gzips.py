@@ -26,7 +26,7 @@ _MAGIC = b"\x1f\x8b"
 
 
 class Readable(Protocol):
-    """What gives bytes, at most `size` of them at a time, and none at its end."""
+    """A source of bytes, at most `size` of them at a time, and none at its end."""
 
     def read(self, size: int = -1, /) -> bytes:
         """Return the next bytes."""
@@ -107,7 +107,7 @@ class _Watched:
 
 
 class _Unpacked:
-    """What a gzip file holds, counted while it is read."""
+    """The content of a gzip file, counted while it is read."""
 
     def __init__(self, file: gzip.GzipFile, path: Path) -> None:
         self._file, self._path, self._count = file, path, 0

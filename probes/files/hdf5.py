@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from probes.files.stored import Refusal, Stored, Window
 
-SIGNATURE = b"\x89HDF\r\n\x1a\n"
 GROUPED = "HDF5, a group a sample"
 """The form of a file in which every sample has a group of its own."""
 _MATLAB = b"MATLAB 7.3"

@@ -111,7 +111,7 @@ class Plain(_Headed):
 
 
 class Bytes(Protocol):
-    """What is read forwards."""
+    """A stream of bytes that is read forwards."""
 
     def read(self, size: int, /) -> bytes:
         """Return the next bytes; b"" at the end."""

@@ -14,7 +14,7 @@ from probes.core.errors import InputError
 from probes.files.decimals import NumberColumn, mark_hint
 from probes.files.delimited import Delimited
 from probes.files.names import suggest_column
-from probes.files.table_places import find_table
+from probes.files.table_sources import find_table
 from probes.files.tables import check_decimal, check_flat, decimal_notes, is_json, read_table
 
 Flags = NDArray[np.bool_]
@@ -128,11 +128,11 @@ class SchemaReader:
         self._separator = ""
         nested: Mapping[str, str] = {}
         self._blocks: Iterator[tuple[Sequence[int], list[Cells]]]
-        place = find_table(path)
-        if place.is_arrow or is_json(place.file):
+        source = find_table(path)
+        if source.is_arrow or is_json(source.file):
             check_decimal(path, decimal)
             table = read_table(path)
-            self.form, header, line = "Parquet or Arrow" if place.is_arrow else "JSON", table.columns, ""
+            self.form, header, line = "Parquet or Arrow" if source.is_arrow else "JSON", table.columns, ""
             nested = table.nested
             self._blocks = (
                 (
@@ -143,11 +143,11 @@ class SchemaReader:
                 for rows in (table.rows[start : start + _BLOCK],)
             )
         else:
-            file, delimited = Delimited(place.file), True
+            file, delimited = Delimited(source.file), True
             self.form, header, line = file.dialect.name, tuple(file.header), f":{file.header_line}"
             semicolons, self._separator = file.dialect.decimal_comma, file.dialect.separator
             self._blocks = ((block.lines, list(zip(*block.rows, strict=True))) for block in file.blocks())
-        self.notes = [*place.notes, *decimal_notes(semicolons, decimal)]
+        self.notes = [*source.notes, *decimal_notes(semicolons, decimal)]
         self._decimal_comma = semicolons if decimal is None else decimal == ","
         self._option = schema.has_decimal and delimited
         self._where = f"{path}{line}"

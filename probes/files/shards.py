@@ -1,4 +1,4 @@
-"""Which files of a data set are the parts of which split, by the names that the hub and `datasets` give them.
+"""Splits of a data set and their files, by the names that the hub and `datasets` give them.
 
 `data/train-00000-of-00002.parquet`, `plain_text/test-00000-of-00001.parquet`, `default/train/0000.parquet` (as the hub
 converts them), `train.parquet`, and `part-00000-of-....parquet` as clusters write them.

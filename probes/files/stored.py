@@ -1,4 +1,4 @@
-"""What every reader of arrays returns: arrays with samples on the first axis, and why others are not read."""
+"""Arrays as every reader returns them, samples on the first axis, and refusals of others."""
 
 from pathlib import Path
 from typing import Any, Protocol

@@ -19,9 +19,9 @@ from probes.files.delimited import HINT, Delimited
 from probes.files.gzips import plain_suffix, read_plain_head
 from probes.files.json_values import json_text, parse_json
 from probes.files.names import suggest_column
-from probes.files.table_places import find_table
 from probes.files.table_rows import Row as Row
 from probes.files.table_rows import Rows
+from probes.files.table_sources import find_table
 from probes.files.text import MARK, check_size, numbered_lines, read_text
 
 MOST_ROWS = 5_000_000
@@ -137,7 +137,7 @@ def read_table(
 ) -> Table:
     """Read a table; its form follows from its suffix, or from its first line where the suffix says nothing.
 
-    It is a file, which may be compressed (`.csv.gz`), or a folder or address as `probes.files.table_places` has them;
+    It is a file, which may be compressed (`.csv.gz`), or a folder or address as `probes.files.table_sources` has them;
     rows are counted through all of its files.
 
     Cells are given as they are: `Table.with_points` reads decimal commas, in a file with semicolons or where the user
@@ -149,16 +149,16 @@ def read_table(
     InputError
         Where the file cannot be read, is not UTF-8 text, is empty or too large, or a row does not fit.
     """
-    place = find_table(path)
+    source = find_table(path)
     semicolons = False
     separator = ""
     nested: dict[str, str] = {}
-    if place.is_arrow:
+    if source.is_arrow:
         check_decimal(path, decimal)
-        columns, values, lists = read_arrow(path, place.files, most_rows=most_rows, most_cells=most_cells)
+        columns, values, lists = read_arrow(path, source.files, most_rows=most_rows, most_cells=most_cells)
         rows = _arrow_rows(columns, values, lean=lean)
         nested |= {name: f"{path}, column {name[:60]}" for name in lists}
-    elif is_json(file := place.file):
+    elif is_json(file := source.file):
         check_decimal(path, decimal)
         rows = _limited(file, _json_rows(file, most_rows, nested), most_rows, most_cells, Rows() if lean else None)
         if len(rows) == 1:
@@ -177,11 +177,11 @@ def read_table(
         message = "The file has a header but no rows." if columns else "The file holds no rows."
         raise InputError(message, where=str(path), hint=HINT)
     return Table(
-        Path(place.written),
+        Path(source.written),
         columns,
         rows,
-        sources=place.files,
-        notes=(*place.notes, *decimal_notes(semicolons, decimal)),
+        sources=source.files,
+        notes=(*source.notes, *decimal_notes(semicolons, decimal)),
         decimal_comma=semicolons if decimal is None else decimal == ",",
         decimal=decimal,
         nested=nested,

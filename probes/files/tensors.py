@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from probes.core.errors import InputError
 from probes.files.pickles import read_pickle
 from probes.files.stored import Refusal, Window
+from probes.files.weights import is_plain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,7 +50,7 @@ def read_tensors(path: Path, most: int) -> tuple[dict[str, TensorArray], dict[st
     for name, value in content.items():
         if not isinstance(value, torch.Tensor):
             refused[str(name)] = Refusal(f"is no tensor but a {type(value).__name__}")
-        elif value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
+        elif not is_plain(value):
             refused[str(name)] = Refusal("is no plain tensor", "Save it dense and unquantised.")
         elif value.is_complex():
             refused[str(name)] = Refusal("holds complex numbers", "Save real numbers.")

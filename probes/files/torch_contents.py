@@ -19,7 +19,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from probes.core.errors import InputError
+from probes.core.errors import InputError, escaped
 from probes.files.weight_errors import damaged, needless, refused
 
 _MOST_VALUES = 2**18
@@ -277,11 +277,13 @@ def _refusal(error: Exception, where: str) -> Exception:
     if isinstance(error, MemoryError) or "allocate memory" in message:
         return MemoryError()
     if isinstance(error, RecursionError) or message.startswith("NEEDLESS"):
-        return needless(_shown(message.removeprefix("NEEDLESS ")) if message.startswith("NEEDLESS") else _AGAIN, where)
+        return needless(
+            escaped(message.removeprefix("NEEDLESS "), 120) if message.startswith("NEEDLESS") else _AGAIN, where
+        )
     if isinstance(error, pickle.UnpicklingError | RuntimeError):
         wanted = re.search(r"GLOBAL (\S+)", message)
         if wanted and isinstance(error, pickle.UnpicklingError):
-            return refused(f"an object of {_shown(wanted[1])}", where)
+            return refused(f"an object of {escaped(wanted[1], 120)}", where)
         if _is_plain_pickle(Path(where)):
             return refused("a plain pickle, not one of torch.save", where)
         return damaged("it is cut off, or not a file written by torch.save", where)
@@ -293,7 +295,3 @@ def _is_plain_pickle(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(2)
     return len(head) == 2 and head[0] == 0x80 and head[1] > 2
-
-
-def _shown(text: str) -> str:
-    return ascii(text)[1:-1][:120]

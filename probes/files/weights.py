@@ -6,9 +6,12 @@ prefix before all of its names. Both are taken off here, for every format alike.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from probes.core.errors import InputError
+from probes.core.errors import InputError, escaped
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOST_WRAPPERS = 8
 """Of one in another, of networks as of files: a file may hold itself."""
@@ -62,6 +65,13 @@ def entries(content: Mapping[Any, Any]) -> dict[str, Any]:
     return {name: value for name, value in named.items() if not name.endswith("_extra_state")}
 
 
+def is_plain(tensor: "Tensor") -> bool:
+    """Tell whether a tensor is a dense array on the CPU whose numbers are not quantised."""
+    import torch
+
+    return tensor.layout == torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
+
+
 def check_held(tensors: Mapping[str, Any], where: str) -> None:
     """Refuse tensors that claim more numbers than are stored for them; other values are ignored.
 
@@ -79,7 +89,7 @@ def check_held(tensors: Mapping[str, Any], where: str) -> None:
             continue
         if value.numel() * value.element_size() > value.untyped_storage().nbytes():
             raise InputError(
-                f"The tensor {ascii(name)[1:-1][:80]} claims {value.numel()} numbers, more than are stored for it.",
+                f"The tensor {escaped(name)} claims {value.numel()} numbers, more than are stored for it.",
                 where=where,
                 hint="Save contiguous tensors, from a model that you trust.",
             )

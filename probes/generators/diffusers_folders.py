@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 from probes.core.errors import InputError, first_line
-from probes.core.guarded_imports import transformers
 from probes.core.hashing import sha256_json
+from probes.core.library_imports import transformers
 from probes.files.json_values import parse_json
 from probes.files.safe_tensors import check_safetensors
 from probes.files.text import read_text

@@ -143,7 +143,7 @@ def cosine(steps: int = 1000) -> NDArray[np.float64]:
 
 
 def from_betas(betas: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return abar, the product of 1 - beta so far.
+    """Return abar, shape (steps,), the product of 1 - beta so far.
 
     >>> from_betas([0.5, 0.5]).tolist()
     [0.5, 0.25]

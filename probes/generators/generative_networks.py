@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probes.core.errors import InputError
+from probes.core.errors import InputError, escaped
 from probes.files.names import suggest
-from probes.files.weights import check_held
+from probes.files.weights import check_held, is_plain
 from probes.models.architectures import fit
 
 TIMES = 64
@@ -208,9 +208,8 @@ def check_plain(state: Mapping[str, Tensor], where: str) -> None:
         With the name of the first such tensor.
     """
     for name, value in state.items():
-        shown = ascii(name)[1:-1][:80]
-        plain = value.layout == torch.strided and value.device.type == "cpu" and not value.is_quantized
-        if not plain or value.is_complex() or not value.numel():
+        shown = escaped(name)
+        if not is_plain(value) or value.is_complex() or not value.numel():
             raise InputError(
                 f"The tensor {shown} is no plain array of real numbers.", where=where, hint="Save float32 weights."
             )

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from probes.core.errors import InputError, first_line
+from probes.core.errors import InputError, escaped, first_line
 from probes.core.hashing import sha256_json
 from probes.files.file_kinds import unexpected_kind
 from probes.files.names import nearest_name
@@ -246,11 +246,11 @@ def _read(path: Path, role: str) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     roles = _GENERATORS if role == "mlp-generator" else _DISCRIMINATORS
     # The key of the role first, then wrappers: a training checkpoint holds both networks.
     found = unwrap(content, first=roles, levels=MOST_WRAPPERS)
-    beside = [ascii(name)[1:-1][:80] for name in found.beside if name != ACCOUNT]
+    beside = [escaped(name) for name in found.beside if name != ACCOUNT]
     named = entries(found.content) if isinstance(found.content, Mapping) else {}
     tensors = {name: value for name, value in named.items() if isinstance(value, Tensor)}
     if not tensors or len(tensors) < len(named):
-        keys = ", ".join(ascii(name)[1:-1][:80] for name in list(named)[:10]) or "none"
+        keys = ", ".join(escaped(name) for name in list(named)[:10]) or "none"
         raise InputError(
             "The file holds no tensors by name.",
             where=str(path),

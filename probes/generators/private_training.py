@@ -88,18 +88,18 @@ def train_private_denoiser(
     adam = torch.optim.Adam(module.parameters(), lr=rate, fused=True)
     scales = [torch.from_numpy(np.sqrt(part)).float() for part in (alphas_bar, 1 - alphas_bar)]
     mechanism = Mechanism(noise_multiplier=noise_multiplier, clip=clip, sample_rate=sample_rate) if private else None
-    with guarded(module, adam, mechanism, sample_rate * len(data), seed) as guard, one_thread():
+    with gradient_source(module, adam, mechanism, sample_rate * len(data), seed) as source, one_thread():
         with (progress or Silent()).phase(label, steps, "steps") as advance:
             for chosen in poisson_batches(len(data), sample_rate, steps, seed):
                 times = torch.randint(len(alphas_bar), (len(chosen), multiplicity), generator=draws)
                 noise = torch.randn(*times.shape, *data.shape[1:], generator=draws)
                 signal, spread = (scale[times].reshape(*times.shape, *(1,) * (data.ndim - 1)) for scale in scales)
                 errors = module(signal * data[chosen].unsqueeze(1) + spread * noise, times) - noise
-                guard.differentiate(errors.square().flatten(2).mean(dim=(1, 2)))
+                source.differentiate(errors.square().flatten(2).mean(dim=(1, 2)))
                 adam.step()
                 advance(1)
         _check(module, label)
-        return module.eval(), guard.history()
+        return module.eval(), source.history()
 
 
 def train_private_gan(
@@ -138,18 +138,18 @@ def train_private_gan(
     both = [torch.optim.Adam(network.parameters(), lr=rate, betas=BETAS, fused=True) for network in pair]
     mechanism = Mechanism(noise_multiplier=noise_multiplier, clip=clip, sample_rate=sample_rate) if private else None
     expected = sample_rate * len(data)
-    with guarded(discriminator, both[1], mechanism, expected, seed) as guard, one_thread():
+    with gradient_source(discriminator, both[1], mechanism, expected, seed) as source, one_thread():
         with (progress or Silent()).phase(label, steps, "steps") as advance:
             for chosen in poisson_batches(len(data), sample_rate, steps, seed):
-                guard.differentiate(functional.softplus(-discriminator(data[chosen])))
-                with guard.uncharged():
+                source.differentiate(functional.softplus(-discriminator(data[chosen])))
+                with source.uncharged():
                     fake = generator(torch.randn(max(1, round(expected)), latent, generator=draws))
                     _add_gradient(discriminator, functional.softplus(discriminator(fake.detach())).mean())
                     both[1].step()
                     step_with(both[0], generator, functional.softplus(-discriminator(fake)).mean())
                 advance(1)
         _check(discriminator, label)
-        return generator.eval(), discriminator.eval(), guard.history()
+        return generator.eval(), discriminator.eval(), source.history()
 
 
 def save_private(path: Path, module: nn.Module, history: Sequence[tuple[float, float, int]]) -> None:
@@ -159,7 +159,7 @@ def save_private(path: Path, module: nn.Module, history: Sequence[tuple[float, f
     torch.save({"module_state_dict": weights, ACCOUNT: account}, path)
 
 
-class Guard(Protocol):
+class GradientSource(Protocol):
     """The interface that turns losses of real points into the gradients that a network learns from."""
 
     def differentiate(self, losses: Tensor) -> None:
@@ -229,9 +229,9 @@ class _Private:
 
 
 @contextmanager
-def guarded(
+def gradient_source(
     network: nn.Module, adam: torch.optim.Optimizer, mechanism: Mechanism | None, expected: float, seed: int
-) -> Iterator[Guard]:
+) -> Iterator[GradientSource]:
     """Yield what gives a network its gradients, clipped and noised by the mechanism where there is one.
 
     Parameters
@@ -242,14 +242,14 @@ def guarded(
     if mechanism is None:
         yield _Plain(network, expected)
         return
-    guard = _Private(network, adam, mechanism, expected, seed)
+    source = _Private(network, adam, mechanism, expected, seed)
     try:
         with warnings.catch_warnings():
             # The first layer's input is data: that it needs no gradient is as it should be.
             warnings.filterwarnings("ignore", message="Full backward hook is firing")
-            yield guard
+            yield source
     finally:
-        guard.wrapped.to_standard_module()
+        source.wrapped.to_standard_module()
 
 
 def _opacus() -> tuple[ModuleType, ModuleType, ModuleType, ModuleType]:
@@ -266,7 +266,7 @@ def _opacus() -> tuple[ModuleType, ModuleType, ModuleType, ModuleType]:
 
 
 def poisson_batches(count: int, sample_rate: float, steps: int, seed: int) -> Iterator[Tensor]:
-    """Yield the points of each step, each drawn independently with the same probability; there may be none."""
+    """Yield the indices of each step's points, drawn independently with the same probability; there may be none."""
     draws = stream(seed, "poisson batches")
     for _ in range(steps):
         # In float32 the share of chosen points would be a multiple of 2^-24, and not the rate that is accounted for.

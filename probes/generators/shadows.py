@@ -24,13 +24,13 @@ from probes.core.spreading import Machines, as_a_job, spread
 from probes.generators.attacks.denoiser import Request, chunks_of, score_denoiser
 from probes.generators.attacks.denoiser_jobs import (
     Asked,
-    able,
-    borrowed,
-    lent,
+    machines_for,
     read_scores,
+    read_shared,
     scaled,
     scores_there,
     shaped,
+    shared_entry,
 )
 from probes.generators.diffusion import Denoiser
 from probes.generators.generative_training import fit_denoiser
@@ -81,7 +81,7 @@ class _Job:
 
     @property
     def key(self) -> list[object]:
-        """What its weights hang on."""
+        """All that its weights depend on."""
         denoiser, recipe = self.denoiser, self.recipe
         shapes = [[name, list(weight.shape)] for name, weight in denoiser.module.state_dict().items()]
         schedule = [float(value) for value in denoiser.alphas_bar]
@@ -158,7 +158,7 @@ def train_and_score(
     fresh_weights(denoiser.module, seed)
     asked = Asked(requests=tuple(requests), seed=seed, draws=draws, batch=batch, device=device)
     with (
-        lent(cache, {"values": torch.from_numpy(np.ascontiguousarray(values))}) as key,
+        shared_entry(cache, {"values": torch.from_numpy(np.ascontiguousarray(values))}) as key,
         (progress or Silent()).phase("Training shadow models", count, "models") as advance,
     ):
         common: dict[str, Any] = {
@@ -182,7 +182,7 @@ def train_and_score(
             _shadow,
             jobs,
             made=made,
-            machines=able(machines, denoiser),
+            machines=machines_for(machines, denoiser),
             things="shadow models",
             done=lambda model: advance(1),
         )
@@ -236,7 +236,7 @@ def fresh_weights(module: nn.Module, seed: int) -> nn.Module:
 def _shadow(job: _Job) -> None:
     """Train one shadow model unless it is cached, and score all points; on one core, for equal bits anywhere."""
     denoiser, recipe, asked, cache = job.denoiser, job.recipe, job.asked, job.cache
-    values = borrowed(cache, job.points)["values"].numpy()
+    values = read_shared(cache, job.points)["values"].numpy()
     module = fresh_weights(denoiser.module, job.seed)
     entry = cache.read(KIND, job.key)
     if entry is not None and entry.keys() == module.state_dict().keys():

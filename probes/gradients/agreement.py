@@ -1,6 +1,6 @@
-"""How near an estimate lies to the gradient: sums over the entries of a parameter, which add up over parameters.
+"""Agreement of an estimate with the gradient: sums over the entries of a parameter, which add up over parameters.
 
-All that is told of one batch follows from these sums, so that layers and whole networks are sums of their parameters
+All measures of one batch follow from these sums, so that layers and whole networks are sums of their parameters
 and no gradient has to be kept. Memory is that of one parameter, or of one block of it.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Floats = NDArray[np.float64]
-TOLD = 1e-12
+LEAST_KNOWN = 1e-12
 """Share of a parameter's largest |r| above which the sign of an entry of the reference counts as known."""
 
 
@@ -56,7 +56,7 @@ class Agreement:
         return len(self.dot)
 
     def measures(self) -> dict[str, Floats]:
-        """Return what is told of a batch, by name and without the axis of draws; NaN where it is divided by zero.
+        """Return the measures of a batch, by name and without the axis of draws; NaN where it is divided by zero.
 
         squared_cosine is the share of the gradient's progress where the loss is equally curved in all directions.
         squared_bias is (||mean - r||^2 - tr(S) / m) / ||r||^2 of m draws, unbiased, so that it can come out below zero;
@@ -100,7 +100,7 @@ def added(one: Agreement, other: Agreement) -> Agreement:
     return Agreement(**{name.name: getattr(one, name.name) + getattr(other, name.name) for name in fields(Agreement)})
 
 
-def nothing(draws: int) -> Agreement:
+def no_estimate(draws: int) -> Agreement:
     """Return the agreement of a method that gave no estimate."""
     return Agreement(**{one.name: np.full(draws, np.nan) for one in fields(Agreement)})
 
@@ -117,14 +117,14 @@ def compare(estimates: Floats, reference: Floats, largest: float) -> Agreement:
     """
     draws, size = estimates.shape
     away, weights = estimates - reference, np.abs(reference)
-    told = weights > TOLD * largest
-    weights = weights * told
-    same = (np.sign(estimates) == np.sign(reference)) & told
+    known = weights > LEAST_KNOWN * largest
+    weights = weights * known
+    same = (np.sign(estimates) == np.sign(reference)) & known
     centre = estimates.mean(0)
     spread = estimates - centre
     once: dict[str, Any] = {
         "reference": reference @ reference,
-        "counted": told.sum(),
+        "counted": known.sum(),
         "weight": weights.sum(),
         "bias": ((centre - reference) ** 2).sum(),
         "trace": (spread * spread).sum() / (draws - 1) if draws > 1 else np.nan,
@@ -149,12 +149,12 @@ def agreement(draws: "Sequence[Mapping[str, Tensor]]", reference: "Mapping[str, 
     for name, exact in reference.items():
         parts = [draw[name] for draw in draws if name in draw]
         if len(parts) < len(draws):
-            found.append(nothing(len(draws)))
+            found.append(no_estimate(len(draws)))
             continue
         flat = np.stack([_flat(part) for part in parts])
         right = _flat(exact)
         whole = bool(np.isfinite(flat).all())
-        found.append(compare(flat, right, float(np.abs(right).max(initial=0.0))) if whole else nothing(len(draws)))
+        found.append(compare(flat, right, float(np.abs(right).max(initial=0.0))) if whole else no_estimate(len(draws)))
     return stacked(found, axis=1)
 
 

@@ -1,4 +1,4 @@
-"""How far a network is from what the methods assume of it; each gap is 0 where the assumption holds."""
+"""Gaps between a network and what the methods assume of it; each is 0 where the assumption holds."""
 
 import math
 

@@ -1,14 +1,13 @@
 """Checks before any number of an estimator is shown, of the estimator and of the gradient that it is held against.
 
-Both are made in evaluation mode (`evaluating`), as the audit measures: dropout is off, so that all passes have the same
-mask, and batch normalisation uses its stored statistics, so that no row depends on the others.
+Both are made in evaluation mode, as the audit measures: dropout is off, so that all passes have the same mask, and
+batch normalisation uses its stored statistics, so that no row depends on the others.
 """
 
 import copy
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -37,18 +36,6 @@ class ReferenceCheck:
     error: float | None
     reason: str
     dead: tuple[str, ...]
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model into evaluation mode, and each of its modules back into the mode that it had."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 def check_estimator(estimator: Estimator, model: nn.Module, batch: Batch, loss: Loss, seed: int) -> dict[str, int]:
@@ -157,7 +144,7 @@ def check_reference(model: nn.Module, batch: Batch, loss: Loss, seed: int) -> Re
     one, other = (loss(model(inputs), targets) for _ in range(2))
     if not one.requires_grad:
         hint = "Let some parameters have requires_grad, and let model and loss detach nothing."
-        raise InputError("The loss does not hang on any parameter.", where="model", hint=hint)
+        raise InputError("The loss does not depend on any parameter.", where="model", hint=hint)
     if one.numel() != 1 or not torch.isfinite(one).all() or not torch.allclose(one, other, rtol=1e-12, atol=0):
         raise InputError(
             f"Two passes of one batch have the losses {one.flatten()[:3].tolist()} and {other.flatten()[:3].tolist()}.",

@@ -1,4 +1,4 @@
-"""What a method costs: layers of work and of span as counted, bytes kept and seconds as measured."""
+"""Cost of a method: layers of work and of span as counted, and bytes kept as measured."""
 
 import math
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""How far one step along an estimate gets, as a share of what a step along the gradient gains, each of best length.
+"""Progress of one step along an estimate, as a share of that of a step along the gradient, each of best length.
 
 To second order the best step along g gains (r.g)^2 / (2 g.Hg), r the gradient and H the Hessian. The sign of r.g is
 not in it: whether g leads down at all is told by the cosine.

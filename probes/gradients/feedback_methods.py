@@ -48,7 +48,7 @@ def weights_of(model: Mlp) -> list[Tensor]:
 
 
 class Layered:
-    """What fits layers in a row, and draws nothing once it is made."""
+    """Base of estimators that fit layers in a row, and draw nothing once they are made."""
 
     name = ""
     stochastic = False

@@ -14,7 +14,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "tanh": torch.tanh,
 }
-INITS = ("orthogonal", "normal")
 
 
 class Mlp(nn.Module):

@@ -142,7 +142,7 @@ def scan(local: Tensor, feedback: Tensor) -> Tensor:
 
 
 def mean_jacobian(steps: Unrolled) -> Tensor:
-    """Return the mean of J_t over steps and sequences, row by row; zero for a sequence of one step."""
+    """Return the mean of J_t over steps and sequences, shape (width, width); zero for a sequence of one step."""
     return torch.stack([row.sum((0, 1)) / max(row.shape[0] * row.shape[1], 1) for row in steps.rows()])
 
 

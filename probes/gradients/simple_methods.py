@@ -26,7 +26,7 @@ def forward_slope(function: Callable[[Any], Any], at: Any, along: Any) -> Any:
 
 
 class AnyModel:
-    """What fits every model."""
+    """Base of estimators that fit every model."""
 
     def supports(self, model: nn.Module) -> str | None:
         """Return None."""

@@ -25,7 +25,7 @@ from probes.core.progress import Progress, Silent
 from probes.files.number_kinds import KINDS, as_doubles, width_of
 from probes.files.opening import check_ordinary, reading, stamp, unchanged
 from probes.files.safe_tensors import check_safetensors
-from probes.gradients.agreement import Agreement, added, compare, nothing, stacked
+from probes.gradients.agreement import Agreement, added, compare, no_estimate, stacked
 
 REFERENCE = "reference"
 BLOCK = 2**17
@@ -144,7 +144,7 @@ def compare_stored(stored: StoredGradients, progress: Progress | None = None) ->
     steps, batches = stored.axes
     agreements = {}
     for method, count in stored.draws.items():
-        none = {method: stacked([nothing(count)] * len(stored.shapes), 1)}
+        none = {method: stacked([no_estimate(count)] * len(stored.shapes), 1)}
         rows = [stacked([found.get((step, batch), none)[method] for batch in batches], -1) for step in steps]
         agreements[method] = stacked(rows, 2)
     return Compared(agreements, absent, broken, len(steps) * len(batches) - len(found))
@@ -242,7 +242,7 @@ def _parameter(opened: BinaryIO, file: StoredFile, name: str, draws: Mapping[str
     for method, count in draws.items():
         entry = file.entries.get(method, {}).get(name)
         if entry is None:
-            found[method] = nothing(count)
+            found[method] = no_estimate(count)
             continue
         length = max(1, BLOCK // count)
         pairs = zip(
@@ -255,7 +255,7 @@ def _parameter(opened: BinaryIO, file: StoredFile, name: str, draws: Mapping[str
             whole = reduce(added, (compare(values, right[0], largest) for values, right in pairs), empty)
         # What is not finite in one entry is so in its sums.
         known = np.isfinite(whole.square).all() and np.isfinite(whole.error).all()
-        found[method] = whole if known else nothing(count)
+        found[method] = whole if known else no_estimate(count)
     return found
 
 

@@ -109,24 +109,12 @@ def _pairs(train: NDArray[np.integer], vocabulary: int, piece: int) -> tuple[Int
     return pairs, counts
 
 
-def ngram_overlap(first: Sequence[bytes], second: Sequence[bytes], n: int = 3) -> float:
-    """Return the share of n-grams of bytes that two corpora have in common, between 0 and 1.
+def overlap_matrix(corpora: Sequence[Sequence[bytes]], n: int = 3) -> Floats:
+    """Return the share of n-grams of bytes that every two corpora have in common, 0 to 1, shape (corpora, corpora).
 
     It is the sum over n-grams of the smaller of the two relative frequencies: 1 less the distance of total variation.
-    N-grams are counted within sentences.
-
-    Examples
-    --------
-    >>> ngram_overlap([b"abab"], [b"ab", b"bc"], n=2)
-    0.5
-    """
-    return float(overlap_matrix([first, second], n)[0, 1])
-
-
-def overlap_matrix(corpora: Sequence[Sequence[bytes]], n: int = 3) -> Floats:
-    """Return the overlap of every two corpora as `ngram_overlap` defines it, shape (corpora, corpora).
-
-    A corpus without any sentence of n bytes has nothing in common with any, itself included: 0.
+    N-grams are counted within sentences. A corpus without any sentence of n bytes has nothing in common with any,
+    itself included: 0.
 
     Raises
     ------

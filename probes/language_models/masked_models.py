@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from probes.core.errors import InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.language_models.text_tokenizers import Tokenizer, read_tokenizer
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder

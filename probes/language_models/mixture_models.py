@@ -25,7 +25,6 @@ from probes.language_models.token_windows import Windows, cut_windows
 
 VERSION = 2
 """Raised whenever training or scoring changes, so that no model made otherwise is taken for these."""
-KIND = "language-models"
 _TEXTS = "language-windows"
 TRAINED, DIVERGED = "trained", "diverged"
 _MOST_NATS = 1e9

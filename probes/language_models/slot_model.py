@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from probes.core import guarded_imports as guarded
+from probes.core import library_imports as libraries
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 POSITIONS = 256
@@ -120,7 +120,7 @@ def _tokeniser(vocabulary: Sequence[str]) -> Any:
     whole = Tokenizer(models.WordLevel(ids, unk_token=UNKNOWN))
     whole.pre_tokenizer = pre_tokenizers.Split(Regex(r"\n|\w+|[^\w\s]"), "removed", invert=True)
     whole.post_processor = processors.TemplateProcessing(single=f"{START} $A", special_tokens=[(START, ids[START])])
-    return guarded.transformers().PreTrainedTokenizerFast(
+    return libraries.transformers().PreTrainedTokenizerFast(
         tokenizer_object=whole, bos_token=START, eos_token=END, unk_token=UNKNOWN, model_max_length=POSITIONS
     )
 
@@ -128,7 +128,7 @@ def _tokeniser(vocabulary: Sequence[str]) -> Any:
 def _network(
     world: SlotWorld, followers: dict[str, str | int], slots: dict[str, int], vocabulary: Sequence[str]
 ) -> Any:
-    transformers = guarded.transformers()
+    transformers = libraries.transformers()
     # Features of a token: what follows it, and the value that it is (or none, or the start); then the value copied.
     states = list(dict.fromkeys(followers.values()))
     values, states_end = list(slots), len(states) + 1

@@ -187,7 +187,7 @@ class Network(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What a trained network got right.
+    """Accuracy of a trained network.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class Curve:
     loss
         Cross-entropy over all tokens of the test, in nats.
     exact
-        Share of tokens, of all depths, right in all properties, and tokens of which one a sequence counts.
+        Sequences of which one token, drawn from those of all depths, is right in all properties.
     read
         (layers + 1, depths): as `hits`, by the linear reading after each layer; empty unless it was asked for.
     """

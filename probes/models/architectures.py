@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from probes.classifiers.classifier_networks import LeNet, ResNet, SmallCNN, Stage
-from probes.core.errors import InputError
+from probes.core.errors import InputError, escaped
 from probes.files.names import suggest
 
 _DEPTHS = {f"cifar_resnet{depth}": depth for depth in (20, 32, 44, 56, 110)}
@@ -215,7 +215,7 @@ def _shown(tensor: Tensor) -> str:
 
 def _some(items: Sequence[str]) -> str:
     # Names are untrusted text: a control character in them would reach the terminal.
-    shown = [ascii(item)[1:-1][:80] for item in items[:_MOST_SHOWN]]
+    shown = [escaped(item) for item in items[:_MOST_SHOWN]]
     return ", ".join(shown) + (", ..." if len(items) > _MOST_SHOWN else "")
 
 

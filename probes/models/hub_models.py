@@ -16,7 +16,7 @@ import torch
 
 from probes.contained import LimitError, Limits, within
 from probes.core.errors import InputError, MilesError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.models.checkpoints import ModelFolder, contradiction, read_weights
 
 LOCAL: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}

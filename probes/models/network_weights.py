@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from probes.core.errors import InputError
+from probes.core.errors import InputError, escaped
 from probes.files.file_kinds import unexpected_kind
 from probes.files.pickles import read_pickle
 from probes.files.weights import check_held, entries, unwrap, without_prefixes
@@ -86,7 +86,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], list[str]]:
         raise InputError(f"The file is {disguise.what}, not weights.", where=str(path), hint=disguise.hint)
     content, notes = read_pickle(path), list[str]()
     found = unwrap(content, first=_AVERAGED)
-    others = [ascii(name)[1:-1][:40] for name in found.beside if name != ACCOUNT]
+    others = [escaped(name, 40) for name in found.beside if name != ACCOUNT]
     if others:
         kind = "averaged weights" if found.keys[0] in _AVERAGED else "weights"
         notes.append(f"The {kind} under {found.keys[0]} are used, not: {', '.join(others[:8])}.")

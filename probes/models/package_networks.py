@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from probes.core import guarded_imports
+from probes.core import library_imports
 from probes.core.errors import InputError, first_line
 from probes.files.images import FILTERS, Resizing
 from probes.files.names import suggest
@@ -125,7 +125,7 @@ def package_resizing(arch: str) -> Resizing:
 
 
 def _torchvision_resizing(name: str) -> Resizing | None:
-    weights = list(guarded_imports.torchvision().models.get_model_weights(name))
+    weights = list(library_imports.torchvision().models.get_model_weights(name))
     if not weights:
         return None
     preset = weights[0].transforms()
@@ -137,22 +137,22 @@ def _torchvision_resizing(name: str) -> Resizing | None:
 
 
 def _timm_resizing(name: str) -> Resizing | None:
-    told = _timm_config(name)
-    resample = _FILTERS.get(str(told.get("interpolation")))
-    sides = tuple(told.get("input_size") or ())[1:]
-    if resample is None or told.get("crop_mode", "center") != "center" or len(sides) != 2 or sides[0] != sides[1]:
+    config = _timm_config(name)
+    resample = _FILTERS.get(str(config.get("interpolation")))
+    sides = tuple(config.get("input_size") or ())[1:]
+    if resample is None or config.get("crop_mode", "center") != "center" or len(sides) != 2 or sides[0] != sides[1]:
         return None
     side = int(sides[0])
-    short = math.floor(side / float(told.get("crop_pct") or 0.875))
+    short = math.floor(side / float(config.get("crop_pct") or 0.875))
     return Resizing(short=short, crop=(side, side), resample=resample, rounded=True)
 
 
 def _known(package: str, arch: str) -> frozenset[str]:
     try:
         if package == "torchvision":
-            models = guarded_imports.torchvision().models
+            models = library_imports.torchvision().models
             return frozenset(models.list_models(module=models))
-        return frozenset(guarded_imports.timm().list_models())
+        return frozenset(library_imports.timm().list_models())
     except ModuleNotFoundError as error:
         missing = str(error.name or package).partition(".")[0]
         raise InputError(f"{missing} is not installed.", where=f"--arch {arch[:80]}", hint=f"{EXTRA}") from None
@@ -165,7 +165,7 @@ def _known(package: str, arch: str) -> frozenset[str]:
 
 
 def _torchvision(name: str) -> _Recipe:
-    models = guarded_imports.torchvision().models
+    models = library_imports.torchvision().models
     weights = list(models.get_model_weights(name))
     side, mean, std = 224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
     if weights:
@@ -182,10 +182,10 @@ def _torchvision(name: str) -> _Recipe:
 
 
 def _timm(name: str) -> _Recipe:
-    package = guarded_imports.timm()
-    told = _timm_config(name)
-    channels, height, width = told.get("input_size") or (3, 224, 224)
-    first, head = (told.get(key) or "" for key in ("first_conv", "classifier"))
+    package = library_imports.timm()
+    config = _timm_config(name)
+    channels, height, width = config.get("input_size") or (3, 224, 224)
+    first, head = (config.get(key) or "" for key in ("first_conv", "classifier"))
 
     def make(**given: Any) -> nn.Module:
         net: nn.Module = package.create_model(name, pretrained=False, **given)
@@ -194,16 +194,16 @@ def _timm(name: str) -> _Recipe:
     return _Recipe(
         make,
         (int(channels), int(height), int(width)),
-        tuple(told.get("mean") or ()),
-        tuple(told.get("std") or ()),
+        tuple(config.get("mean") or ()),
+        tuple(config.get("std") or ()),
         first if isinstance(first, str) else "",
         head if isinstance(head, str) else "",
-        int(told.get("num_classes") or _CLASSES),
+        int(config.get("num_classes") or _CLASSES),
     )
 
 
 def _timm_config(name: str) -> dict[str, Any]:
-    models = guarded_imports.timm().models
+    models = library_imports.timm().models
     config = models.get_pretrained_cfg(name) or models.get_pretrained_cfg(name.partition(".")[0])
     return dict(config.to_dict()) if config is not None else {}
 

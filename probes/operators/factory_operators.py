@@ -16,7 +16,7 @@ from probes.operators.fno.li import check_plain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What a factory made.
+    """An operator that a factory made.
 
     Parameters
     ----------

@@ -231,3 +231,8 @@ def _not_nested(kind: GridKind, sizes: Sequence[int], resolution: int, stored: S
 
 def _article(kind: GridKind) -> str:
     return f"{'an' if kind == 'open' else 'a'} {kind}"
+
+
+def crossed(sizes: Sequence[int]) -> str:
+    """Return the points on all axes in words, such as 61 x 61."""
+    return " x ".join(map(str, sizes))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from probes.core.errors import InputError, first_line
 from probes.operators.fno.layers import SILENT, Activation, GridKind, Listener, coordinates
 from probes.operators.fno.network import Layout
+from probes.operators.grids import crossed
 
 Order = Literal["first", "last"]
 """Where a field has its channels: (batch, channels, *grid) or (batch, *grid, channels)."""
@@ -68,7 +69,7 @@ class ModuleOperator(nn.Module):
         if listener is SILENT or not self.stages:
             output = self._called(fields)
         else:
-            with self._heard(listener, tuple(fields.shape[2:])):
+            with self._observed(listener, tuple(fields.shape[2:])):
                 output = self._called(fields)
         listener.stage("output", output)
         return output
@@ -104,7 +105,7 @@ class ModuleOperator(nn.Module):
         return {name: _fitting(calls.get(name, []), sizes) for name in names.values()}
 
     @contextmanager
-    def _heard(self, listener: Listener, sizes: tuple[int, ...]) -> Iterator[None]:
+    def _observed(self, listener: Listener, sizes: tuple[int, ...]) -> Iterator[None]:
         """Hand the outputs of the stages to a listener while the module runs."""
         handles: list[Any] = []
         modules = dict(self.net.named_modules())
@@ -119,7 +120,7 @@ class ModuleOperator(nn.Module):
                 fits = isinstance(output, Tensor) and _fitting([tuple(output.shape)], sizes)
                 if not fits or order not in fits:
                     raise InputError(
-                        f"The stage {name} gives no field on the grid of {_crossed(sizes)} points.",
+                        f"The stage {name} gives no field on the grid of {crossed(sizes)} points.",
                         where=f"--stages, {self.layout.release}",
                         hint="Leave it out, or leave that grid out.",
                     )
@@ -137,7 +138,7 @@ class ModuleOperator(nn.Module):
 
     def _called(self, fields: Tensor) -> Tensor:
         shape = tuple(fields.shape)
-        where = f"{self.layout.release}, grid of {_crossed(shape[2:])} points"
+        where = f"{self.layout.release}, grid of {crossed(shape[2:])} points"
         try:
             output = self.net(fields)
         except (MemoryError, torch.OutOfMemoryError, InputError):
@@ -195,7 +196,3 @@ def _channels_first(values: Tensor, order: Order) -> Tensor:
 def _function(module: nn.Module) -> Activation:
     # Not through the module's own call, whose hooks would hear it; and on a copy, as some write into their input.
     return lambda x: module.forward(x.clone())
-
-
-def _crossed(sizes: tuple[int, ...]) -> str:
-    return " x ".join(map(str, sizes))

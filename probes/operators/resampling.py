@@ -98,7 +98,7 @@ def upsample(
 
 
 def along(x: Tensor, matrix: Tensor, axis: int) -> Tensor:
-    """Return x with every line along an axis multiplied by a matrix (new size, size)."""
+    """Return x, shape (..., *grid), with every line along an axis multiplied by a matrix (new size, size)."""
     if axis == x.dim() - 1:
         return x @ matrix.T
     lines: Tensor = (matrix @ x.flatten(axis + 1)).unflatten(-1, x.shape[axis + 1 :])

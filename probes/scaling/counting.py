@@ -55,7 +55,7 @@ class TooManyCallsError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """What one call costs.
+    """The cost of one call.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Hugging Face folders as targets: the model that config.json describes, with weights drawn at random.
 
-How cost grows does not hang on the values of weights, so weight files are neither needed nor read. The configuration
+How cost grows does not depend on the values of weights, so weight files are neither needed nor read. The configuration
 is untrusted: it is checked as elsewhere, no code of the folder is run, and nothing is fetched.
 """
 
@@ -21,7 +21,7 @@ from torch._subclasses import FakeTensorMode
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 
 from probes.core.errors import InputError, first_line
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.core.random_streams import stream
 from probes.files.names import suggest
 from probes.models.checkpoints import ModelFolder, find_configuration

@@ -81,7 +81,7 @@ def _products(place: int) -> Formula:
 
 
 _ATEN = torch.ops.aten
-MENDED: dict[Any, Formula] = {
+ADDED: dict[Any, Formula] = {
     _ATEN._scaled_dot_product_flash_attention_for_cpu: _attention,
     _ATEN._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
     _ATEN._fft_r2c: _real_fft,
@@ -111,6 +111,6 @@ MENDED: dict[Any, Formula] = {
     _ATEN.dot: _products(0),
     _ATEN.vdot: _products(0),
 }
-"""Formulas that torch has not; each counts an operator once."""
-FORMULAS: dict[Any, Formula] = {**MENDED, **flop_registry}
+"""Formulas that torch lacks; each counts an operator once."""
+FORMULAS: dict[Any, Formula] = {**ADDED, **flop_registry}
 """Called with the operator's arguments and `out_val`; torch's own stand before ours."""

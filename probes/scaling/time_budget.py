@@ -1,4 +1,4 @@
-"""Which lengths can be timed within a budget: sizes are tried upwards, and the next one's seconds predicted."""
+"""Choose the lengths that can be timed within a budget: tried upwards, the seconds of the next one predicted."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -88,8 +88,8 @@ def _measured(
         taken, repeats = repeated(make, clock, anew=anew)
     except (Exception, SystemExit) as error:
         kind, text = _kind(error), first_line(error)
-        told = kind != "error" or isinstance(error, MilesError)
-        return {"kind": kind, "reason": text if told else f"fails with {type(error).__name__}: {text}"}
+        explained = kind != "error" or isinstance(error, MilesError)
+        return {"kind": kind, "reason": text if explained else f"fails with {type(error).__name__}: {text}"}
     return {"cpu": taken.cpu, "wall": taken.wall, "memory": taken.memory, "repeats": repeats,
             "reference": reference, "others": others, "spent": perf_counter() - begun}  # fmt: skip
 

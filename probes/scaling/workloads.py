@@ -10,7 +10,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What a target is called on.
+    """Size, mode and type of the call of a target.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from probes.core.errors import IncompleteError, InputError, first_line
-from probes.core.guarded_imports import torchaudio, transformers
+from probes.core.library_imports import torchaudio, transformers
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder
 from probes.speech.frames import LIMITS, RATE, WHISPER_FRAMES, check_config, frame_count
@@ -145,11 +145,6 @@ class SpeechEncoder:
         count = getattr(config, "encoder_layers", None) if folder.family == "whisper" else config.num_hidden_layers
         self.layers = tuple(range(int(count or config.num_hidden_layers) + 1))
         self.forwards = 0
-
-    @property
-    def has_head(self) -> bool:
-        """Whether the checkpoint has a CTC head of its own."""
-        return self.head is not None
 
     def frames(self, samples: int) -> int:
         """Return the number of frames of a clip of `samples` at 16 kHz."""

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from probes.core import guarded_imports as guarded
+from probes.core import library_imports as libraries
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_file
 from probes.files.opening import unreadable
@@ -91,25 +91,11 @@ def inspect_clip(clip: Clip) -> ClipInfo:
     )
 
 
-def read_clip(path: Path, *, start: float | None = None, end: float | None = None, rate: int = RATE) -> Waveform:
-    """Read a recording, or its part from `start` to `end` (seconds), as one channel at `rate` Hz.
+def load_clip(clip: Clip, *, rate: int = RATE) -> LoadedClip:
+    """Read a clip and the hash of its file; a whole file is read from the disk once, for both.
 
     Channels are averaged. Another rate is brought to `rate` by band-limited interpolation (Hann-windowed sinc of
     six zero crossings, as in torchaudio).
-
-    Raises
-    ------
-    InputError
-        Where there is no usable sound; `where` is the path.
-    """
-    where = str(path)
-    size = check_sound(path, where).st_size
-    with opened_sound(path, where, size=size) as sound:
-        return _decode(sound, start, end, rate, where)
-
-
-def load_clip(clip: Clip, *, rate: int = RATE) -> LoadedClip:
-    """Read a clip and the hash of its file; a whole file is read from the disk once, for both.
 
     Raises
     ------
@@ -214,6 +200,6 @@ def _resample(samples: "NDArray[np.float32]", rate: int, target: int, where: str
             where=where,
             hint="Check the header; if the rate is right, convert the file to 16 kHz first.",
         )
-    functional = guarded.torchaudio().functional
+    functional = libraries.torchaudio().functional
     result: NDArray[np.float32] = functional.resample(torch.from_numpy(samples), rate, target).numpy()
     return result

@@ -46,7 +46,7 @@ def clips_of(
     """
     rows, sources = _as_columns(table)
     refusals: list[_Refusal] = []
-    where = _Places(rows, sources)
+    where = _Locations(rows, sources)
     path, text, speaker = (chosen[role] for role in ("path", "text", "speaker"))
     if text and "text" in needs:
         refusals += _without_text(rows.columns[text], text, where)
@@ -75,8 +75,8 @@ def clips_of(
     return clips
 
 
-class _Places:
-    """Where a message about a row points to."""
+class _Locations:
+    """File and line of each row, for messages."""
 
     def __init__(self, rows: Rows, sources: Sequence[Path]) -> None:
         self._rows, self._sources = rows, sources
@@ -120,14 +120,14 @@ def _stripped(cells: Cells) -> Cells:
     return Cells((cell or "").strip() for cell in cells)
 
 
-def _without_text(cells: Cells, column: str, where: _Places) -> Iterator[_Refusal]:
+def _without_text(cells: Cells, column: str, where: _Locations) -> Iterator[_Refusal]:
     at = next((at for at, cell in enumerate(cells) if cell is None), None)
     if at is not None:
         hint = f"Fill in {column!r}, or drop the row."
         yield at, 0, InputError("The row has no text.", where=where[at], hint=hint)
 
 
-def _unnamed(names: Cells, column: str, where: _Places) -> Iterator[_Refusal]:
+def _unnamed(names: Cells, column: str, where: _Locations) -> Iterator[_Refusal]:
     at = next((at for at, name in enumerate(names) if not name), None)
     if at is not None:
         try:
@@ -136,7 +136,7 @@ def _unnamed(names: Cells, column: str, where: _Places) -> Iterator[_Refusal]:
             yield at, 1, error
 
 
-def _levels(cells: Cells, rule: Levels, where: _Places) -> tuple[Coded, list[tuple[int, InputError]]]:
+def _levels(cells: Cells, rule: Levels, where: _Locations) -> tuple[Coded, list[tuple[int, InputError]]]:
     """Return the level of each row by a rule, and where two values of the column would become one level."""
     values, codes = cells.coded()
     times = np.bincount(codes, minlength=len(values)).tolist()

@@ -1,4 +1,4 @@
-"""Where does the recording lie that a row of a manifest names, and may it be opened?"""
+"""Find the recording that a row of a manifest names, and whether it may be opened."""
 
 from pathlib import Path
 
@@ -6,10 +6,10 @@ from probes.core.errors import InputError
 from probes.files.safe_paths import OutsideError, RootedPaths, is_name_of_file
 
 
-def locate(name: str, column: str, places: RootedPaths | None, where: str) -> tuple[Path, InputError | None]:
+def locate(name: str, column: str, paths: RootedPaths | None, where: str) -> tuple[Path, InputError | None]:
     """Return the path of a recording, and why it may not be opened.
 
-    Where nothing is opened, `places` is None, and a path is a name like any other.
+    Where nothing is opened, `paths` is None, and a path is a name like any other.
 
     Raises
     ------
@@ -18,13 +18,13 @@ def locate(name: str, column: str, places: RootedPaths | None, where: str) -> tu
     """
     if not name:
         fault = InputError("The row names no recording.", where=where, hint=f"Fill in {column!r}, or drop the row.")
-        if places is None:
+        if paths is None:
             raise fault
         return Path(), fault
     # What is no file is refused when it is opened, so that it is named together with other bad clips.
-    if places is None or not is_name_of_file(name):
+    if paths is None or not is_name_of_file(name):
         return Path(name), None
     try:
-        return places.resolve(name, where), None
+        return paths.resolve(name, where), None
     except OutsideError as error:
         return Path(name), error

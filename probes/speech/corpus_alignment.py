@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from probes.core.cache import Cache
 from probes.core.errors import InputError
 from probes.core.holding import held
 from probes.core.progress import Progress
-from probes.core.spreading import Machines, entry_of, spread
+from probes.core.spreading import Machines, read_entry, spread_entries
 from probes.models.checkpoints import ModelFolder
 from probes.speech.activations import SpeechEncoder, batching_of
 from probes.speech.ctc_alignment import SPACE, CtcPath, Targets, align_ctc, phone_intervals
@@ -84,18 +83,13 @@ def align_corpus(
         for batch in plan_batches(items, batching_of(folder), largest=largest)
     ]
     with progress.phase("Aligning the phones", len(items), "clips") as advance:
-        spread(
-            _align,
-            jobs,
-            made=lambda index: cache.has(ALIGNED, jobs[index].key),
-            machines=machines,
-            things="batches of aligned clips",
-            done=lambda index: advance(len(jobs[index].items)),
+        spread_entries(
+            _aligned, jobs, ALIGNED, machines, "batches of aligned clips", lambda job: advance(len(job.items))
         )
     machines.join()
     found: list[ClipAlignment | None] = [None] * len(items)
     for job in jobs:
-        entry = entry_of(cache, ALIGNED, job.key, partial(_aligned, job))
+        entry = read_entry(_aligned, job, ALIGNED)
         for index, path, errors_of in zip(job.numbers, _unpacked(entry), entry["errors"].tolist(), strict=True):
             if path is not None:
                 centres = head_centres(folder, items[index].samples)
@@ -120,13 +114,9 @@ class _Job:
 
     @property
     def key(self) -> list[object]:
-        """What the alignment hangs on."""
+        """All that the alignment depends on."""
         content = [[item.sha256, list(one.numbers)] for item, one in zip(self.items, self.targets, strict=True)]
         return [_VERSION, self.encoder, content]
-
-
-def _align(job: _Job) -> None:
-    job.cache.write(ALIGNED, job.key, _aligned(job))
 
 
 def _aligned(job: _Job) -> dict[str, Tensor]:

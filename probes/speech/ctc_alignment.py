@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from probes.core.errors import InputError
-from probes.core.guarded_imports import compiled_aligner_available, torchaudio
+from probes.core.library_imports import compiled_aligner_available, torchaudio
 from probes.speech.phones import PhoneInterval
 from probes.speech.vocabularies import Vocabulary
 

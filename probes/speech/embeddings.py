@@ -180,7 +180,7 @@ class Encoding:
         self.cache.write(POOLED, self._pooled_key, self._pooled(states, encoder))
 
     def pooled(self, encoder: Callable[[], Encoder]) -> dict[str, Tensor]:
-        """Return pooled vectors, frame counts and what a head heard, computed again where the entry is damaged."""
+        """Return pooled vectors, frame counts and the symbols of a head, computed again where the entry is damaged."""
         return entry_of(self.cache, POOLED, self._pooled_key, lambda: self._again(encoder, frames=False))
 
     def frames(self, encoder: Callable[[], Encoder]) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""How many frames a speech encoder makes of a clip, and which time each of them is centred on.
+"""Frames that a speech encoder makes of a clip: how many, and which time each of them is centred on.
 
 All of it follows from the configuration; nothing is loaded. The configuration is not trusted.
 """

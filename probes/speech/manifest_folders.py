@@ -5,7 +5,7 @@ from pathlib import Path
 from probes.core.errors import InputError
 from probes.files.safe_paths import check_link
 from probes.files.saved_datasets import is_saved, parts_of_folder
-from probes.files.table_places import find_table
+from probes.files.table_sources import find_table
 from probes.files.tables import Table, read_table
 from probes.speech.known_layouts import advice_on_folder
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probes.core.errors import InputError
-from probes.core.hashing import sha256_file, sha256_folder
+from probes.core.hashing import sha256_files
 from probes.files.levels import Levels, clean, is_unknown, level_words, read_value_map
 from probes.files.levels import Note as Note
 from probes.files.safe_paths import RootedPaths
@@ -160,7 +160,7 @@ def _assemble(
     by: Sequence[str],
     values: Path | None,
     bins: Mapping[str, Sequence[float]],
-    places: RootedPaths | None,
+    paths: RootedPaths | None,
     needs: frozenset[str],
     notes: Iterable[Note],
 ) -> Manifest:
@@ -177,17 +177,16 @@ def _assemble(
     for name, rule in levels.items():
         rule.look(cells_of(table.rows, name))
     used = {name for name in chosen.values() if name} | {name for name in by if name not in bins}
-    if places is None and segment is None:
+    if paths is None and segment is None:
         clips: Sequence[Clip] = clips_of(table, chosen, levels, used, needs)
     else:
-        clips = _clips(table, chosen, segment, levels, places, used, needs)
+        clips = _clips(table, _Reading(chosen, segment, levels, paths, used, needs))
     dialect = [Note("manifest.dialect", text, len(table.rows)) for text in table.notes]
     found = [*notes, *dialect, *(note for column in levels.values() for note in column.notes())]
     found += _speaker_notes(clips, chosen["speaker"], table, "speaker" in needs)
-    sources = table.sources
     return Manifest(
         path=table.path,
-        sha256=sha256_file(sources[0]) if len(sources) == 1 else sha256_folder(sources),
+        sha256=sha256_files(table.sources),
         clips=clips,
         by=by,
         columns=table.columns,
@@ -198,21 +197,25 @@ def _assemble(
     )
 
 
-def _clips(
-    table: Table,
-    chosen: Mapping[str, str | None],
-    segment: SegmentColumns | None,
-    levels: Mapping[str, Levels],
-    places: RootedPaths | None,
-    used: set[str],
-    needs: frozenset[str],
-) -> tuple[Clip, ...]:
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How rows become clips: column of each role, of parts and of groups; roots of paths; columns in use or needed."""
+
+    chosen: Mapping[str, str | None]
+    segment: SegmentColumns | None
+    levels: Mapping[str, Levels]
+    paths: RootedPaths | None
+    used: set[str]
+    needs: frozenset[str]
+
+
+def _clips(table: Table, how: _Reading) -> tuple[Clip, ...]:
     clips: list[Clip] = []
     seen: dict[tuple[Path, float | None, float | None], Clip] = {}
     for row in table.rows:
-        clip = _clip(row, table, chosen, segment, levels, places, used, needs)
+        clip = _clip(row, table, how)
         key = (clip.path, clip.start, clip.end)
-        if chosen["path"] and clip.fault is None and seen.setdefault(key, clip) is not clip:
+        if how.chosen["path"] and clip.fault is None and seen.setdefault(key, clip) is not clip:
             raise InputError(
                 f"The recording is listed twice: before on line {seen[key].line} of {seen[key].source.name}.",
                 where=clip.where,
@@ -310,27 +313,19 @@ def level_rules(
     return {name: Levels(name, mapping.get(name, {}), tuple(bins.get(name, ())), table.decimal) for name in by}
 
 
-def _clip(
-    row: Row,
-    table: Table,
-    chosen: Mapping[str, str | None],
-    segment: SegmentColumns | None,
-    levels: Mapping[str, Levels],
-    places: RootedPaths | None,
-    used: set[str],
-    needs: frozenset[str],
-) -> Clip:
+def _clip(row: Row, table: Table, how: _Reading) -> Clip:
+    chosen = how.chosen
     source = row.source or table.path
     where = f"{source}:{row.line}"
     get = row.values.get
     text = get(chosen["text"]) if chosen["text"] else None
-    if text is None and "text" in needs:
+    if text is None and "text" in how.needs:
         raise InputError("The row has no text.", where=where, hint=f"Fill in {chosen['text']!r}, or drop the row.")
     name = (get(chosen["path"]) or "").strip() if chosen["path"] else f"line {row.line}"
     speaker = clean(get(chosen["speaker"])) if chosen["speaker"] else ""
-    start, end = segment.read(row, table, where) if segment else (None, None)
+    start, end = how.segment.read(row, table, where) if how.segment else (None, None)
     column = chosen["path"]
-    path, fault = locate(name, column, places, where) if column else (table.path.absolute(), None)
+    path, fault = locate(name, column, how.paths, where) if column else (table.path.absolute(), None)
     return Clip(
         path=path,
         name=name,
@@ -338,8 +333,8 @@ def _clip(
         source=source,
         text=text,
         speaker=None if is_unknown(speaker) else speaker,
-        attributes={column: rule.level(get(column), where) for column, rule in levels.items()},
-        extras={column: value for column, value in row.values.items() if column not in used and value is not None},
+        attributes={column: rule.level(get(column), where) for column, rule in how.levels.items()},
+        extras={column: value for column, value in row.values.items() if column not in how.used and value is not None},
         start=start,
         end=end,
         fault=fault,

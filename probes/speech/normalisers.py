@@ -1,4 +1,4 @@
-"""How texts are compared: by a normaliser of a name, or by rules of a user."""
+"""Normalisers of texts that are compared: one of a name, or the rules of a user."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

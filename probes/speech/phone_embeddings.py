@@ -6,7 +6,6 @@ layer, so that a corpus takes a hundredth of what its frames would.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 from probes.core.cache import Cache
 from probes.core.holding import held
 from probes.core.progress import Progress
-from probes.core.spreading import Machines, entry_of, spread
+from probes.core.spreading import Machines, read_entry, spread_entries
 from probes.speech.activations import Encoder
 from probes.speech.embeddings import Batch, Item, plan_batches
 from probes.speech.phones import PhoneInterval, pool_phones
@@ -75,13 +74,8 @@ class PhoneEmbeddings:
         """Run the encoder over the clips that are not in the cache, or over those of this run's part."""
         jobs = [self._job(batch) for batch in self._batches if self._count(batch)]
         with progress.phase(label, sum(len(job.items) for job in jobs), "clips") as advance:
-            spread(
-                _encode,
-                jobs,
-                made=lambda index: self._cache.has(PHONES, jobs[index].key),
-                machines=machines or Machines(),
-                things="batches of clips",
-                done=lambda index: advance(len(jobs[index].items)),
+            spread_entries(
+                _encoded, jobs, PHONES, machines or Machines(), "batches of clips", lambda job: advance(len(job.items))
             )
 
     def chunks(self, layer: int, size: int) -> Iterator[NDArray[np.float32]]:
@@ -116,8 +110,7 @@ class PhoneEmbeddings:
 
     def _entry(self, batch: Batch) -> dict[str, Tensor]:
         # An entry that was cleared or damaged since is computed again, with the same bits.
-        job = self._job(batch)
-        return entry_of(self._cache, PHONES, job.key, partial(_encoded, job))
+        return read_entry(_encoded, self._job(batch), PHONES)
 
     def _vectors(self, batch: Batch, layer: int) -> Tensor:
         found = self._cache.read_one(PHONES, self._job(batch).key, str(layer))
@@ -137,13 +130,9 @@ class _Job:
 
     @property
     def key(self) -> list[object]:
-        """What the vectors hang on."""
+        """All that the vectors depend on."""
         pairs = zip(self.items, self.phones, strict=True)
         return [self.encoder, [[item.sha256, [[one.start, one.end] for one in phones]] for item, phones in pairs]]
-
-
-def _encode(job: _Job) -> None:
-    job.cache.write(PHONES, job.key, _encoded(job))
 
 
 def _encoded(job: _Job) -> dict[str, Tensor]:

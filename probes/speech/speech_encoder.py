@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from probes.core import guarded_imports as guarded
+from probes.core import library_imports as libraries
 from probes.core.executor import one_thread
 from probes.core.progress import Progress, Silent
 from probes.speech.spoken_clips import SAMPLE_RATE, Clip
@@ -112,7 +112,7 @@ def train_encoder(
 
 
 def frame_labels(clip: Clip, frames: int, numbers: dict[str, int]) -> torch.Tensor:
-    """Return the number of the phoneme at the centre of each frame, 0 where nothing is spoken (int64)."""
+    """Return the number of the phoneme at the centre of each frame, int64 (frames,), 0 where nothing is spoken."""
     centres = (STRIDE * np.arange(frames) + FIELD // 2) / SAMPLE_RATE
     labels = np.full(frames, _SILENCE)
     for phone in clip.phones:
@@ -151,7 +151,7 @@ def _build(tokens: int) -> Any:
 
     Seven convolutions of 5 to 320 samples, as published checkpoints have them, would take two thirds of the time here.
     """
-    transformers = guarded.transformers()
+    transformers = libraries.transformers()
     config = transformers.Wav2Vec2Config(
         vocab_size=tokens,
         hidden_size=128,
@@ -283,7 +283,7 @@ def _losses(model: Any, sounds: torch.nn.Module, batch: Sequence[Example]) -> tu
 
 def _save(model: Any, vocabulary: dict[str, int], folder: Path, units: Units) -> None:
     """Write the folder: weights, configuration, feature extractor and the head's vocabulary."""
-    transformers = guarded.transformers()
+    transformers = libraries.transformers()
     folder.mkdir(parents=True, exist_ok=True)
     model.eval().save_pretrained(folder)
     transformers.Wav2Vec2FeatureExtractor(

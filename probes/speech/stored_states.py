@@ -13,7 +13,7 @@ from probes.speech.layer_vectors import LayerVectors
 
 
 class StoredStates:
-    """In the place of a `SpeechEncoder`, whose way the states then go: an item is not read as sound, but as states.
+    """Stand-in for a `SpeechEncoder`: an item is read as its stored states, not as sound.
 
     One clip is one batch. So the states and their order are those of an encoder that is given one clip at a time.
     """

@@ -22,14 +22,14 @@ SECONDS = 5.0
 LETTERS = 2_000_000
 MEMORY = 1024 * MIB
 _HINT = "Its columns are pattern, replacement: a regular expression and what takes its place."
-_MENDS = {
+_LIMITED = {
     "time": (
         "takes too long",
         "Write it without a repetition inside a repetition: (a+)+ can take forever where a+ does the same at once.",
     ),
     "memory": ("makes the texts too large", "Let it put less text in the place of what it finds."),
 }
-"""What is said of a rule that exceeds a limit, and the mend."""
+"""Message and hint for a rule that exceeds a limit, by what it exceeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ class Rules:
 
     def _refusal(self, rule: Rule, error: ContainedError) -> InputError:
         kind = error.what if isinstance(error, LimitError) else ""
-        what, mend = _MENDS.get(kind, (f"cannot be applied ({error.text})", "Leave it out, or write it more simply."))
+        what, hint = _LIMITED.get(kind, (f"cannot be applied ({error.text})", "Leave it out, or write it more simply."))
         where = f"{self.path}:{rule.line}"
-        return InputError(f"The rule '{rule.pattern[:60]}' {what}.", where=where, hint=mend)
+        return InputError(f"The rule '{rule.pattern[:60]}' {what}.", where=where, hint=hint)
 
 
 class Rewriting:

@@ -1,4 +1,4 @@
-"""Which words were written for which: the edited words of transcripts against their references."""
+"""Edited words of transcripts against their references: which were written for which."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -51,8 +51,10 @@ class WordAligner:
     >>> aligner = WordAligner()
     >>> aligner.add(["one two three"], ["one too"]).errors.tolist(), aligner.add(["four"], ["four"]).errors.tolist()
     ([2], [0])
-    >>> len(aligner.edits().pair)
-    2
+    >>> found = aligner.edits()
+    >>> [(found.words[said], found.words[written] if written >= 0 else "") for said, written in
+    ...  zip(found.said, found.written)]
+    [('two', 'too'), ('three', '')]
     """
 
     def __init__(self, *, compounds: bool = False) -> None:
@@ -109,21 +111,6 @@ class WordAligner:
             else:
                 self._rows.append((at, NOTHING, written[after]))
         return len(said), len(written), len(edits), replaced
-
-
-def word_edits(references: Sequence[str], hypotheses: Sequence[str], *, compounds: bool = False) -> WordEdits:
-    """Return the edits that `word_errors.count_edits` counts in words, from the same alignment.
-
-    Examples
-    --------
-    >>> found = word_edits(["one two three", "four"], ["one too", "four"])
-    >>> [(found.words[said], found.words[written] if written >= 0 else "") for said, written in
-    ...  zip(found.said, found.written)]
-    [('two', 'too'), ('three', '')]
-    """
-    aligner = WordAligner(compounds=compounds)
-    aligner.add(references, hypotheses)
-    return aligner.edits()
 
 
 def _number(numbers: defaultdict[str, int], words: Sequence[str], place: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.speech.compound_words import align_compounds, with_compounds
 from probes.speech.open_asr import normalise_open_asr
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from probes.core.errors import IncompleteError, InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.language_models.tokenizer_files import check_rules
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder

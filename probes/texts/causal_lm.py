@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from probes.core import guarded_imports as guarded
+from probes.core import library_imports as libraries
 from probes.core.executor import one_thread
 from probes.core.progress import Progress
 
@@ -72,13 +72,13 @@ def train_tokeniser(texts: Sequence[str]) -> Any:
         show_progress=False,
     )
     whole.train_from_iterator(texts, trainer)
-    return guarded.transformers().PreTrainedTokenizerFast(
+    return libraries.transformers().PreTrainedTokenizerFast(
         tokenizer_object=whole, bos_token=END, eos_token=END, model_max_length=CONTEXT
     )
 
 
 def _build(tokens: int, end: int, layers: int) -> Any:
-    transformers = guarded.transformers()
+    transformers = libraries.transformers()
     config = transformers.GPT2Config(
         vocab_size=tokens,
         n_positions=CONTEXT,

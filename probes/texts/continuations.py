@@ -5,55 +5,19 @@ A text depends on the index of its prompt, not on the size of the batches (`prob
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 
 from torch import Tensor
 
 from probes.core.cache import Cache
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
-from probes.core.spreading import Machines, entry_of, spread
+from probes.core.spreading import Machines, read_entry, spread_entries
 from probes.models.checkpoints import ModelFolder
 from probes.texts.causal_folders import run_key
 from probes.texts.text_generation import TEXTS, Generated, Speller, held_model, token_entry, tokens_of_entry
 from probes.texts.token_draws import Sampling, row_seed
 
 _VERSION = 1
-
-
-def generate_all(
-    folder: ModelFolder,
-    prompts: Sequence[str],
-    sampling: Sampling,
-    *,
-    seed: int,
-    batch: int,
-    device: str,
-    dtype: str,
-    cache: Cache,
-    progress: Progress,
-    label: str,
-    machines: Machines | None = None,
-) -> list[Generated]:
-    """Continue every prompt, in order; a text depends on the index of its prompt, not on the size of the batches.
-
-    Parameters
-    ----------
-    batch, machines
-        As of `Continuations`.
-
-    Raises
-    ------
-    IncompleteError, InputError
-        As of `Continuations`.
-    PartEnded
-        Where another part has not written all of its texts.
-    """
-    machines = machines or Machines()
-    texts = Continuations(folder, prompts, sampling, seed=seed, batch=batch, device=device, dtype=dtype, cache=cache)
-    texts.write(progress, label, machines)
-    machines.join()
-    return texts.read()
 
 
 class Continuations:
@@ -113,20 +77,14 @@ class Continuations:
         InputError
             Where the model gives numbers that are not finite.
         """
-        jobs = self._jobs
         with progress.phase(label, len(self._rows), "texts") as advance:
-            spread(
-                _write,
-                jobs,
-                made=lambda index: jobs[index].cache.has(TEXTS, jobs[index].key),
-                machines=machines,
-                things="batches of texts",
-                done=lambda index: advance(len(jobs[index].prefixes)),
+            spread_entries(
+                _continued, self._jobs, TEXTS, machines, "batches of texts", lambda job: advance(len(job.prefixes))
             )
 
     def read(self) -> list[Generated]:
         """Return all texts in order; a batch that was damaged since is written again."""
-        entries = (entry_of(job.cache, TEXTS, job.key, partial(_continued, job)) for job in self._jobs)
+        entries = (read_entry(_continued, job, TEXTS) for job in self._jobs)
         news = (new for entry in entries for new in tokens_of_entry(entry))
         return [
             self._speller.read(prompt, ids, new, cut) for (prompt, ids, cut), new in zip(self._rows, news, strict=True)
@@ -145,10 +103,6 @@ class _Job:
     device: str
     dtype: str
     cache: Cache
-
-
-def _write(job: _Job) -> None:
-    job.cache.write(TEXTS, job.key, _continued(job))
 
 
 def _continued(job: _Job) -> dict[str, Tensor]:

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from probes.core.cache import Cache
-from probes.core.guarded_imports import transformers
 from probes.core.hashing import sha256_json
 from probes.core.holding import held
+from probes.core.library_imports import transformers
 from probes.core.progress import Progress
-from probes.core.spreading import Machines, entry_of, spread
+from probes.core.spreading import Machines, read_entry, spread_entries
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder
 from probes.texts.causal_folders import load_tokeniser, not_finite, one_batch, run_key, unfit
@@ -126,7 +126,7 @@ class Entailment:
     def _classes(self, rows: set[_Row]) -> dict[_Row, NDArray[np.float64]]:
         found: dict[_Row, NDArray[np.float64]] = {}
         for job in self._ask(rows):
-            entry = entry_of(self._cache, CLASSES, job.key, partial(_compute, job))
+            entry = read_entry(_compute, job, CLASSES)
             found |= zip(job.rows, entry["probabilities"].numpy(), strict=True)
         return found
 
@@ -150,13 +150,8 @@ class Entailment:
             for part in [ordered[first : first + self._batch]]
         ]
         with self._progress.phase("Asking for entailment", len(ordered), "pairs") as advance:
-            spread(
-                _keep,
-                jobs,
-                made=lambda index: self._cache.has(CLASSES, jobs[index].key),
-                machines=self._machines,
-                things="batches of pairs",
-                done=lambda index: advance(len(jobs[index].rows)),
+            spread_entries(
+                _compute, jobs, CLASSES, self._machines, "batches of pairs", lambda job: advance(len(job.rows))
             )
         return jobs
 
@@ -175,10 +170,6 @@ class _Job:
 
 def _rows(pieces: Sequence[Sequence[Sequence[_Row]]]) -> set[_Row]:
     return {row for sentences in pieces for rows in sentences for row in rows}
-
-
-def _keep(job: _Job) -> None:
-    job.cache.write(CLASSES, job.key, _compute(job))
 
 
 def _compute(job: _Job) -> dict[str, Tensor]:

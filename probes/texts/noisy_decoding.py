@@ -18,7 +18,7 @@ from probes.core.cache import Cache
 from probes.core.hashing import sha256_json
 from probes.core.holding import held
 from probes.core.progress import Progress
-from probes.core.spreading import Machines, entry_of, spread
+from probes.core.spreading import Machines, read_entry, spread_entries
 from probes.models.checkpoints import ModelFolder
 from probes.texts.causal_folders import run_key, unfit
 from probes.texts.evidence import Grounded
@@ -66,22 +66,6 @@ class _Mixture:
         self._kept = kept if attends else None
         coins = self._blind[:, written.shape[1], None]
         return torch.where(coins, output.logits[:, -1].to(logits.device, logits.dtype), logits)
-
-
-def decode(
-    folder: ModelFolder,
-    pairs: Sequence[Grounded],
-    alpha: float,
-    **call: Any,
-) -> list[str]:
-    """Write a text for each pair as `write` does, and return all.
-
-    Raises
-    ------
-    IncompleteError, InputError
-        As of `write`.
-    """
-    return write(folder, pairs, alpha, **call).read()
 
 
 def write(
@@ -147,14 +131,7 @@ def write(
         for part in [rows[first : first + batch]]
     ]
     with progress.phase(f"Writing texts, noise {alpha:g}", len(rows), "texts") as advance:
-        spread(
-            _keep,
-            jobs,
-            made=lambda index: cache.has(TEXTS, jobs[index].key),
-            machines=machines,
-            things="batches of texts",
-            done=lambda index: advance(len(jobs[index].rows)),
-        )
+        spread_entries(_decoded, jobs, TEXTS, machines, "batches of texts", lambda job: advance(len(job.rows)))
     return Written(prompts, jobs)
 
 
@@ -170,9 +147,7 @@ class Written:
         return [
             self.prompts.speller.read("", ids, row, 0).continuation.strip()
             for job in self.jobs
-            for (ids, _), row in zip(
-                job.rows, tokens_of_entry(entry_of(job.cache, TEXTS, job.key, partial(_decoded, job))), strict=True
-            )
+            for (ids, _), row in zip(job.rows, tokens_of_entry(read_entry(_decoded, job, TEXTS)), strict=True)
         ]
 
 
@@ -189,10 +164,6 @@ class _Job:
     device: str
     dtype: str
     cache: Cache
-
-
-def _keep(job: _Job) -> None:
-    job.cache.write(TEXTS, job.key, _decoded(job))
 
 
 def _models(job: _Job) -> tuple[CausalLM, CausalLM]:

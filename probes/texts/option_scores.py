@@ -49,7 +49,7 @@ def spell_options(model: CausalLM, prompt: str, options: Sequence[str]) -> Spell
 
 
 def score_options(model: CausalLM, spellings: Sequence[Spelling]) -> Tensor:
-    """Return the log-likelihoods of all options of several prompts, in one batch; -inf where a prompt has fewer.
+    """Return the log-likelihoods in nats of all options, shape (prompts, options); -inf where a prompt has fewer.
 
     The prompts go through the model once; options of several tokens then share what the model keeps of their prompt.
 
@@ -94,7 +94,7 @@ def logits_behind(model: CausalLM, tokens: Tensor, mask: Tensor, last: int) -> T
 
 
 def positions(mask: Tensor) -> Tensor:
-    """Return the position of each token of left-padded rows; padding has 0."""
+    """Return the position of each token of left-padded rows, shape (rows, tokens); padding has 0."""
     return (mask.cumsum(1) - 1).clamp_min(0)
 
 

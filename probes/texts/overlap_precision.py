@@ -40,7 +40,7 @@ class OverlapPrecision:
         return cls(len(texts), Counter(word for text in texts for word in {*split_words(text).forms}))
 
     def score(self, pairs: Sequence[Grounded]) -> dict[str, NDArray[np.float64]]:
-        """Return the precisions of outputs in their evidence; NaN where there are no words (or no pair of them)."""
+        """Return the precisions of outputs in their evidence, (pairs,) each; NaN without words, or pairs of them."""
         found = np.array([self._of_one(pair) for pair in pairs], dtype=np.float64).reshape(-1, len(METRICS))
         return dict(zip(METRICS, found.T, strict=True))
 

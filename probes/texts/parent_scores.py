@@ -36,7 +36,7 @@ class Parent:
     name = "parent"
 
     def score(self, pairs: Sequence[Grounded]) -> dict[str, NDArray[np.float64]]:
-        """Return both for outputs; NaN where there is no cell, no reference or no output."""
+        """Return both for outputs, shape (pairs,) each; NaN where there is no cell, no reference or no output."""
         found = np.array([_of_one(pair) for pair in pairs], dtype=np.float64).reshape(-1, len(METRICS))
         return dict(zip(METRICS, found.T, strict=True))
 

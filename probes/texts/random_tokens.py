@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.core.errors import InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.language_models.tokenizer_files import check_rules
 from probes.models import hub_models
 

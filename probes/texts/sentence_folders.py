@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from probes.core.errors import InputError
+from probes.core.errors import InputError, escaped
 from probes.core.hashing import sha256_file
 from probes.files.json_values import LARGEST_SETTING, parse_json
 from probes.files.text import read_text
@@ -74,7 +74,7 @@ def _modules(root: Path, path: Path) -> tuple[list[str], list[str]]:
     # Other names are those of classes whose code comes with the folder.
     foreign = [name for name in types if not name.startswith("sentence_transformers.")]
     if foreign or kinds[:2] != ["Transformer", "Pooling"] or not ordered:
-        shown = ", ".join(ascii(name)[1:-1][:80] for name in (foreign or kinds)[:10]) or "none"
+        shown = ", ".join(escaped(name) for name in (foreign or kinds)[:10]) or "none"
         raise InputError(
             f"The steps {shown} are not those that can be repeated here.",
             where=str(path),
@@ -104,7 +104,7 @@ def _mode(settings: Mapping[str, object], where: str) -> str:
     modes = [modes] if isinstance(modes, str) else modes
     if not isinstance(modes, list) or not all(isinstance(mode, str) for mode in modes):
         raise _unknown("It names no pooling.", where)
-    return " and ".join(ascii(mode)[1:-1][:40] for mode in modes[:10])
+    return " and ".join(escaped(mode, 40) for mode in modes[:10])
 
 
 def _dense(root: Path, folder: Path) -> DenseLayer:

@@ -1,4 +1,4 @@
-"""Where the sentences of a text begin and end."""
+"""Spans of the sentences of a text."""
 
 import re
 

@@ -25,13 +25,13 @@ class SupportCheck(ABC):
         return tuple(span for span, supported in self.mentions(pair) if not supported)
 
     def count(self, pairs: Sequence[Grounded]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return how many mentions each output has, and how many of them are unsupported."""
+        """Return how many mentions each output has, and how many of them are unsupported, shape (pairs,) each."""
         found = [[supported for _, supported in self.mentions(pair)] for pair in pairs]
         mentions = np.array([len(one) for one in found], dtype=np.int64)
         return mentions, mentions - np.array([sum(one) for one in found], dtype=np.int64)
 
     def score(self, pairs: Sequence[Grounded]) -> dict[str, NDArray[np.float64]]:
-        """Return the share of mentions that are supported, 1 without any; NaN without an output or evidence."""
+        """Return the supported share of mentions, shape (pairs,): 1 without any, NaN without an output or evidence."""
         mentions, unsupported = self.count(pairs)
         blank = np.array([pair.evidence.empty or not pair.output.strip() for pair in pairs], dtype=bool)
         support = np.where(blank, np.nan, 1 - unsupported / np.maximum(mentions, 1))

@@ -18,7 +18,7 @@ from probes.core.cache import Cache
 from probes.core.hashing import sha256_json
 from probes.core.holding import held
 from probes.core.progress import Progress
-from probes.core.spreading import Machines, alone, as_a_job, spread
+from probes.core.spreading import Machines, alone, as_a_job, spread_entries
 from probes.models.checkpoints import ModelFolder
 from probes.texts.text_encoders import TextEncoderSpec
 from probes.texts.tfidf import TfIdf
@@ -169,16 +169,11 @@ class Embeddings:
         InputError, IncompleteError
             As of `TextEncoder`; and where a worker is lost or the cache cannot be written.
         """
-        jobs = self._jobs
-        with progress.phase(label, sum(len(job.texts) for job in jobs), "texts") as advance:
-            spread(
-                _write,
-                jobs,
-                made=lambda index: self._cache.has(KIND, jobs[index].key),
-                # What it knows of the reference is more to send than it is to compute.
-                machines=alone(machines) if self._weak else machines,
-                things="batches of texts",
-                done=lambda index: advance(len(jobs[index].texts)),
+        # What it knows of the reference is more to send than it is to compute.
+        machines = alone(machines) if self._weak else machines
+        with progress.phase(label, sum(len(job.texts) for job in self._jobs), "texts") as advance:
+            spread_entries(
+                _encoded, self._jobs, KIND, machines, "batches of texts", lambda job: advance(len(job.texts))
             )
 
     def read(self) -> Encoded:
@@ -205,10 +200,6 @@ class _Job:
     dtype: str
     batch: int
     cache: Cache
-
-
-def _write(job: _Job) -> None:
-    job.cache.write(KIND, job.key, _encoded(job))
 
 
 def _encoded(job: _Job) -> dict[str, NDArray[Any]]:

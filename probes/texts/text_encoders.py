@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from probes.core.errors import InputError
+from probes.core.errors import InputError, escaped
 from probes.language_models.tokenizer_files import check_rules
 from probes.models.checkpoints import ModelFolder, find_model
 from probes.texts.sentence_folders import AGAIN, DenseLayer, Pipeline, positive, read_pipeline, settings_object
@@ -89,7 +89,7 @@ class TextEncoderSpec:
         token = {"mean": "mean of {}'s tokens", "last": "last token of {}", "cls": "first token of {}"}[self.pooling]
         names = self.folder.config.get("architectures")
         name = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else self.folder.family
-        parts = [f"{token.format(layer)} of {ascii(name)[1:-1][:80]}"]
+        parts = [f"{token.format(layer)} of {escaped(name)}"]
         if self.dense:
             parts.append(f"then {len(self.dense)} dense layer{'s' * (len(self.dense) > 1)}")
         if self.unit:

@@ -24,7 +24,7 @@ from probes.files.json_paths import PathError, kind_of, leads, value_at
 from probes.files.json_values import parse_json
 from probes.files.names import suggest
 from probes.files.opening import read_head
-from probes.files.table_places import TablePlace, find_table, sha256_table
+from probes.files.table_sources import TableSource, find_table, sha256_table
 from probes.files.tables import MOST_ROWS
 from probes.files.text import LONGEST_LINE, numbered_lines, read_text
 from probes.texts.text_vectors import open_vectors, texts_beside, vectors_of
@@ -127,7 +127,7 @@ def read_texts(
     Parameters
     ----------
     path
-        A file, a folder or an address, as `probes.files.table_places` has them.
+        A file, a folder or an address, as `probes.files.table_sources` has them.
     column
         Key or column of the texts in JSON, CSV, TSV, Parquet and Arrow files, or a path into entries of JSON, Parquet
         and Arrow (`probes.files.json_paths`); several with commas between them: the first that the file has.
@@ -152,12 +152,12 @@ def read_texts(
     """
     if max_words is not None and max_words < 1:
         raise InputError(f"{max_words} words leave nothing of a text.", where="max_words", hint="Give 1 or more.")
-    place = find_table(path)
-    if place.is_arrow:
-        _add_arrow(place, column, found := _Collector(max_words))
+    source = find_table(path)
+    if source.is_arrow:
+        _add_arrow(source, column, found := _Collector(max_words))
         return found.finish(path, "row")
     # A file that is empty or no file is refused whatever it should hold.
-    read_head(file := place.file, wanted="text", hint=_HINT, taken=taken)
+    read_head(file := source.file, wanted="text", hint=_HINT, taken=taken)
     if file.suffix.lower() in (".npz", ".npy"):
         return _from_arrays(file)
     found, where, suffix = _Collector(max_words), "line", plain_suffix(file)
@@ -313,11 +313,11 @@ def _add_table(path: Path, column: str, found: _Collector) -> None:
         found.add(line, row[index])
 
 
-def _add_arrow(place: TablePlace, column: str, found: _Collector) -> None:
+def _add_arrow(source: TableSource, column: str, found: _Collector) -> None:
     """Add the texts of one column; another that holds lists, bytes or recordings is not read."""
-    path = place.path
+    path = source.path
     several = list(dict.fromkeys((column, *map(str.strip, column.split(",")))))
-    name, is_path, texts = read_arrow_column(path, place.files, several, most_rows=MOST_ROWS)
+    name, is_path, texts = read_arrow_column(path, source.files, several, most_rows=MOST_ROWS)
     added = _Entries(path, name, found)
     for number, text in enumerate(texts, start=1):
         where = f"{path}, row {number}"

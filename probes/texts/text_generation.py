@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probes.core.guarded_imports import transformers
 from probes.core.hashing import sha256_json
 from probes.core.holding import held
+from probes.core.library_imports import transformers
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder
 from probes.texts.causal_folders import (

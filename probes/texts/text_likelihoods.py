@@ -7,7 +7,6 @@ longer than the model can see, the beginning is read. Batches are kept by conten
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,7 +14,7 @@ from torch import Tensor
 from probes.core.cache import Cache
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
-from probes.core.spreading import Machines, entry_of, spread
+from probes.core.spreading import Machines, read_entry, spread_entries
 from probes.models.checkpoints import ModelFolder
 from probes.texts.causal_folders import not_finite, one_batch, run_key
 from probes.texts.option_scores import logits_behind
@@ -161,7 +160,7 @@ def likelihoods_of(
     machines.join()
     found: dict[tuple[int, ...], Likelihood] = {}
     for job in jobs:
-        entry = entry_of(cache, ENTRIES, job.key, partial(_compute, job))
+        entry = read_entry(_compute, job, ENTRIES)
         for ids, numbers in zip(job.rows, entry["numbers"].tolist(), strict=True):
             found[ids] = Likelihood(len(ids) - 1, *numbers)
     return [found[one.ids] for one in passages]
@@ -198,14 +197,7 @@ def read_texts(
         for part in _batches(rows, batch, Speller(folder).vocabulary)
     ]
     with progress.phase(label, len(rows), "texts") as advance:
-        spread(
-            _keep,
-            jobs,
-            made=lambda index: cache.has(ENTRIES, jobs[index].key),
-            machines=machines,
-            things="batches of texts",
-            done=lambda index: advance(len(jobs[index].rows)),
-        )
+        spread_entries(_compute, jobs, ENTRIES, machines, "batches of texts", lambda job: advance(len(job.rows)))
     return jobs
 
 
@@ -219,10 +211,6 @@ class _Job:
     device: str
     dtype: str
     cache: Cache
-
-
-def _keep(job: _Job) -> None:
-    job.cache.write(ENTRIES, job.key, _compute(job))
 
 
 def _batches(rows: Sequence[tuple[int, ...]], most: int, vocabulary: int) -> list[list[tuple[int, ...]]]:

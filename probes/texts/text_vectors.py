@@ -42,19 +42,15 @@ def _embeddings_name(archive: Archive) -> str:
     return tables[0]
 
 
-def _wrong(archive: Archive, name: str, message: str, hint: str) -> InputError:
-    return InputError(f"The array {name!r} {message}.", where=f"{archive.path}, {name}", hint=hint)
-
-
 def _checked(archive: Archive, name: str) -> StoredArray:
     """Check the header of the array of embeddings and return the array."""
     stored = archive.find(name)
     shape = stored.shape
     if len(shape) != 2 or not shape[0] or not 0 < shape[1] <= MAX_WIDTH:
         message = f"has the shape {shape}, not (texts, width) with a width of 1 to {MAX_WIDTH}"
-        raise _wrong(archive, name, message, _SAVE)
+        raise archive.refusal(name, message, _SAVE)
     if stored.dtype.kind == "b":
-        raise _wrong(archive, name, "holds values of type bool", _SAVE)
+        raise archive.refusal(name, "holds values of type bool", _SAVE)
     _check_size(archive, name, stored)
     return stored
 
@@ -63,7 +59,7 @@ def _check_size(archive: Archive, name: str, stored: StoredArray) -> None:
     unpacked = math.prod(stored.shape) * stored.dtype.itemsize
     if unpacked > archive.most:
         hint = "Save it uncompressed (numpy.savez) if it really holds so little."
-        raise _wrong(archive, name, f"unpacks to {unpacked} bytes, far more than the file's size", hint)
+        raise archive.refusal(name, f"unpacks to {unpacked} bytes, far more than the file's size", hint)
 
 
 def vectors_of(stored: StoredArray, where: str, *, piece: int = PIECE) -> NDArray[np.float32]:
@@ -96,12 +92,12 @@ def texts_beside(archive: Archive, beside: str, count: int, *, piece: int = PIEC
 def _strings(archive: Archive, name: str, beside: str, count: int, piece: int) -> Iterator[str]:
     hint = "Save one text for each embedding: numpy.array(texts, dtype=str)."
     if name in archive.refused:
-        raise _wrong(archive, name, archive.refused[name].reason, hint)
+        raise archive.refusal(name, archive.refused[name].reason, hint)
     stored = archive.arrays[name]
     if stored.dtype.kind != "U" or not stored.dtype.itemsize:
-        raise _wrong(archive, name, f"holds values of type {stored.dtype}, not texts", hint)
+        raise archive.refusal(name, f"holds values of type {stored.dtype}, not texts", hint)
     if stored.shape != (count,):
-        raise _wrong(archive, name, f"has the shape {stored.shape}, but {beside!r} holds {count} embeddings", hint)
+        raise archive.refusal(name, f"has the shape {stored.shape}, but {beside!r} holds {count} embeddings", hint)
     _check_size(archive, name, stored)
     step = max(1, piece // stored.dtype.itemsize)
     for start in range(0, count, step):

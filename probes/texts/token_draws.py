@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from probes.core.errors import InputError
-from probes.core.guarded_imports import transformers
 from probes.core.hashing import sha256_json
+from probes.core.library_imports import transformers
 from probes.models.checkpoints import ModelFolder
 from probes.texts.causal_folders import not_finite
 

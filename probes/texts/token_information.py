@@ -8,7 +8,6 @@ kept by content: a killed run goes on where it was, and resampling needs no mode
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from probes.core.cache import Cache
 from probes.core.errors import InputError
 from probes.core.hashing import sha256_json
 from probes.core.progress import Progress
-from probes.core.spreading import Machines, entry_of, spread
+from probes.core.spreading import Machines, read_entry, spread_entries
 from probes.models.checkpoints import ModelFolder
 from probes.texts.causal_folders import not_finite, one_batch, run_key
 from probes.texts.evidence import Grounded
@@ -168,7 +167,7 @@ class Information:
     def _likelihoods(self, rows: set[_Row]) -> dict[_Row, NDArray[np.float64]]:
         found: dict[_Row, NDArray[np.float64]] = {}
         for job in self._read(rows):
-            entry = entry_of(self._cache, LIKELIHOODS, job.key, partial(_compute, job))
+            entry = read_entry(_compute, job, LIKELIHOODS)
             lengths = np.cumsum([len(own) for _, own in job.rows])[:-1]
             found |= zip(job.rows, np.split(entry["log_likelihoods"].numpy(), lengths), strict=True)
         return found
@@ -187,13 +186,8 @@ class Information:
             for part in self._batches(sorted(rows, key=lambda row: (len(row[0]) + len(row[1]), row)))
         ]
         with self._progress.phase("Reading texts with and without context", len(rows), "texts") as advance:
-            spread(
-                _keep,
-                jobs,
-                made=lambda index: self._cache.has(LIKELIHOODS, jobs[index].key),
-                machines=self._machines,
-                things="batches of texts",
-                done=lambda index: advance(len(jobs[index].rows)),
+            spread_entries(
+                _compute, jobs, LIKELIHOODS, self._machines, "batches of texts", lambda job: advance(len(job.rows))
             )
         return jobs
 
@@ -229,10 +223,6 @@ class _Job:
 
 def _rows(spelt: Sequence[Sequence[Spelt] | None]) -> set[_Row]:
     return {(one.prefix, one.own) for both in spelt if both for one in both}
-
-
-def _keep(job: _Job) -> None:
-    job.cache.write(LIKELIHOODS, job.key, _compute(job))
 
 
 def _compute(job: _Job) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from probes.core.errors import IncompleteError, InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.models import hub_models
 from probes.models.checkpoints import ModelFolder, load_state_dict
 from probes.texts.sentence_folders import DenseLayer

@@ -1,4 +1,4 @@
-"""How many good candidates would fill balls as full as they are? The scale of clipped coverage (Salvy et al. 2025)."""
+"""Share of good candidates that would fill balls as full as they are: scale of clipped coverage (Salvy et al. 2025)."""
 
 from functools import lru_cache
 

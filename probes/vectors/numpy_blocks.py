@@ -17,7 +17,7 @@ Integers = NDArray[np.int32]
 
 
 def ready(centred: Singles, device: str) -> tuple[Singles, Singles]:
-    """Return points, and their |x|^2; there is no device but the CPU."""
+    """Return points, shape (points, width), and their |x|^2; there is no device but the CPU."""
     return centred, np.einsum("ij,ij->i", centred, centred)
 
 
@@ -57,7 +57,7 @@ def near(
 ) -> tuple[Integers, Integers]:
     """Hand over the indices and lower bounds of the near pairs of each block.
 
-    Returned are the nearest y of every x, and x of every y.
+    Returned are the index of the nearest y of every x, and of the nearest x of every y, shape (points,).
     """
     # Rounded up, so that no pair at the very edge is lost to float32.
     wide = [np.nextafter(reach.astype(np.float32), np.float32(np.inf)) for reach in (reach_x, reach_y)]
@@ -74,7 +74,7 @@ def near(
 
 
 def bounds(x: "Points", y: "Points", rows: slice, columns: slice) -> Singles:
-    """Return tight lower bounds of the squared distances of a block."""
+    """Return tight lower bounds of the squared distances of a block, shape (rows, columns)."""
     squared: Singles = x.centred[rows] @ y.centred[columns].T
     squared *= -2
     squared += x.floors[rows, None]

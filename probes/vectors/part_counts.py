@@ -1,4 +1,4 @@
-"""In how many balls does a point lie, in each of many parts of a sample? All parts are counted in one pass.
+"""Count in how many balls each point lies, in each of many parts of a sample, in one pass over pairs of points.
 
 In every part a ball reaches to some place in the list of neighbours of its centre. Where a near point would stand in
 that list is searched once, and the comparison of two small whole numbers then tells for each part whether it lies

@@ -1,6 +1,6 @@
 """Squared distances of near pairs that stand where the exact ones do among lists of neighbours and limits.
 
-Who lies within which ball hangs on the place of a distance alone. The bounds of a distance in float32 settle it for
+Who lies within which ball depends on the rank of a distance alone. The bounds of a distance in float32 settle it for
 most pairs, and only the others are computed in float64.
 """
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 class Settled:
-    """What gives near pairs such distances.
+    """Distances of near pairs, computed in float64 where their bounds leave open where they stand.
 
     Parameters
     ----------

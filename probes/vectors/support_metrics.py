@@ -88,16 +88,6 @@ class Balls:
         return np.array([not ((ranks == endless) & (weights > 0)).any() for ranks, weights in rows])
 
 
-def radii(side: Side, ks: Sequence[int]) -> Floats:
-    """Return the squared distance r_k^2 of every point to its k-th distinct neighbour, in every part of a sample.
-
-    Returns
-    -------
-    shape (ks, parts, points); infinite where a part has too few points
-    """
-    return np.stack([one.radii for one in balls(side, ks)])
-
-
 def balls(side: Side, ks: Sequence[int]) -> list[Balls]:
     """Return the balls of a sample at several k."""
     index = side.neighbours.index

@@ -72,16 +72,16 @@ class TokenArchive:
         for array in arrays:
             if len(array.shape) != 1 or array.dtype.kind == "V":
                 message = f"has the shape {array.shape} and the type {array.dtype}, not one label for each token"
-                raise self._wrong(array.name, message, "Save one text or number for each token.")
+                raise self.archive.refusal(array.name, message, "Save one text or number for each token.")
             # In texts numpy takes four bytes a character.
             longest = array.dtype.itemsize // (4 if array.dtype.kind == "U" else 1)
             if not 0 < longest <= MAX_TEXT:
                 message = f"has room for {longest} characters; 1 to {MAX_TEXT} can be read"
-                raise self._wrong(array.name, message, "Save labels: numpy.array(labels, dtype=str).")
+                raise self.archive.refusal(array.name, message, "Save labels: numpy.array(labels, dtype=str).")
             self._check_length(array, names[0], arrays[0].shape[0])
         if not 0 < arrays[0].shape[0] <= MAX_TOKENS:
             message = f"holds {arrays[0].shape[0]} tokens; 1 to {MAX_TOKENS} can be read"
-            raise self._wrong(names[0], message, "Give a file with tokens, or part of one that is too long.")
+            raise self.archive.refusal(names[0], message, "Give a file with tokens, or part of one that is too long.")
         return {array.name: self._texts(array) for array in arrays}
 
     def vectors(
@@ -103,12 +103,12 @@ class TokenArchive:
         for array in arrays:
             if array.dtype.kind not in "iuf":
                 hint = "Save float16, float32 or float64 (of bfloat16: x.float().numpy())."
-                raise self._wrong(array.name, f"is of the type {array.dtype}, not of plain numbers", hint)
+                raise self.archive.refusal(array.name, f"is of the type {array.dtype}, not of plain numbers", hint)
         stored = self._stored(arrays, beside, count)
         for vectors in stored.values():
             if not 0 < vectors.width <= MAX_WIDTH:
                 message = f"has vectors of {vectors.width} numbers; 1 to {MAX_WIDTH} can be read"
-                raise self._wrong(vectors.arrays[0].name, message, "Pool or project the features first.")
+                raise self.archive.refusal(vectors.arrays[0].name, message, "Pool or project the features first.")
         return ArrayVectors(
             path=self.path,
             stored={layer: stored[layer] for layer in chosen_layers(layers, tuple(stored), self.path)},
@@ -117,20 +117,21 @@ class TokenArchive:
             kept=np.ones(count, dtype=np.bool_),
         )
 
-    def _wrong(self, name: str, message: str, hint: str) -> InputError:
-        return InputError(f"The array {name!r} {message}.", where=f"{self.path}, {name}", hint=hint)
-
     def _array(self, name: str) -> StoredArray:
         array = self.archive.find(name, "biufUSV")
         if array.fortran:
-            raise self._wrong(name, "is stored in Fortran order", "Save it in C order: numpy.ascontiguousarray(x).")
+            raise self.archive.refusal(
+                name, "is stored in Fortran order", "Save it in C order: numpy.ascontiguousarray(x)."
+            )
         return array
 
     def _check_length(self, array: StoredArray, beside: str, count: int, axis: int = 0) -> None:
         if array.shape[axis] != count:
             turned = axis == 1 and array.shape[0] == count
             hint = "Put the layers first: x.transpose(1, 0, 2)." if turned else "Save one entry for each token."
-            raise self._wrong(array.name, f"has the shape {array.shape}, but {beside!r} holds {count} tokens", hint)
+            raise self.archive.refusal(
+                array.name, f"has the shape {array.shape}, but {beside!r} holds {count} tokens", hint
+            )
 
     def _texts(self, array: StoredArray) -> list[str | None]:
         known: dict[object, str] = {}
@@ -150,7 +151,7 @@ class TokenArchive:
         axes = len(first.shape)
         if axes == 3 and len(arrays) == 1:
             if first.shape[0] > MAX_LAYERS:
-                raise self._wrong(first.name, f"has {first.shape[0]} layers", f"Save at most {MAX_LAYERS}.")
+                raise self.archive.refusal(first.name, f"has {first.shape[0]} layers", f"Save at most {MAX_LAYERS}.")
             self._check_length(first, beside, count, axis=1)
             depth, _, width = first.shape
             numbers = self._numbers(first, range(depth))
@@ -160,7 +161,7 @@ class TokenArchive:
         for array in arrays:
             if len(array.shape) != axes or axes not in (1, 2):
                 hint = "Vectors are (tokens, width) or (layers, tokens, width); a feature alone is (tokens,)."
-                raise self._wrong(array.name, f"has the shape {array.shape}", hint)
+                raise self.archive.refusal(array.name, f"has the shape {array.shape}", hint)
             self._check_length(array, beside, count)
         if axes == 1:
             return {0: StoredVectors(tuple(arrays), 0, len(arrays))}
@@ -170,7 +171,7 @@ class TokenArchive:
         known = {number: vectors for number, vectors in own.items() if number is not None}
         if len(known) < len(arrays):
             hint = "Name them layer_0, layer_1, ..., each number once."
-            raise self._wrong(first.name, f"and {len(arrays) - 1} more are not one for each layer", hint)
+            raise self.archive.refusal(first.name, f"and {len(arrays) - 1} more are not one for each layer", hint)
         return dict(sorted(known.items()))
 
     def _numbers(self, beside: StoredArray, usual: Sequence[int]) -> Sequence[int]:
@@ -182,7 +183,7 @@ class TokenArchive:
             numbers = array.items(0, len(usual))
         if len(set(numbers)) < max(1, len(usual)):
             message = f"does not number the {len(usual)} of {beside.name!r}"
-            raise self._wrong("layers", message, "Save one integer for each layer, none of them twice.")
+            raise self.archive.refusal("layers", message, "Save one integer for each layer, none of them twice.")
         return numbers
 
 

@@ -23,7 +23,7 @@ Integers = NDArray[np.int32]
 
 
 def ready(centred: NDArray[np.float32], device: str) -> tuple[Tensor, Tensor]:
-    """Return points on the device, and their |x|^2."""
+    """Return points on the device, shape (points, width), and their |x|^2."""
     there = torch.from_numpy(centred).to(device)
     step = max(1, SQUARED // max(1, centred.shape[1]))
     return there, torch.cat([(rows * rows).sum(1) for rows in there.split(step)])
@@ -67,7 +67,7 @@ def near(
 ) -> tuple[Integers, Integers]:
     """Hand over the indices and lower bounds of the near pairs of each block.
 
-    Returned are the nearest y of every x, and x of every y.
+    Returned are the index of the nearest y of every x, and of the nearest x of every y, shape (points,).
     """
     device = x.centred.device
     # Rounded up, so that no pair at the very edge is lost to float32.

@@ -49,7 +49,7 @@ def prepare(given: argparse.Namespace) -> None:
     """Write the model."""
     import torch
 
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
     from probes.texts.causal_lm import train_tokeniser
 
     tokeniser = train_tokeniser([" ".join(f"The {one} stands beside the {one}. Beside it stand the" for one in WORDS)])
@@ -90,7 +90,7 @@ def lm_eval(given: argparse.Namespace) -> race.Job:
     """Ask for all pairs."""
     import numpy as np
 
-    from probes.core.guarded_imports import torchaudio
+    from probes.core.library_imports import torchaudio
 
     # Whatever transformers has imports it, and without CUDA it does not load as it is.
     with suppress(ModuleNotFoundError):

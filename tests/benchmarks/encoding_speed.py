@@ -62,7 +62,7 @@ def make_encoder(folder: Path, *, width: int, layers: int, channels: int = 512) 
     """Save a wav2vec2 of random weights; 768, 12 and 512 are those of the base size."""
     import torch
 
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     hub = transformers()
     torch.manual_seed(0)
@@ -95,7 +95,7 @@ def by_transformers(given: argparse.Namespace, *, at_once: bool) -> race.Job:
     import soundfile
     import torch
 
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     hub = transformers()
     model = hub.Wav2Vec2Model.from_pretrained(given.folder / "model").eval()

@@ -120,10 +120,10 @@ def copied(given: argparse.Namespace) -> tuple[Any, Any]:
     """Return ours without a front end, and a BERT of transformers of the same weights, none of which ours lacks."""
     import torch
 
-    from probes.core import guarded_imports as guarded
+    from probes.core import library_imports as libraries
     from tests.oracle.test_masked_lm_oracle import paired
 
-    own, hub = encoder(given, front=0), guarded.transformers()
+    own, hub = encoder(given, front=0), libraries.transformers()
     config = hub.BertConfig(
         vocab_size=VOCABULARY,
         hidden_size=given.width,

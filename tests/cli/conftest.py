@@ -76,7 +76,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 def _encoder(folder: Path) -> None:
     import torch
 
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     hub = transformers()
     config = hub.Wav2Vec2Config(

@@ -3,9 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +12,7 @@ import numpy as np
 import pytest
 from headlines import faults
 from refusals import Table, Words, one_panel
-from run_folders import WITHOUT_PAGES, estimates, files, read, records, stripped
+from run_folders import estimates, files, read, records
 
 from audits.report.pages.content import headed
 from audits.report.report_file import read_report
@@ -522,6 +519,19 @@ def test_a_dry_run_says_which_radii_no_draws_certify(digits: Digits, call_miles:
         assert ("cannot be certified with n = 300: 5." in " ".join(done.out.split())) == said
 
 
+def test_a_radius_that_no_draws_certify_is_no_answer(digits: Digits, call_miles: Call, tmp_path: Path) -> None:
+    for radii, begins in (
+        ("5", "No radius that was asked for can be certified with n = 300 draws."),
+        ("0.1,5", "Cert"),
+    ):
+        report = read(finish(call_miles, digits.command("--radii", radii), tmp_path / radii))
+        (claim,) = [one for one in report["findings"] if one["id"] == "certify.accuracy"]
+        assert claim["headline"].startswith(begins)
+        assert "radius 5" not in claim["headline"] + claim["statement"]
+        cited = [report["estimates"][key["row"]]["where"].get("radius") for key in report["answer"]["numbers"]]
+        assert 5 not in cited and (0.1 in cited) == ("0.1" in radii)
+
+
 def pictures(folder: Path) -> list[Path]:
     """Write the images of three classes as files, and return these."""
     from PIL import Image
@@ -918,40 +928,6 @@ def test_headlines_are_short_and_rest_on_their_evidence(certified: Path, call_mi
     # Of a log that does not fit its settings no certified accuracy is among the numbers on top.
     names = [{read(run)["estimates"][one["row"]]["name"] for one in read(run)["answer"]["numbers"]} for run in runs]
     assert "certified_accuracy" in names[0] & names[1] & names[4] and "certified_accuracy" not in names[3]
-
-
-# A kill in the middle.
-
-
-@pytest.mark.slow
-def test_a_run_killed_in_the_middle_ends_in_the_same_report(
-    digits: Digits, environment: dict[str, str], finish_run: Callable[..., Path], tmp_path: Path
-) -> None:
-    words = digits.command("--quiet", "--batch", "32", "--mode", "decide", "--radii", "0.1,0.5,0.55", n=8000)
-    out, cache = tmp_path / "killed" / "run", tmp_path / "cache"
-    command: dict[str, Any] = {
-        "args": [sys.executable, "-c", WITHOUT_PAGES, *words, "--out", str(out)],
-        "env": {**environment, "MILES_CACHE": str(cache)},
-    }
-
-    def entries() -> int:
-        return len(list(cache.glob("smoothing-counts/*/*.safetensors")))
-
-    for goal in (2, 9):
-        running = subprocess.Popen(**command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 90
-        while entries() < goal and running.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.005)
-        running.kill()
-        assert running.wait() == -9, "it ended before it could be killed"
-        assert goal <= entries() < 21
-        assert not (out / "report.json").exists()
-    done = subprocess.run(**command, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
-    whole = finish_run(*words, out=tmp_path / "whole" / "run")
-    assert stripped(out) == stripped(whole)
-    assert counts_of(out) == counts_of(whole)
-    assert files(out) == files(whole)
 
 
 # Wrong input.

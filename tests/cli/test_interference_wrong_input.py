@@ -398,7 +398,7 @@ def tokenizer_into(folder: Path) -> None:
 
 @case("sees only what stands before", "config.json")
 def model_that_continues_texts(small: Any, folder: Path) -> Words:
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     hub = transformers()
     hub.GPT2LMHeadModel(hub.GPT2Config(**GPT)).save_pretrained(folder / "model")
@@ -408,7 +408,7 @@ def model_that_continues_texts(small: Any, folder: Path) -> Words:
 
 @case("parameters, which would be drawn at random")
 def model_without_its_head(small: Any, folder: Path) -> Words:
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     hub = transformers()
     hub.BertModel(hub.BertConfig(**BERT), add_pooling_layer=False).save_pretrained(folder / "model")
@@ -468,9 +468,9 @@ def test_a_cluster_that_is_not_there_is_told(
 ) -> None:
     pytest.importorskip("distributed")
     from audits.core import runner
-    from probes.core import cluster_pools
+    from probes.core import executor
 
-    monkeypatch.setattr(cluster_pools, "PATIENCE", 0.2)
+    monkeypatch.setattr(executor, "PATIENCE", 0.2)
     monkeypatch.setattr(runner, "carry_out", CARRY_OUT)
     words = small.trained("--backend", "dask", "--scheduler", "tcp://127.0.0.1:1", "--out", tmp_path / "run")
     outcome = call_miles(*words, "--seeds", "1", "--window", "8", cwd=tmp_path)

@@ -140,7 +140,7 @@ def save_model(model: Path, folder: Path, seed: int, *, head: int = 0) -> Path:
     """Save an encoder of the same shape with other weights; with a CTC head over so many symbols if there are any."""
     import torch
 
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     hub = transformers()
     config = hub.AutoConfig.from_pretrained(model, **({"vocab_size": head, "pad_token_id": 0} if head else {}))

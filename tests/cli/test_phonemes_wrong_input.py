@@ -717,7 +717,7 @@ def save_head(model: Path, folder: Path) -> None:
     """Save an untrained CTC head over the encoder's configuration, which writes letters."""
     import torch
 
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     hub = transformers()
     vocabulary = {symbol: number for number, symbol in enumerate(("<pad>", "<unk>", "|", *"adegnopstuwk"))}

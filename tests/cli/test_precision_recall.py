@@ -1,4 +1,4 @@
-"""Does `miles precision-recall` leave what the contract says, whoever else is judged and whenever it is killed?"""
+"""Does `miles precision-recall` leave what the contract says, whoever else is judged?"""
 
 import csv
 import json
@@ -6,8 +6,6 @@ import math
 import random
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -593,72 +591,6 @@ def test_a_language_model_can_be_the_encoder(small: Small, model: Path, quick: A
     assert read(folder)["settings"]["encoder"] == str(model) and "weak-encoder" not in warned(folder)
     assert ("encoder", str(model)) in [(one["role"], one["path"]) for one in read(folder)["data"]]
     assert value(folder, "density", candidate="a") > value(folder, "density", candidate="c")
-
-
-# Runs that are killed.
-DRIVER = """
-import json, os, sys
-
-import audits.precision_recall.figures
-import probes.core.cache
-from miles_cli.main import main
-from probes.core.guarded_imports import transformers
-
-transformers().AutoModelForCausalLM, transformers().GPT2LMHeadModel, transformers().AutoTokenizer
-moments, log = json.loads(sys.argv[1]), sys.argv[2]
-sys.argv = ["miles", *sys.argv[4:]]
-report = sys.argv[sys.argv.index("--out") + 1] + "/report.json"
-plain = probes.core.cache.Cache.write
-audits.precision_recall.figures.figures = lambda *_: ()
-
-
-def run(kind, count):
-    seen = 0
-
-    def write(self, what, key, tensors):
-        nonlocal seen
-        seen += what == kind
-        if what == kind and seen == count:
-            os.kill(os.getpid(), 9)
-        plain(self, what, key, tensors)
-        with open(log, "a") as file:
-            print(self.path(what, key), file=file)
-
-    probes.core.cache.Cache.write = write
-    main()
-
-
-for moment in moments:
-    child = os.fork()
-    if not child:
-        run(*moment)
-    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == 9 and not os.path.exists(report), moment
-run("", 0)
-"""
-"""Is killed before it keeps so many results of a kind, once for each moment; lists those that were kept."""
-MOMENTS = (("generated-texts", 2), ("text-embeddings", 3), ("text-support", 3), ("text-clusters", 2))
-
-
-@pytest.mark.slow
-def test_a_run_killed_at_any_moment_ends_in_the_same_report(
-    small: Small, model: Path, quick: Any, environment: dict[str, str], tmp_path: Path
-) -> None:
-    words = ("--generate", model, *GENERATE, "--batch", "16", "--device", "cpu")
-    command = small.command("--encoder", model, *words, names="a", how=FEW)
-    out, log = tmp_path / "run", tmp_path / "log"
-    variables = {**environment, "MILES_CACHE": str(tmp_path / "cache")}
-    line = [sys.executable, "-c", DRIVER, json.dumps(MOMENTS), str(log), "miles", *command, "--out", str(out)]
-    done = subprocess.run(
-        [*line, "--quiet"], env=variables, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    kept = log.read_text().split()
-    # What was done before a kill was not done again.
-    assert len(set(kept)) == len(kept) >= 10
-    plain = quick(*command, name="plain")
-    assert stripped(out) == stripped(plain)
-    assert (out / "records.csv").read_bytes() == (plain / "records.csv").read_bytes()
-    assert not (out / "state").exists() and (out / "report.html").exists()
 
 
 def test_headlines_are_short_and_their_numbers_stand_in_the_evidence(prepared: Path) -> None:

@@ -4,9 +4,6 @@ The operator has four channels, two blocks and three modes; the fields lie on a 
 vanish on its edge. Targets are the operator's own output on that grid plus a smooth error.
 """
 
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +13,7 @@ import numpy as np
 import pytest
 from headlines import faults
 from numpy.typing import NDArray
-from run_folders import estimates, files, read, records, stripped, value
+from run_folders import estimates, read, records, value
 
 from audits.report.report_file import read_report
 from probes.core.executor import one_thread
@@ -29,18 +26,6 @@ SCALES = {"x_mean": 0.25, "x_std": 2.0, "y_mean": -3.0, "y_std": 0.5}
 COLUMNS = [
     "sample", "resolution", "same", "direct", "upsampled", "floor", "mismatch", "input", "coordinates", "nonlinear",
 ]  # fmt: skip
-SLOW_DISK = """
-import sys, time
-from probes.core.cache import Cache
-plain = Cache.write
-def write(*parts):
-    plain(*parts)
-    time.sleep(0.1)
-Cache.write = write
-from miles_cli.main import main
-main()
-"""
-"""The command line on a disk that needs a tenth of a second for an entry, so that there is time to kill it."""
 
 
 @dataclass(frozen=True)
@@ -518,41 +503,3 @@ def test_operators_of_one_and_three_dimensions_are_audited(
     energy = sum(row["value"] for row in estimates(folder, "energy", tap="target", resolution=fine))
     assert energy == pytest.approx(float(squares.mean()), rel=1e-4)
     assert len({row["where"]["tap"] for row in estimates(folder, "activation_aliasing")}) == 2
-
-
-# A kill in the middle.
-
-
-@pytest.mark.slow
-def test_a_run_killed_twice_ends_in_the_same_report(
-    flow: Flow, heard: Path, environment: dict[str, str], tmp_path: Path
-) -> None:
-    out, cache = tmp_path / "run", tmp_path / "cache"
-    command = [sys.executable, "-c", SLOW_DISK, *flow.command("--out", out, "--quiet")]
-    variables = {**environment, "MILES_CACHE": str(cache)}
-
-    def entries() -> dict[str, int]:
-        return {path.name: path.stat().st_mtime_ns for path in cache.glob("spectra-counts/*/*.safetensors")}
-
-    moments: tuple[Callable[[], bool], ...] = (
-        lambda: len(entries()) >= 4,
-        lambda: (out / "figures").is_dir(),
-    )
-    for number, reached in enumerate(moments):
-        before = entries()
-        running = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while not reached() and running.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.005)
-        running.kill()
-        assert running.wait() == -9, "it ended before it could be killed"
-        assert not (out / "report.json").exists()
-        after = entries()
-        # 3 chunks of samples and 4 samples of aliasing on 2 grids.
-        assert (4, 11)[number] <= len(after) <= 11 and (number == 1 or len(after) < 11)
-        assert {name: after[name] for name in before} == before, "what was measured is measured again"
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert stripped(out) == stripped(heard)
-    assert files(heard) | {"report.html", "report.md"} <= files(out) and not (out / "state").exists()
-    assert (out / "records.csv").read_bytes() == (heard / "records.csv").read_bytes()

@@ -34,7 +34,7 @@ def dump() -> ModuleType:
 @pytest.fixture(scope="session")
 def vectors(world: Any, dump: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of the vectors of the world's encoder, written as the page says."""
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     hub, folder = transformers(), tmp_path_factory.mktemp("dumped") / "vectors"
     model = hub.AutoModel.from_pretrained(world.model).eval()

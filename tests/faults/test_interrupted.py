@@ -9,8 +9,6 @@ from equal_runs import QUICK, same, to
 from forked_runs import Server
 from stopped_states import files, whole, wrong_events
 
-REPEATED = 1
-"""Of the different states in which an audit can be stopped, about so many are gone on from."""
 SHARE, SHARE_OF_FEW = 0.05, 0.15
 """Of all file events of a run, and where there are only some thirty; `every_event.py` takes all."""
 FEW = {
@@ -24,11 +22,18 @@ FEW = {
 }
 
 
-def repeated(killed: list[dict[str, Any]]) -> list[Path]:
-    """Return some of the different states that killed runs left; of equal ones that with a file half written."""
-    states = list({whole(Path(moment["kept"])): Path(moment["kept"]) for moment in killed}.values())
-    # From the last on: the first is hardly more than a fresh start.
-    return states[:: -len(states) // REPEATED]
+def halfway(killed: list[dict[str, Any]]) -> Path:
+    """Return the state of a killed run with about half of the results: some to be used again, others still to come."""
+    # Of equal ones that with a file half written.
+    states = {whole(Path(moment["kept"])): Path(moment["kept"]) for moment in killed}
+    counts = {kept: len(results(kept / "cache")) for kept in reversed(states.values())}
+    return min(counts, key=lambda kept: abs(2 * counts[kept] - max(counts.values())))
+
+
+def results(cache: Path) -> dict[str, tuple[int, int]]:
+    """Return of each whole result in a cache what changes when it is written again."""
+    states = ((name, (cache / name).stat()) for name in whole(cache))
+    return {name: (state.st_mtime_ns, state.st_ino) for name, state in states}
 
 
 @pytest.mark.slow
@@ -57,7 +62,10 @@ def test_a_run_stopped_anywhere_says_so_and_resumes(
     *told, counted = alone.events
     assert len(told) > 2 and counted["elsewhere"] == 0
     assert wrong_events(told) == []
-    for kept in repeated([*killed, *(one for one in told if one["kind"] == "SIGKILL")]):
-        again = server.run(to(words, kept / "run"), work, kept / "cache")
-        assert again.code == 0, again.err
-        same(kept / "run", out)
+    kept = halfway([*killed, *(one for one in told if one["kind"] == "SIGKILL")])
+    before = results(kept / "cache")
+    again = server.run(to(words, kept / "run"), work, kept / "cache")
+    assert again.code == 0, again.err
+    same(kept / "run", out)
+    after = results(kept / "cache")
+    assert {name: after.get(name) for name in before} == before, "what was done before the kill is done again"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probes.core import guarded_imports as guarded
+from probes.core import library_imports as libraries
 from probes.core.errors import InputError
 from probes.language_models.masked_lm import MaskedLM
 from probes.language_models.masked_models import logits_at, read_masked_model
@@ -22,7 +22,7 @@ LINES = ["Grüße, O’Brien -- 12 Äpfel!".encode(), "हिन्दी मे
 
 def counterpart() -> Any:
     """Return a BERT of transformers of the same sizes, whose every weight is drawn."""
-    hub = guarded.transformers()
+    hub = libraries.transformers()
     config = hub.BertConfig(
         vocab_size=VOCABULARY,
         hidden_size=WIDTH,
@@ -129,7 +129,7 @@ def test_the_front_end_is_heard(pair) -> None:
 
 def expected_tokens(folder: Path, lines: list[bytes]) -> list[list[int]]:
     # Of a text that spells a mark, transformers too can read the letters.
-    reader = guarded.transformers().AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    reader = libraries.transformers().AutoTokenizer.from_pretrained(folder, local_files_only=True)
     return reader([line.decode() for line in lines], add_special_tokens=False, split_special_tokens=True)["input_ids"]
 
 
@@ -140,7 +140,7 @@ def test_tokens_of_a_real_wordpiece_file_are_those_of_transformers() -> None:
     folder = Path(package.origin).parent / "model"
     found = read_tokenizer(folder)
     assert [ids.tolist() for ids in found.encode(LINES)] == expected_tokens(folder, LINES)
-    reader = guarded.transformers().AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    reader = libraries.transformers().AutoTokenizer.from_pretrained(folder, local_files_only=True)
     assert (found.mask, found.separator, found.unknown) == (
         reader.mask_token_id,
         reader.sep_token_id,
@@ -153,7 +153,7 @@ def test_tokens_of_a_real_wordpiece_file_are_those_of_transformers() -> None:
 
 def test_tokens_of_a_trained_file_are_those_of_transformers(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_bytes(train_bpe({"all": LINES * 9}, 400))
-    guarded.transformers().PreTrainedTokenizerFast(
+    libraries.transformers().PreTrainedTokenizerFast(
         tokenizer_file=str(tmp_path / "tokenizer.json"), mask_token="[MASK]", sep_token="[SEP]"
     ).save_pretrained(tmp_path)
     found = read_tokenizer(tmp_path)

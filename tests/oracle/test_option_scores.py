@@ -11,7 +11,7 @@ from audits.core.testing import drafted
 from audits.tracking import AUDIT, Options
 from audits.tracking.generators import VALUES, Recipe, make_items
 from probes.core.errors import InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.models.checkpoints import find_model
 from probes.texts.causal_lm import train_tokeniser
 from probes.texts.option_scores import score_options, spell_options

@@ -11,7 +11,7 @@ from PIL import Image
 from probes.classifiers.image_models import read_processor
 from probes.classifiers.images import load_images
 from probes.classifiers.resizing import processor_resizing
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 
 SIZES = ((64, 48), (47, 63), (40, 40), (33, 90), (31, 32), (200, 41))
 CLIP = {"size": {"shortest_edge": 28}, "do_center_crop": True, "crop_size": {"height": 28, "width": 28}}

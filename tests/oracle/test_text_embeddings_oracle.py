@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.texts.text_embeddings import TextEncoder
 from probes.texts.text_encoders import find_text_encoder
 

@@ -19,12 +19,12 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
 import json, sys
 import torch
-from probes.core import guarded_imports
+from probes.core import library_imports
 from probes.models.architectures import build
 from probes.models.package_networks import build_packaged, package_resizing
 
-vision, zoo = guarded_imports.torchvision(), guarded_imports.timm()
-guarded_imports.transformers().ViTImageProcessor
+vision, zoo = library_imports.torchvision(), library_imports.timm()
+library_imports.transformers().ViTImageProcessor
 found = {"networks": {}, "resizing": {}}
 
 def moved(net):

@@ -17,13 +17,13 @@ from audits.conditional.estimates import estimates
 from audits.conditional.estimates import tests as ranked
 from audits.conditional.findings import findings
 from audits.conditional.inputs import Inputs
+from audits.conditional.planted_laws import MIXTURES, field_law, fields, mixture
 from audits.conditional.rank_tests import coverage_p
 from audits.conditional.row_groups import grouped
 from audits.conditional.verdicts import Verdict, claims, ignores_input, verdicts
 from audits.core.context import Cache, Context, Draft
 from audits.core.testing import drafted
 from probes.conditional.laws import Candidate, Floats, Truth
-from probes.conditional.planted_laws import MIXTURES, field_law, fields, mixture
 from probes.conditional.quantisers import normal_quantiser
 
 SEEDS = 50

@@ -10,7 +10,6 @@ from scipy.stats import norm
 
 from audits.certification import Options as CertifyOptions
 from audits.certification.differences import find_differences
-from audits.certification.image_means import share
 from audits.certification.rules import rule_of
 from audits.conditional import AUDIT as CONDITIONAL
 from audits.conditional import Options as ConditionalOptions
@@ -28,7 +27,7 @@ from audits.membership.leaks import leaks_of
 from audits.membership.membership_scores import ScoreSet
 from audits.membership.rates import judge_all
 from audits.membership.scoring import Attack
-from audits.statistics import adjust, mean_interval
+from audits.statistics import adjust, exact_share, mean_interval
 from audits.statistics.crossed import Contrast, Part, crossed_intervals
 from audits.statistics.paired_shares import paired_difference
 from audits.statistics.power_exact import paired_rates, rates_apart, skew_mean
@@ -197,7 +196,7 @@ def test_classes_that_differ_as_told_are_found(units: tuple[int, int], parts: in
         draft = Draft(level=LEVEL)
         for label, rate in enumerate(rates):
             count = units[min(label, 1)]
-            found = share(int(rng.binomial(count, rate)), count, LEVEL)
+            found = exact_share(int(rng.binomial(count, rate)), count, "images", level=LEVEL)
             draft.add("certified_accuracy", found, label=str(label), radius=0.5)
         find_differences(draft, rule, {})
         return any(one.id == "certify.uneven" for one in draft.findings)

@@ -8,7 +8,6 @@ from scipy.stats import norm
 
 from audits.conditional.draws import REGULAR
 from probes.conditional.draws_check import (
-    INDEPENDENT,
     Piled,
     piled,
     regular_spacing,
@@ -19,6 +18,8 @@ from probes.conditional.draws_check import (
 Floats = np.ndarray
 Law = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 ROWS, SEEDS = 300, 200
+INDEPENDENT = 2 * np.log(2) - 1
+"""Mean ratio of the smaller to the larger of two adjacent spacings of independent draws (Oganesyan & Huse 2007)."""
 
 
 def mixture(rng: np.random.Generator, size: tuple[int, ...]) -> Floats:

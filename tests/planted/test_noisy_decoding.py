@@ -10,14 +10,14 @@ import torch
 
 from probes.core.cache import Cache
 from probes.core.errors import InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.core.progress import Silent
 from probes.language_models.slot_model import SlotWorld
 from probes.models.checkpoints import find_model
 from probes.texts import noisy_decoding
 from probes.texts.evidence import Evidence, Grounded, read_evidence
 from probes.texts.grounded_prompts import Template
-from probes.texts.noisy_decoding import SAMPLING, decode
+from probes.texts.noisy_decoding import SAMPLING, write
 from probes.texts.token_draws import Sampling
 from probes.texts.token_information import Information
 
@@ -43,7 +43,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Cache:
 def written(folder: Path, cache: Cache, alpha: float, pairs: list[Grounded] = PAIRS, **call: Any) -> list[str]:
     call = {"seed": 0, "batch": 40, "sampling": PLAIN} | call
     where = {"template": Template(), "device": "cpu", "dtype": "float32"}
-    return decode(find_model(str(folder)), pairs, alpha, cache=cache, progress=Silent(), **where, **call)  # type: ignore[arg-type]
+    found = write(find_model(str(folder)), pairs, alpha, cache=cache, progress=Silent(), **where, **call)  # type: ignore[arg-type]
+    return found.read()
 
 
 def wrong(texts: list[str]) -> np.ndarray:

@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
+from audits.tracking.expectations import expected_loss, expected_share
 from probes.core.random_streams import stream
-from probes.language_models.tracking_expectations import expected_loss, expected_share
 from probes.language_models.tracking_networks import (
     VALUES,
     Design,

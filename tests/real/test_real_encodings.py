@@ -14,7 +14,7 @@ from audits.asr_fairness.recordings import Inputs
 from audits.asr_fairness.sid import SidDeal, count_sid, split_sid
 from audits.core.context import Cache, Context
 from audits.core.testing import drafted
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("one_thread")]

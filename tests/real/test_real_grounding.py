@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from audits.faithfulness.presets import e2e_labels
 from probes.texts.evidence import Evidence, Grounded, read_evidence
 from probes.texts.named_values import EntitySupport, ValueSupport
 from probes.texts.number_words import NumberSupport
 from probes.texts.overlap_precision import OverlapPrecision
-from probes.texts.slot_labels import e2e_labels
 
 DATA = Path(os.environ.get("MILES_TEST_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data")
 TEXTS = DATA / "faithfulness"

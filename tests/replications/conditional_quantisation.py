@@ -14,9 +14,9 @@ from replicating import Claim, Found, Given, Paper, estimate, main, mean_of
 from scipy.stats import norm
 from torch import Tensor
 
+from audits.conditional.planted_laws import NOISE, field_law, mixture
 from miles_cli import run
 from probes.conditional.laws import Floats
-from probes.conditional.planted_laws import NOISE, field_law, mixture
 from probes.conditional.quantisers import fitted_points, nearest
 from probes.conditional.wasserstein import wasserstein_1d
 from probes.core.random_streams import stream

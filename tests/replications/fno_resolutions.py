@@ -27,14 +27,14 @@ CLAIMS = {
         above=0,
     ),
     "low_frequencies": Claim(
-        says="Layer by layer energy concentrates in low frequencies.",
-        source="abstract; from the first block to the last",
+        says="Layer by layer energy concentrates in low frequencies, here from the first block to the last.",
+        source="abstract",
         measured=f"After the first block's sum less after the last one's: {SHARE}",
         above=0,
     ),
     "late_stages": Claim(
-        says="High frequencies of the output are made by late nonlinear and decoder stages.",
-        source="abstract; of these the activation of the projection",
+        says="High frequencies of the output are made by late stages, here by the activation of the projection.",
+        source="abstract: by late nonlinear and decoder stages",
         measured=f"After the activation of the projection less before it: {SHARE}",
         above=0,
     ),

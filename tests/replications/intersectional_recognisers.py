@@ -56,13 +56,13 @@ CLAIMS = {
         above=0,
     ),
     "metric_difference": Claim(
-        says="Which system is fairer depends on the metric: one has the larger gap as a difference of rates,",
+        says="Of two systems one has the larger gap as a difference of rates, ...",
         source="abstract: metrics must be tailored to the hypothesis; the two systems and groups are our choice",
         measured=f"Rate on Indian less that on US speakers, {SECOND} less {FIRST}, paired by speaker",
         above=0,
     ),
     "metric_ratio": Claim(
-        says="and the same one has the smaller gap as a ratio of rates.",
+        says="... and the smaller gap as a ratio, so that which is fairer depends on the metric.",
         source="as above",
         measured=f"Rate on Indian over that on US speakers, {SECOND} over {FIRST}, paired by speaker",
         below=1,

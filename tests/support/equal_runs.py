@@ -22,9 +22,10 @@ from small_world import BY_GENDER, COUNTS, ONE_EACH, RUNS, call, make_inputs
 
 QUICK = {**ONE_EACH, "audit-fairness": BY_GENDER}
 DEMOS = (
-    *("audit-fairness", "audit-groups", "audit-phonemes", "certify"),
-    *("interference", "lipschitz", "membership", "precision-recall", "spectra"),
+    *("audit-conditional", "audit-fairness", "audit-faithfulness", "audit-groups", "audit-phonemes", "audit-tracking"),
+    *("certify", "interference", "lipschitz", "membership", "precision-recall", "spectra"),
 )
+"""Those of audit-gradients and audit-scaling measure times, which are others in every run."""
 MORE = (
     [*COUNTS, "--out", "runs/counts"],
     ["audit-phonemes", "encoder", "--manifest", "clips.csv", "--alignments", "alignments", "--by", "gender",

@@ -103,7 +103,7 @@ def _serve() -> None:
     import torch
     from safetensors import torch as _
 
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     transformers()
     assert torch and np and pandas and scipy and _

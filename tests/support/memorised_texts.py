@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch.nn import functional
 
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.texts.causal_lm import END, train_tokeniser
 
 CONTEXT = 32

@@ -166,7 +166,7 @@ def tokenizer(folder: Path) -> None:
 
 def hub(kind: str) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
-        from probes.core.guarded_imports import transformers
+        from probes.core.library_imports import transformers
 
         hub, small = transformers(), {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
         small |= {"intermediate_size": 16}
@@ -194,7 +194,7 @@ def hub(kind: str) -> Callable[[Path], Path]:
 
 
 def pipeline(folder: Path) -> Path:
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     transformers()
     with warnings.catch_warnings():

@@ -166,7 +166,7 @@ def call(words: list[str], folder: Path) -> Outcome:
 def _encoder(folder: Path) -> None:
     import torch
 
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     hub = transformers()
     symbols = ["<pad>", "|", *sorted({letter for text in TEXTS for letter in text} - {" "})]

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 
 WIDTH, LAYERS, HEADS, INNER, VOCABULARY, POSITIONS = 8, 2, 2, 16, 32, 64
 _PLAIN = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from probes.core import guarded_imports as guarded
+from probes.core import library_imports as libraries
 from probes.core.progress import Silent
 from probes.models.checkpoints import find_model
 from probes.texts.causal_lm import CONTEXT, END, deal_batches, train_causal_lm
@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def loss(folder: Path, texts: list[str]) -> float:
-    transformers = guarded.transformers()
+    transformers = libraries.transformers()
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).eval()
     tokeniser = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
     losses = []
@@ -44,7 +44,7 @@ def test_the_folder_is_an_ordinary_one(folder: Path) -> None:
 
 
 def test_the_tokeniser_spells_and_reads_back(folder: Path) -> None:
-    tokeniser = guarded.transformers().AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    tokeniser = libraries.transformers().AutoTokenizer.from_pretrained(folder, local_files_only=True)
     assert tokeniser.convert_tokens_to_ids(END) == tokeniser.eos_token_id == tokeniser.bos_token_id == 0
     for text in [*TEXTS[:20], "Words it never saw: xylophone, 42% of Q&A!"]:
         assert tokeniser.decode(tokeniser(text).input_ids) == text

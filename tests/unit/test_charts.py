@@ -175,6 +175,14 @@ def test_ticks_differ_however_small_the_range(width) -> None:
     assert len(set(texts)) == len(texts)
 
 
+def test_an_axis_of_whole_numbers_has_no_ticks_between_them() -> None:
+    rows = [{"depth": depth, "share": 0.5, "name": "a"} for depth in (0.0, 1.0)]
+    x, y = Axis("depth", "Depth", "d"), Axis("share", "Share", ends=(5.0, 6.0))
+    spec = lines(rows, x=x, y=y, low="low", high="high", series="name", series_title="")
+    texts = [text for text in _labels(spec) if text in ("0", "1")]
+    assert texts == ["0", "1"], "a tick at 0.5 would be written 0 or 1"
+
+
 def _named(rows) -> list[tuple[str, str] | None]:
     spec = points(rows, x=Axis("x", "x"), y=Axis("y", "y"), label="n")
     return [(row["name"], row["side"]) if "name" in row else None for row in spec["data"]["values"]]

@@ -21,7 +21,7 @@ from probes.classifiers.class_maps import read_class_map
 from probes.classifiers.classifier_files import Classifier, check_classifier, load_classifier
 from probes.classifiers.classifier_networks import LeNet, ResNet, Stage, small_cnn
 from probes.core.errors import InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -44,7 +44,9 @@ def read(table: Table) -> tuple[tuple[Clip, ...], list[str]]:
     if by is not None:
         found: tuple[Clip, ...] = tuple(by(table, chosen, levels, used, frozenset({"path", "text"})))
     else:
-        found = manifests._clips(table, chosen, None, levels, None, used, frozenset({"path", "text"}))
+        found = manifests._clips(
+            table, manifests._Reading(chosen, None, levels, None, used, frozenset({"path", "text"}))
+        )
     return found, [note.message for rule in levels.values() for note in rule.notes()]
 
 

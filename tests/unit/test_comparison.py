@@ -23,6 +23,7 @@ def row(name: str = "gap", value: float = 0.2, half: float = 0.05, **more: objec
     )  # type: ignore[arg-type]
 
 
+WIDE = {"value": 0.0534, "low": -0.32, "high": 0.43}
 EXACT = {"low": None, "high": None, "method": "exact"}
 NONE = {"low": None, "high": None, "method": "none"}
 
@@ -386,6 +387,7 @@ def test_packages_and_the_machine_are_told_where_they_differ(sample_report: Repo
     ("before", "after", "shown"),
     [
         (row(), row(value=0.5), ("0.20", "0.50", "0.30 (0.23 to 0.37)")),
+        (row(**WIDE), row(**WIDE), ("0.05", "0.05", "0.0 (-0.5 to 0.5)")),
         (row(**EXACT), row(value=0.25, **EXACT), ("0.2000", "0.2500", "0.0500")),
         (row(**EXACT), row(**EXACT), ("0.200", "0.200", "same")),
         (row(**NONE), row(value=0.25, **NONE), ("0.2000", "0.2500", "0.0500, no interval")),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.speech.compound_words import CompoundAlignment, align_compounds, with_compounds
-from probes.speech.word_edits import word_edits
+from probes.speech.word_edits import WordAligner
 from probes.speech.word_errors import count_edits
 
 PARTS = st.lists(st.sampled_from(["a", "b", "ab", "ba", "abc", "c", "bc"]), max_size=7)
@@ -37,7 +37,9 @@ def test_never_more_errors_than_without_and_edits_are_those_that_are_counted(one
     merged = count_edits(*texts, "word", compounds=True)
     assert merged.errors[0] <= count_edits(*texts, "word").errors[0]
     assert merged.lengths[0] == len(one)
-    edits = word_edits(*texts, compounds=True)
+    aligner = WordAligner(compounds=True)
+    aligner.add(*texts)
+    edits = aligner.edits()
     assert len(edits.pair) == merged.errors[0]
     assert (edits.said < 0).sum() == merged.insertions[0] and (edits.written < 0).sum() == merged.deletions[0]
 

@@ -13,10 +13,16 @@ from audits.report.pages.content import listing
 from audits.speaker_groups import AUDIT, Options
 from audits.speaker_groups.confusions import Excess, excesses, most_frequent
 from audits.speaker_groups.counts import Utterances
-from probes.speech.word_edits import NOTHING, word_edits
+from probes.speech.word_edits import NOTHING, WordAligner, WordEdits
 from probes.speech.word_errors import count_edits
 
 WORDS = ("two", "goat", "found", "the", "river", "again")
+
+
+def word_edits(references: list[str], hypotheses: list[str]) -> WordEdits:
+    aligner = WordAligner()
+    aligner.add(references, hypotheses)
+    return aligner.edits()
 
 
 def spoken(rng: np.random.Generator, count: int) -> list[str]:

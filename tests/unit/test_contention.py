@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from probes.scaling.contention import contention
+from audits.scaling.contention import contention
 from probes.scaling.timing import Cell
 
 SIZES = [(target, n) for target in ("a", "b") for n in (256, 512, 1024)]

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from probes.scaling.counting import NeedsValuesError, TooManyCallsError, count
-from probes.scaling.operation_formulas import FORMULAS, MENDED
+from probes.scaling.operation_formulas import ADDED, FORMULAS
 from probes.scaling.planted_modules import growing_chunk, hidden_mask, leaking_cache
 from probes.scaling.reference_modules import NAMES, ModuleTarget, built_in_target, factory_target
 from probes.scaling.workloads import MODES, Case, LengthError, Mode, ModeError
@@ -93,7 +93,7 @@ def test_convolution_by_transforms_has_three_of_double_length() -> None:
 
 def test_no_formula_of_ours_is_torchs_own_now() -> None:
     # Where torch counts one of them by itself, ours has to go.
-    assert not set(MENDED) & set(flop_registry) and set(MENDED) < set(FORMULAS)
+    assert not set(ADDED) & set(flop_registry) and set(ADDED) < set(FORMULAS)
     with FlopCounterMode(display=False) as counter:
         q = torch.zeros(1, 1, 4, 8)
         F.scaled_dot_product_attention(q, q, q)

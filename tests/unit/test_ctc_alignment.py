@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from probes.core.errors import InputError
-from probes.core.guarded_imports import compiled_aligner_available, torchaudio
+from probes.core.library_imports import compiled_aligner_available, torchaudio
 from probes.speech.ctc_alignment import CtcPath, Targets, align_ctc, phone_intervals, targets_of
 from probes.speech.phones import PhoneInterval
 from probes.speech.vocabularies import Vocabulary

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.scaling.decode_state import StateBytes, state_bytes
 
 

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from probes.core.errors import InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.core.progress import Silent
 from probes.generators.attacks.denoiser import Request, score_denoiser
 from probes.generators.denoisers import load_denoiser

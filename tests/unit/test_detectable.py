@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from audits.core.detectable import MOST_LISTED, Detectable, listed
-from audits.group_rates.detectable_gaps import Design, left_out, told_gaps
+from audits.group_rates.detectable_gaps import Design, least_gaps, left_out
 from audits.statistics.rate_power import Law, expected, law_of, least_gap
 
 
@@ -80,8 +80,8 @@ def test_a_high_rate_has_room_below() -> None:
 def test_no_fewer_units_are_needed_than_are_compared() -> None:
     sizes = np.kron(np.eye(2), np.ones((40, 1))) * 200
     law = Law(rate=0.2, between=0.01)
-    (free,) = told_gaps(Design(what="gap", names=("a=f", "a=m"), sizes=sizes), law)
-    (held,) = told_gaps(Design(what="gap", names=("a=f", "a=m"), sizes=sizes, fewest=10), law)
+    (free,) = least_gaps(Design(what="gap", names=("a=f", "a=m"), sizes=sizes), law)
+    (held,) = least_gaps(Design(what="gap", names=("a=f", "a=m"), sizes=sizes, fewest=10), law)
     assert free.asked(0.5).endswith("needs 5 and 5 speakers")
     assert held.asked(0.5).endswith("needs 10 and 10 speakers")
     assert held.asked(0.05) == free.asked(0.05)
@@ -119,12 +119,12 @@ def test_the_hardest_pair_is_of_the_smallest_groups_and_comes_first() -> None:
         sizes[start : start + people[at], at] = 60.0
     names = ("a=indian", "a=irish", "a=us")
     law = Law(rate=0.2, between=0.01)
-    pairs = told_gaps(Design(what="gap", names=names, sizes=sizes), law)
+    pairs = least_gaps(Design(what="gap", names=names, sizes=sizes), law)
     assert [one.what for one in pairs] == ["gap, indian and irish", "gap, irish and us"]
     assert pairs[0].units == "12 and 40 speakers" and (pairs[0].effect or 0) > (pairs[1].effect or 9)
-    one = told_gaps(Design(what="gap", names=names, sizes=sizes, family="reference", reference=2), law)
+    one = least_gaps(Design(what="gap", names=names, sizes=sizes, family="reference", reference=2), law)
     assert [each.what for each in one] == ["gap, indian and us", "gap, irish and us"]
-    rest = told_gaps(Design(what="gap", names=names, sizes=sizes, family="others"), law)
+    rest = least_gaps(Design(what="gap", names=names, sizes=sizes, family="others"), law)
     assert rest[0].what == "gap, indian and all others" and rest[0].units == "12 and 280 speakers"
 
 
@@ -132,7 +132,7 @@ def test_more_tests_ask_for_a_larger_gap() -> None:
     sizes = np.kron(np.eye(2), np.ones((40, 1))) * 100
     law = Law(rate=0.2, between=0.01)
     alone, among = (
-        told_gaps(Design(what="gap", names=("a=x", "a=y"), sizes=sizes, chance=chance), law)[0].effect
+        least_gaps(Design(what="gap", names=("a=x", "a=y"), sizes=sizes, chance=chance), law)[0].effect
         for chance in (0.05, 0.005)
     )
     assert alone is not None and among is not None and among > 1.2 * alone
@@ -141,6 +141,6 @@ def test_more_tests_ask_for_a_larger_gap() -> None:
 def test_never_fewer_units_are_asked_for_than_make_a_group() -> None:
     sizes = np.kron(np.eye(2), np.ones((40, 1))) * 100
     law = Law(rate=0.2, between=0.01)
-    (gap,) = told_gaps(Design(what="gap", names=("a=x", "a=y"), sizes=sizes, fewest=10), law)
+    (gap,) = least_gaps(Design(what="gap", names=("a=x", "a=y"), sizes=sizes, fewest=10), law)
     assert gap.asked(0.7) == "gap, x and y: needs 10 and 10 speakers"
     assert "10 speakers in each group" in left_out("gap", ("a=z",), (3,), "why", "speakers", 10).asked(0.1)

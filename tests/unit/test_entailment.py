@@ -11,7 +11,7 @@ import torch
 
 from probes.core.cache import Cache
 from probes.core.errors import InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.core.progress import Silent
 from probes.models.checkpoints import find_model
 from probes.texts import entailment

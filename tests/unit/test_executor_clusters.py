@@ -22,7 +22,6 @@ from unittest.mock import patch
 import pytest
 
 from probes.core import dask_workers, ray_workers
-from probes.core.cluster_pools import dask_pool, ray_pool
 from probes.core.errors import IncompleteError, InputError
 from probes.core.executor import Workers, opened, run_jobs
 from probes.core.worker_processes import Outcome, Pool
@@ -44,7 +43,7 @@ def jobs() -> Iterator[Any]:
 def test_without_the_library_that_makes_keys_there_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(InputError, match="cryptography"):
-        dask_pool(1, None)
+        dask_workers.DaskPool(1, None, 20.0)
 
 
 def test_a_worker_that_starts_late_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +72,7 @@ def test_a_worker_that_starts_late_is_waited_for_once(monkeypatch: pytest.Monkey
             exceptions=SimpleNamespace(RayError=RuntimeError),
         ),
     )
-    pool = ray_pool(2, None, cards=CARDS, gpu=True)
+    pool = ray_workers.ray_pool(2, None, 20.0, cards=CARDS, gpu=True)
     assert pool.room(0) == 0 and pool.wait([]) == [] and pool.room(0) == 1
     job = pool.submit(abs, 3)
     assert pool.wait([job]) == [] and pool.wait([job]) == [job] and waited == [2, 2, 1]
@@ -90,7 +89,7 @@ def test_a_ray_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(ray, "init", late)
     with pytest.raises(IncompleteError, match="Ray did not start on this machine: The current node timed out"):
-        ray_pool(2, None)
+        ray_workers.ray_pool(2, None, 20.0)
     assert len(calls) == 2 and "RAY_AUTH_TOKEN" not in os.environ
 
 

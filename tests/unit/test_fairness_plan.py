@@ -31,7 +31,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import soundfile
     import torch
 
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     folder = tmp_path_factory.mktemp("corpus")
     hub, letters = transformers(), sorted(set("".join(TEXTS)) - {" "})

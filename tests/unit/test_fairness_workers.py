@@ -32,7 +32,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Options:
     """Return what an audit of a small encoder is asked, on four clips of each of twelve speakers."""
     import soundfile
 
-    from probes.core.guarded_imports import transformers
+    from probes.core.library_imports import transformers
 
     folder = tmp_path_factory.mktemp("corpus")
     hub = transformers()

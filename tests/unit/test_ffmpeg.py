@@ -16,7 +16,7 @@ from probes.contained.programs import installed
 from probes.core.errors import InputError
 from probes.files import ffmpeg
 from probes.files.ffmpeg import form_of
-from probes.speech.audio import inspect_clip, load_clip, read_clip
+from probes.speech.audio import Waveform, inspect_clip, load_clip
 from probes.speech.embeddings import clip_item
 from probes.speech.manifests import Clip
 
@@ -32,6 +32,10 @@ def tone(seconds: float = 0.5, rate: int = RATE, channels: int = 1) -> Any:
 
 def clip(path: Path, **options: Any) -> Clip:
     return Clip(path=path, name=path.name, line=7, source=Path("m.csv"), **options)
+
+
+def read_clip(path: Path) -> Waveform:
+    return load_clip(clip(path)).waveform
 
 
 Stand = Callable[..., Path]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from probes.core.errors import InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.models.checkpoints import ModelFolder
 from probes.speech.frames import frame_centres, frame_count, head_centres
 

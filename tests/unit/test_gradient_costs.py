@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from audits.gradients.counts import COUNTED_CEILING
 from probes.core.random_streams import stream
 from probes.core.timing import in_turns, middle, ratios
-from probes.gradients.cost_ceilings import COUNTED_CEILING
 from probes.gradients.costs import BJORCK, Cost, counted, depth_of, saved_bytes
 from probes.gradients.estimators import Batch, backpropagated
 from probes.gradients.networks import Mlp, build, made_batches

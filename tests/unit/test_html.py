@@ -204,6 +204,14 @@ def test_a_proved_bound_is_rounded_away_from_the_truth_all_over_the_page(sample_
     assert ">225<" in glyph and ">1143<" in glyph and "1142" not in glyph and "226" not in glyph
 
 
+def test_a_column_without_any_interval_is_not_headed_by_a_level(sample_report) -> None:
+    exact = Estimate(name="claim", value=8.0, method="exact", n=1, unit="claims")
+    held = Estimate(name="claim", value=8.0, low=7.0, high=9.0, method="bootstrap", n=1, unit="claims")
+    for rows, levels in (((exact, exact), [""]), ((exact, held), ["95 %"])):
+        page = to_html(replace(sample_report, estimates=rows, findings=(), gates=(), answer=None), {})
+        assert _data(page)["tables"][0]["levels"] == levels
+
+
 def test_rows_of_small_groups_are_faint(page, sample_report) -> None:
     small = {warning.where["group"] for warning in sample_report.warnings if warning.id == "small-group"}
     table = _data(page)["tables"][0]

@@ -21,7 +21,7 @@ from audits.core.registry import find, page
 from audits.core.testing import drafted
 from audits.lipschitz import AUDIT, Options
 from audits.lipschitz.findings import GREY
-from audits.lipschitz.inputs import check
+from audits.lipschitz.inputs import check, part_name
 from audits.lipschitz.margins import MEDIAN, Answer, measure_margins, median_interval, rounded
 from audits.lipschitz.measure import cached_norm
 from audits.report.pages.figures import draw as pictures
@@ -437,6 +437,20 @@ def own(tmp_path: Path, options: Options, monkeypatch: pytest.MonkeyPatch) -> Ca
         return replace(options, model=str(tmp_path / "own.pt"), arch=None, factory=factory, allow_code=True, data=None)
 
     return make
+
+
+def test_parts_behind_a_normalisation_are_named_as_in_the_checkpoint(audited: tuple[Plan, Draft]) -> None:
+    own = audited[0].inputs.classifier
+    bare, fronted = replace(own, mean=()), replace(own, mean=(0.5,))
+    names = ("0.shift", "1.conv1", "1.block2", "1.conv1 to 1.fc", "0.shift to 1.fc", "1")
+    shown = ["normalisation", "conv1", "block2", "conv1 to fc", "normalisation to fc", "network"]
+    assert [part_name(name, fronted) for name in names] == shown
+    assert [part_name(name, bare) for name in ("0", "1", "1.conv1", "0.shift to 1.fc")] == [
+        "0",
+        "1",
+        "1.conv1",
+        "0.shift to 1.fc",
+    ]
 
 
 def test_a_network_of_ones_own_needs_the_shape_of_its_pictures(

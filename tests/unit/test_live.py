@@ -47,6 +47,16 @@ def test_each_shape_has_a_width_to_fill_in() -> None:
     assert COLUMNS not in json.dumps(alone.spec) + json.dumps(stack.spec)
 
 
+def test_a_long_title_along_y_stands_in_lines_in_small_panels_alone() -> None:
+    title = "Gap, worst against best group"
+    up = {"field": "b", "type": "quantitative", "axis": {"title": title}}
+    layers = [{"mark": "point", "encoding": {"y": up}}, {"mark": "rule", "encoding": {}}]
+    small = sized({"facet": {"field": "c"}, "spec": {"layer": layers}, "columns": 2})
+    assert small["spec"]["layer"][0]["encoding"]["y"]["axis"]["title"] == ["Gap, worst against", "best group"]
+    assert small["spec"]["layer"][1] == layers[1] and layers[0]["encoding"]["y"]["axis"]["title"] == title
+    assert sized({"layer": layers, "width": "container"})["layer"] == layers
+
+
 def _with(report: Report, *specs: dict[str, Any]) -> Report:
     figures = [Figure(id=f"f{n}", title="t", caption="c", file=f"f{n}", spec=spec) for n, spec in enumerate(specs)]
     return replace(report, figures=tuple(figures))

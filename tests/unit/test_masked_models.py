@@ -11,7 +11,7 @@ from tokenizers import Tokenizer as Library
 from tokenizers import models, pre_tokenizers, processors
 from torch import Tensor
 
-from probes.core import guarded_imports as guarded
+from probes.core import library_imports as libraries
 from probes.core.errors import InputError
 from probes.language_models.masked_models import AtPositions, find_model_sets, logits_at, read_masked_model
 
@@ -33,7 +33,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 def built(family: str, **changes: Any) -> Any:
     name, settings = FAMILIES[family]
-    hub = guarded.transformers()
+    hub = libraries.transformers()
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(1)
         model = getattr(hub, f"{name}ForMaskedLM")(getattr(hub, f"{name}Config")(**{**settings, **changes}))
@@ -159,14 +159,14 @@ def test_a_bare_encoder_is_refused_since_its_head_would_be_chance(tmp_path: Path
 
 
 def test_a_model_saved_with_more_heads_is_taken(tmp_path: Path) -> None:
-    hub = guarded.transformers()
+    hub = libraries.transformers()
     hub.BertForPreTraining(hub.BertConfig(**FAMILIES["bert"][1])).save_pretrained(tmp_path)
     save_tokenizer(tmp_path)
     assert read_masked_model(tmp_path).family == "bert"
 
 
 def test_models_that_continue_texts_are_refused(tmp_path: Path) -> None:
-    hub = guarded.transformers()
+    hub = libraries.transformers()
     sizes = {"vocab_size": 40, "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 32}
     hub.GPT2LMHeadModel(hub.GPT2Config(**sizes)).save_pretrained(tmp_path / "gpt2")
     saved(tmp_path / "decoder", is_decoder=True)
@@ -180,7 +180,7 @@ def test_models_that_continue_texts_are_refused(tmp_path: Path) -> None:
 
 
 def test_other_models_are_refused(tmp_path: Path) -> None:
-    hub = guarded.transformers()
+    hub = libraries.transformers()
     sizes = {"vocab_size": 40, "d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
     hub.T5ForConditionalGeneration(hub.T5Config(**sizes)).save_pretrained(tmp_path)
     save_tokenizer(tmp_path)

@@ -309,8 +309,11 @@ def test_bounds_of_canaries_that_do_not_interfere_have_shapes_and_words_of_their
     figure = World(attack, assumed=assumed).figure("epsilon")
     drawn = {row["method"]: row for row in panels(figure)[""]}
     words = {name: drawn[name]["words"].split(", ")[1] for name in assumed}
-    assert words == {INDEPENDENT: "if canaries do not interfere", INDEPENDENT_GDP: "if both"}
-    assert "Square: holds if canaries do not interfere; triangle that points down: if both." in figure.caption
+    assert words == {INDEPENDENT: "if independent", INDEPENDENT_GDP: "if both"}
+    assert (
+        "Square: holds if canaries do not interfere (independent); triangle that points down: if both."
+        in figure.caption
+    )
     assert "Square" not in without.caption
     shapes = [STANDING[validity][0] for validity in (*assumed.values(), ASSUMES_GDP)]
     assert shapes == ["square", "triangle-down", "triangle-up"]

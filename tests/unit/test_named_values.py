@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from audits.faithfulness.presets import e2e_labels
 from probes.texts.evidence import Evidence, Grounded, read_evidence
 from probes.texts.named_values import EntitySupport, ValueSupport
-from probes.texts.slot_labels import e2e_labels
 from probes.texts.support_checks import SupportCheck
 
 

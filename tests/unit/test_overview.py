@@ -85,6 +85,32 @@ def test_what_was_judged_together_speaks_for_a_cell_in_the_place_of_its_interval
 def test_what_still_fits_is_the_end_that_is_farthest_from_none(report: Report) -> None:
     assert overview.still_fits(report.estimates[3]) == "-0.07"
     assert overview.furthest(report.estimates[0]) == pytest.approx(0.35)
+    even = replace(report.estimates[3], low=-0.1699, high=0.1652)
+    assert overview.still_fits(even) == "0.17", "of two ends that are written alike, the upper one"
+    chance = replace(even, value=0.5, low=0.43, high=0.57, measure=replace(GAP, neutral=0.5))
+    assert overview.still_fits(chance) == "0.57"
+
+
+def test_a_square_matrix_has_its_diagonal_in_one_line(report: Report) -> None:
+    rows = tuple(gap(0.1, one, other) for one, other in (("a", "b"), ("b", "a"), ("a", "c"), ("c", "b")))
+    found = overview.matrix(replace(report, estimates=rows, findings=()))
+    assert found is not None and found.rows == found.columns == ("a", "b", "c")
+    assert [cells[at] for at, cells in enumerate(found.cells)] == [None, None, None]
+
+
+def test_ends_of_an_interval_that_would_touch_share_a_label() -> None:
+    wide = replace(gap(0.3, "age", "a"), low=0.1, high=0.9)
+    narrow = replace(wide, low=0.29, high=0.31)
+    axis = Span(0.0, 1.0)
+    assert ">0.10<" in svg_glyph(wide, None, axis) and " to " not in svg_glyph(wide, None, axis)
+    assert ">0.290 to 0.310<" in svg_glyph(narrow, None, axis) and ">0.290<" not in svg_glyph(narrow, None, axis)
+
+
+def test_names_may_break_at_underscores_and_what_is_in_backticks_is_code(report: Report) -> None:
+    rows = (gap(0.3, "a_long_name", "a"), gap(0.2, "age", "b"))
+    page = to_html(replace(report, estimates=rows, findings=(), limitations=("Give `a<b`.", "A lone ` stays.")), {})
+    assert '<th scope="row">a_<wbr>long_<wbr>name</th>' in page
+    assert "<li>Give <code>a&lt;b</code>.</li>" in page and "<li>A lone ` stays.</li>" in page
 
 
 def test_a_pair_without_an_estimate_is_an_empty_cell_and_too_large_a_matrix_is_none(report: Report) -> None:

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from probes.classifiers.classifier_files import load_classifier
-from probes.core import guarded_imports
+from probes.core import library_imports
 from probes.core.errors import InputError
 from probes.models.package_networks import build_packaged, check_packaged
 
@@ -74,7 +74,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     zoo.create_model = made  # type: ignore[attr-defined]
     zoo.models = types.SimpleNamespace(get_pretrained_cfg=lambda name: told)  # type: ignore[attr-defined]
     for name, module in (("torchvision", vision), ("timm", zoo)):
-        monkeypatch.setattr(guarded_imports, name, lambda module=module: module)
+        monkeypatch.setattr(library_imports, name, lambda module=module: module)
     return asked
 
 
@@ -138,7 +138,7 @@ def absent(name: str) -> Callable[[], object]:
 
 @pytest.mark.parametrize("package", ["torchvision", "timm"])
 def test_without_the_package_the_extra_is_named(package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(guarded_imports, package, absent(package))
+    monkeypatch.setattr(library_imports, package, absent(package))
     save_file(state(), tmp_path / "net.safetensors")
     with pytest.raises(InputError, match=f"{package} is not installed") as raised:
         load_classifier(str(tmp_path / "net.safetensors"), arch=f"{package}:tiny")
@@ -173,7 +173,7 @@ def test_a_broken_package_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatc
     def fail() -> object:
         raise RuntimeError("operator torchvision::nms does not exist")
 
-    monkeypatch.setattr(guarded_imports, "torchvision", fail)
+    monkeypatch.setattr(library_imports, "torchvision", fail)
     with pytest.raises(InputError, match="cannot be imported: operator torchvision::nms"):
         check_packaged("torchvision:tiny")
 
@@ -192,9 +192,9 @@ def test_a_library_that_does_not_load_leaves_the_networks(tmp_path: Path, monkey
     for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
         monkeypatch.delitem(sys.modules, name)
     try:
-        guarded_imports.torchvision.cache_clear()
-        assert guarded_imports.torchvision().named == "here"
+        library_imports.torchvision.cache_clear()
+        assert library_imports.torchvision().named == "here"
     finally:
-        guarded_imports.torchvision.cache_clear()
+        library_imports.torchvision.cache_clear()
         for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
             del sys.modules[name]

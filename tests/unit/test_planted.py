@@ -9,7 +9,7 @@ import pytest
 
 from audits.core import registry
 from audits.core.context import Cache, Context
-from audits.core.planted import Planted, rows, told
+from audits.core.planted import Planted, findings_of, rows
 from audits.core.planted import row as row_of
 from audits.core.records import Coordinate, Estimate, Finding, Report
 from audits.lipschitz import demo as lipschitz_demo
@@ -175,7 +175,7 @@ def test_rows_and_findings_are_found_by_their_coordinates(empty: Report) -> None
     report = replace(empty, estimates=table, findings=(found("x.gap", group="a", layer=1),))
     assert rows(report, "rate", group="a") == list(table)
     assert row_of(report, "rate", group="a") == table[1] and row_of(report, "rate") is None
-    assert told(report, "x.gap", layer=1) and not told(report, "x.gap", layer=2)
+    assert findings_of(report, "x.gap", layer=1) and not findings_of(report, "x.gap", layer=2)
 
 
 def test_what_was_planted_fits_into_eighty_columns_and_cannot_steer_the_terminal() -> None:

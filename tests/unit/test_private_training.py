@@ -19,7 +19,7 @@ from probes.generators.generative_networks import MlpDenoiser, fresh_denoiser, f
 from probes.generators.generator_files import load_generator
 from probes.generators.private_training import (
     Mechanism,
-    guarded,
+    gradient_source,
     poisson_batches,
     save_private,
     train_private_denoiser,
@@ -70,8 +70,8 @@ def test_the_gradient_is_that_of_the_definition_and_of_opacus_with_a_gradient_pe
     x, noise = (torch.randn(5, 3, 1, 2, 3, generator=draws) for _ in range(2))
     t = torch.randint(1000, (5, 3), generator=draws)
     module = fresh_denoiser((1, 2, 3), hidden=8, layers=2, seed=0)
-    with guarded(module, torch.optim.SGD(module.parameters(), 1.0), mechanism, 4.0, 9) as guard:
-        guard.differentiate(losses(module, x, t, noise))
+    with gradient_source(module, torch.optim.SGD(module.parameters(), 1.0), mechanism, 4.0, 9) as source:
+        source.differentiate(losses(module, x, t, noise))
         found = [weight.grad.clone() for weight in module.parameters()]
 
     def single(weights: dict[str, Tensor], *point: Tensor) -> Tensor:
@@ -140,13 +140,13 @@ def test_only_what_is_learnt_from_real_points_is_clipped(opacus: None) -> None:
 def test_what_is_not_charged_leaves_no_trace(opacus: None) -> None:
     module = fresh_denoiser((1, 2, 3), hidden=8, layers=2, seed=0)
     mechanism = Mechanism(noise_multiplier=1.0, clip=1.0, sample_rate=0.25)
-    with guarded(module, torch.optim.SGD(module.parameters(), 1.0), mechanism, 4.0, 9) as guard:
+    with gradient_source(module, torch.optim.SGD(module.parameters(), 1.0), mechanism, 4.0, 9) as source:
         for charged in (False, True):
-            with guard.uncharged():
+            with source.uncharged():
                 module(torch.ones(2, 1, 2, 3), torch.tensor([1, 2]))
             assert not any(getattr(part, "activations", []) for part in module.modules())
-            assert guard.history() == ([(1.0, 0.25, 1)] if charged else [])
-            guard.differentiate(module(torch.ones(2, 1, 2, 3), torch.tensor([1, 2])).square().flatten(1).sum(1))
+            assert source.history() == ([(1.0, 0.25, 1)] if charged else [])
+            source.differentiate(module(torch.ones(2, 1, 2, 3), torch.tensor([1, 2])).square().flatten(1).sum(1))
 
 
 @pytest.mark.parametrize("train", [denoiser, gan])

@@ -14,6 +14,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests" / "replications"
 PAGES = ROOT / "docs" / "replications"
+WITHOUT_PAGES = """
+import runpy, sys
+from pathlib import Path
+
+from audits.report import pages
+
+pages.write_pages = lambda report, folder: None
+script = sys.argv.pop(1)
+sys.path.insert(0, str(Path(script).parent))
+runpy.run_path(script, run_name="__main__")
+"""
+"""A script without the pages of its reports, which take longer than a trial."""
 STEMS = sorted(file.stem for file in SCRIPTS.glob("*.py") if file.stem != "replicating")
 
 
@@ -117,7 +129,7 @@ def test_claims_of_a_page_share_their_error(load: Any) -> None:
 def test_a_script_runs_on_small_sizes(stem: str, tmp_path: Path) -> None:
     if not (ROOT.parent / "shared" / "data").is_dir() and "DATA" in (SCRIPTS / f"{stem}.py").read_text("utf-8"):
         pytest.skip("the data of ../shared are not here")
-    command = [sys.executable, str(SCRIPTS / f"{stem}.py"), "--trial"]
+    command = [sys.executable, "-c", WITHOUT_PAGES, str(SCRIPTS / f"{stem}.py"), "--trial"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     names = [row["name"] for row in published(stem)["claims"]]

@@ -12,7 +12,7 @@ from probes.core.errors import InputError
 from probes.core.hashing import sha256_file, sha256_folder
 from probes.files import hub_datasets, saved_datasets
 from probes.files.hub_datasets import find_files, parse_address
-from probes.files.table_places import find_table, is_dataset, sha256_table, written_place
+from probes.files.table_sources import find_table, is_dataset, reported_path, sha256_table
 from probes.files.tables import read_table
 from probes.texts.text_files import read_texts
 
@@ -173,7 +173,7 @@ def test_a_split_or_a_file_of_the_hub_is_read_from_its_cache(cache: Path) -> Non
     assert [(row.line, row.values["text"]) for row in table.rows] == [(1, "a"), (2, "b")]
     # What a branch stands for is recorded.
     assert table.notes == (f"main of a/chats is the commit {COMMIT}.",)
-    assert written_place(Path("hf://datasets/a/chats@main/train")) == f"hf://datasets/a/chats@{COMMIT}/train"
+    assert reported_path(Path("hf://datasets/a/chats@main/train")) == f"hf://datasets/a/chats@{COMMIT}/train"
     assert sha256_table(table.path) == sha256_folder(table.sources)
     assert read_table(Path(f"hf://datasets/a/chats@{COMMIT}/test")).notes == ()
     assert texts("hf://datasets/a/chats@main/extra/more.csv") == ["m"]

@@ -23,7 +23,7 @@ from probes.core.spreading import Machines
 from probes.generators import shadows
 from probes.generators.attacks.denoiser import KIND as SCORES
 from probes.generators.attacks.denoiser import Request, score_denoiser
-from probes.generators.attacks.denoiser_jobs import LENT, Asked, compute_scores, read_scores, scaled
+from probes.generators.attacks.denoiser_jobs import SHARED, Asked, compute_scores, read_scores, scaled
 from probes.generators.denoisers import load_denoiser
 from probes.generators.diffusion import Denoiser, linear
 from probes.generators.generative_networks import fresh_denoiser
@@ -411,7 +411,7 @@ def test_a_model_that_is_lost_is_told_and_the_points_are_not_kept(
     cache, seen = Cache(tmp_path / "cache"), []
 
     def running(function: Any, jobs: Any, here: Workers, *, done: Any, pool: object) -> dict[int, str]:
-        seen.append((len(list(cache.folder.glob(f"{LENT}/*/*"))), [len(pickle.dumps(job)) for job in jobs]))
+        seen.append((len(list(cache.folder.glob(f"{SHARED}/*/*"))), [len(pickle.dumps(job)) for job in jobs]))
         kept = [job for place, job in enumerate(jobs) if place not in lost]
         return run_jobs(function, kept, Workers(count=1), done=done) or lost
 
@@ -424,4 +424,4 @@ def test_a_model_that_is_lost_is_told_and_the_points_are_not_kept(
         made(target, given, cache, machines=workers(2))
     # Neither points, 48 kB, nor weights, 0.3 MB, go with a job.
     assert seen[0][0] == 1 and max(seen[0][1]) < 20_000
-    assert not list(cache.folder.glob(f"{LENT}/*/*")) and len(entries(cache)) == 4 - len(lost)
+    assert not list(cache.folder.glob(f"{SHARED}/*/*")) and len(entries(cache)) == 4 - len(lost)

@@ -18,7 +18,8 @@ from audits.spectra.findings import check_fit, find_verdict, verdict_of
 from audits.spectra.grids import band_names
 from audits.spectra.hooks import Cut, StageHook, distance, whole_shells
 from audits.spectra.preflight import regression
-from audits.spectra.sample_intervals import claim, difference, mean, ratio, root_ratio, share, share_of, spectrum
+from audits.spectra.sample_intervals import claim, difference, mean, ratio, root_ratio, share_of, spectrum
+from audits.statistics import exact_share
 from probes.operators.fno.layers import Padding, Pointwise, SpectralConv
 from probes.operators.fno.network import Block, BlockShape, FourierOperator, Layout
 from probes.operators.radial_spectrum import RadialSpectrum
@@ -241,7 +242,7 @@ def test_a_verdict_looks_at_intervals_alone() -> None:
             add_row(draft, "relative_l2", mean(column, LEVEL), resolution=61, path=path)
         add_row(draft, "relative_l2", mean(own, LEVEL), resolution=31, path="same")
         add_row(draft, "direct_minus_upsampled", claim(direct - raised, LEVEL, 1), resolution=61)
-        worse = share(int((direct > raised).sum()), len(direct), LEVEL)
+        worse = exact_share(int((direct > raised).sum()), len(direct), "samples", level=LEVEL)
         add_row(draft, "direct_worse_share", worse, resolution=61)
         find_verdict(draft, 31, 61, check_fit(draft, 31, "--grid"), "fourier")
         return draft

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from probes.core import guarded_imports as guarded
+from probes.core import library_imports as libraries
 from probes.models.checkpoints import find_model
 from probes.speech.activations import SpeechEncoder
 from probes.speech.speech_encoder import frame_labels, prepare, train_encoder
@@ -75,7 +75,7 @@ def test_the_folder_is_an_ordinary_one(folder: Path) -> None:
 
 
 def test_the_folder_loads_offline(folder: Path) -> None:
-    transformers = guarded.transformers()
+    transformers = libraries.transformers()
     encoder = transformers.AutoModel.from_pretrained(folder, local_files_only=True).eval()
     recogniser = transformers.AutoModelForCTC.from_pretrained(folder, local_files_only=True).eval()
     extractor = transformers.AutoFeatureExtractor.from_pretrained(folder, local_files_only=True)
@@ -89,7 +89,7 @@ def test_the_folder_loads_offline(folder: Path) -> None:
 
 
 def test_the_tokeniser_spells_and_reads_back(folder: Path) -> None:
-    transformers = guarded.transformers()
+    transformers = libraries.transformers()
     tokeniser = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
     vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
     numbers = [vocabulary[letter] for letter in "big|man"]
@@ -124,7 +124,7 @@ def test_training_lowers_both_losses(corpus: SpokenCorpus, tmp_path: Path) -> No
 
 
 def test_frames_are_counted_as_the_encoder_counts_them(corpus: SpokenCorpus, folder: Path) -> None:
-    encoder = guarded.transformers().AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    encoder = libraries.transformers().AutoModel.from_pretrained(folder, local_files_only=True).eval()
     vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
     for clip in corpus.clips[:4]:
         example = prepare(clip, {}, vocabulary, "letters")
@@ -157,7 +157,7 @@ def test_a_folder_with_a_head_of_phones_loads_like_any_other(odd_corpus: SpokenC
 
 
 def test_a_tokeniser_of_phones_keeps_them_apart(phone_folder: Path) -> None:
-    tokeniser = guarded.transformers().AutoTokenizer.from_pretrained(phone_folder, local_files_only=True)
+    tokeniser = libraries.transformers().AutoTokenizer.from_pretrained(phone_folder, local_files_only=True)
     vocabulary = json.loads((phone_folder / "vocab.json").read_text(encoding="utf-8"))
     numbers = [vocabulary[name] for name in ("w", "aI", "t", "t", "3:")]
     assert tokeniser("w aI t t 3:").input_ids == numbers

@@ -22,7 +22,6 @@ from probes.vectors.support_metrics import (
     list_length,
     membership,
     prepare_reference,
-    radii,
     reach,
     widened_share,
 )
@@ -223,15 +222,15 @@ def test_what_the_reference_reaches_hardly_depends_on_how_long_lists_are() -> No
 
 def test_several_k_come_from_the_same_lists() -> None:
     x = normal(50)
-    found = radii(side(x), [1, 4, 9])
+    found = [one.radius(0) for one in balls(side(x), [1, 4, 9])]
     truth = np.sort(cdist(x, x), 1) ** 2
     for place, k in enumerate([1, 4, 9]):
-        np.testing.assert_allclose(found[place, 0], truth[:, k])
+        np.testing.assert_allclose(found[place], truth[:, k])
 
 
 def test_a_list_that_ends_too_early_gives_the_widest_radius_that_it_knows() -> None:
     short = side(normal(20), count=4)
-    found = radii(short, [4, 5])
+    found = np.stack([one.radius(0) for one in balls(short, [4, 5])])
     assert (found == short.neighbours.squared[:, -1]).all()
 
 
@@ -244,7 +243,7 @@ def test_a_part_of_too_few_points_has_no_radii() -> None:
     with pytest.raises(ValueError, match="no 4 neighbours"):
         prepare_reference(four)
     nobody = Side(knn.Neighbours(np.empty((2, 0)), np.empty((2, 0), dtype=np.int32)), np.ones((1, 2), dtype=np.int32))
-    assert np.isinf(radii(nobody, [1])).all()
+    assert np.isinf(balls(nobody, [1])[0].radii).all()
 
 
 def test_a_part_of_too_few_points_has_no_radii_in_lists_that_were_cut() -> None:

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 import probes.texts.text_embeddings as module
 from probes.core.cache import Cache
 from probes.core.errors import IncompleteError, InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.core.progress import Silent
 from probes.texts.text_embeddings import CHUNK, TextEncoder, encode_all
 from probes.texts.text_encoders import TextEncoderSpec, find_text_encoder

@@ -13,14 +13,15 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from probes.core import guarded_imports as guarded
+from probes.core import library_imports as libraries
 from probes.core.cache import Cache
 from probes.core.errors import IncompleteError, InputError
 from probes.core.progress import Silent
+from probes.core.spreading import Machines
 from probes.models.checkpoints import find_model
 from probes.texts import text_generation
 from probes.texts.causal_lm import train_causal_lm, train_tokeniser
-from probes.texts.continuations import generate_all
+from probes.texts.continuations import Continuations
 from probes.texts.synthetic_sentences import make_sentences
 from probes.texts.text_generation import TEXTS, CausalLM, Generated, check_causal
 from probes.texts.token_draws import Sampling, row_seed
@@ -37,7 +38,7 @@ SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "nu
 
 def save(folder: Path, family: str, *, end: int | None = 0, change: Callable[[Any], None] | None = None) -> Path:
     """Save a random model of a family, whose logits are far apart, with a real tokenizer."""
-    transformers = guarded.transformers()
+    transformers = libraries.transformers()
     tokeniser = train_tokeniser(SENTENCES)
     name, options = FAMILIES[family]
     shape = {} if family == "gpt2" else SHAPE
@@ -76,18 +77,10 @@ def open_model(folder: Path) -> CausalLM:
 
 def run(folder: Path, cache: Path, prompts: list[str], *, batch: int, **options: Any) -> list[Generated]:
     sampling = Sampling(**{"max_new_tokens": 12, **options})
-    return generate_all(
-        find_model(str(folder)),
-        prompts,
-        sampling,
-        seed=3,
-        batch=batch,
-        device="cpu",
-        dtype="float32",
-        cache=Cache(cache),
-        progress=Silent(),
-        label="Writing",
-    )
+    how: dict[str, Any] = {"batch": batch, "seed": 3, "device": "cpu", "dtype": "float32", "cache": Cache(cache)}
+    texts = Continuations(find_model(str(folder)), prompts, sampling, **how)
+    texts.write(Silent(), "Writing", Machines())
+    return texts.read()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +106,7 @@ def test_greedy_text_is_that_of_one_forward_pass_a_token(random_model: CausalLM)
 
 @cache
 def loaded(folder: Path) -> Any:
-    return guarded.transformers().AutoModelForCausalLM.from_pretrained(folder).eval()
+    return libraries.transformers().AutoModelForCausalLM.from_pretrained(folder).eval()
 
 
 def next_logits(model: CausalLM, ids: list[int]) -> torch.Tensor:
@@ -266,9 +259,9 @@ def test_the_listener_hears_of_every_text(trained: Path, tmp_path: Path) -> None
             heard.append(-total)
             yield heard.append
 
-    options: dict[str, Any] = {"seed": 0, "batch": 3, "device": "cpu", "dtype": "float32", "label": "Writing"}
-    sampling = Sampling(max_new_tokens=2)
-    generate_all(find_model(str(trained)), PROMPTS, sampling, cache=Cache(tmp_path), progress=Listener(), **options)
+    how: dict[str, Any] = {"batch": 3, "seed": 0, "device": "cpu", "dtype": "float32", "cache": Cache(tmp_path)}
+    texts = Continuations(find_model(str(trained)), PROMPTS, Sampling(max_new_tokens=2), **how)
+    texts.write(Listener(), "Writing", Machines())
     assert heard == [-5, 3, 2]
 
 
@@ -310,7 +303,7 @@ def test_too_little_memory_is_told(writer: CausalLM, monkeypatch: pytest.MonkeyP
     def full(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(guarded.transformers().GPT2LMHeadModel, "generate", full)
+    monkeypatch.setattr(libraries.transformers().GPT2LMHeadModel, "generate", full)
     with pytest.raises(IncompleteError, match="batch of 2 texts") as caught:
         writer.generate(["a", "b"], Sampling(max_new_tokens=4), [0, 1])
     assert "--batch" in caught.value.hint

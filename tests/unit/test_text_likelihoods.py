@@ -13,7 +13,7 @@ from memorised_texts import CONTEXT, background, train_lm
 
 from probes.core.cache import Cache
 from probes.core.errors import InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.core.progress import Advance, Silent
 from probes.models.checkpoints import find_model
 from probes.texts import text_likelihoods

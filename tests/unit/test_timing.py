@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from audits.scaling.contention import contention
 from probes.core.errors import IncompleteError, InputError
-from probes.scaling.contention import contention
 from probes.scaling.timing import Allocator, Stopwatch, order
 from probes.scaling.workloads import Case, TargetSpec
 

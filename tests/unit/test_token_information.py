@@ -11,14 +11,14 @@ import torch
 
 from probes.core.cache import Cache
 from probes.core.errors import InputError
-from probes.core.guarded_imports import transformers
+from probes.core.library_imports import transformers
 from probes.core.progress import Advance, Silent
 from probes.models.checkpoints import find_model
 from probes.texts import token_information
 from probes.texts.causal_lm import train_tokeniser
 from probes.texts.evidence import Evidence, Grounded
 from probes.texts.grounded_prompts import DEFAULT_TEMPLATE, Prompts, Template, read_template
-from probes.texts.noisy_decoding import decode
+from probes.texts.noisy_decoding import write
 from probes.texts.synthetic_sentences import make_sentences
 from probes.texts.token_draws import Sampling
 from probes.texts.token_information import Information
@@ -147,7 +147,7 @@ def test_other_families_read_padded_batches_alike(other: Path, tmp_path: Path) -
 def test_other_families_write_without_context_alike_in_any_batch(other: Path, tmp_path: Path) -> None:
     call = {"template": Template(), "seed": 0, "device": "cpu", "dtype": "float32", "progress": Silent()}
     call |= {"cache": Cache(tmp_path), "sampling": Sampling(max_new_tokens=8)}
-    whole, single = (decode(find_model(str(other)), PAIRS[:4], 0.5, batch=batch, **call) for batch in (4, 1))
+    whole, single = (write(find_model(str(other)), PAIRS[:4], 0.5, batch=batch, **call).read() for batch in (4, 1))
     assert whole == single and len(set(whole)) == 4
 
 

@@ -12,7 +12,7 @@ from audits.report.charts.heat_map import heat_map
 from audits.report.charts.images import Picture, images
 from audits.report.charts.intervals import bounds, forest
 from audits.report.charts.lines import lines
-from audits.report.charts.marks import stacked, with_table
+from audits.report.charts.marks import ends_of, figure_of, numbers_of, stacked, with_table
 from audits.report.charts.matrix import Tile, effect_matrix
 from audits.report.charts.points import points
 from audits.report.charts.strips import columns, strips, texts
@@ -26,10 +26,13 @@ __all__ = [
     "columns",
     "curves",
     "effect_matrix",
+    "ends_of",
+    "figure_of",
     "forest",
     "heat_map",
     "images",
     "lines",
+    "numbers_of",
     "points",
     "roc",
     "stacked",

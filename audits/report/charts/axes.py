@@ -114,6 +114,9 @@ def _ticks(side: str, axis: Axis, rows: list[Json]) -> Json:
     # Whole numbers, such as layers, get no ticks between them.
     if all(isinstance(row.get(axis.field), int) for row in rows):
         looks["tickMinStep"] = 1
+    if axis.format == "d":
+        # Vega sets a tick at 0.5 between 0 and 1 all the same, and would write 1 at it.
+        looks["labelExpr"] = "datum.value % 1 ? '' : datum.label"
     if side == "x":
         # Long tick labels would overlap each other and those of the next panel.
         looks |= {"labelSeparation": 8, "labelFlush": decimals_of(axis.format) > 3}

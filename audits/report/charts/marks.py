@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from audits.core.records import Json
+from audits.core.records import Estimate, Figure, Json
 from audits.report.charts.text import LONGEST_LINE, distinct, panels_of, wrapped
 from audits.report.charts.theme import (
     COLUMNS,
@@ -28,6 +28,21 @@ def layer(mark: str, encoding: Json, *, only: str = "", rows: Sequence[Json] | N
     if only:
         found["transform"] = [{"filter": only}]
     return found if rows is None else {**found, "data": {"values": list(rows)}}
+
+
+def figure_of(id: str, title: str, caption: str, spec: Json) -> Figure:
+    """Return a figure whose file has its id for a name."""
+    return Figure(id=id, title=title, caption=caption, file=id, spec=spec)
+
+
+def numbers_of(row: Estimate, **more: Any) -> Json:
+    """Return the columns of an estimate for a chart, and more of them."""
+    return {"value": row.value, "low": row.low, "high": row.high, "n": row.n, **more}
+
+
+def ends_of(key: str, row: Estimate) -> Json:
+    """Return the columns of an estimate for a chart of several: the key, and the key with `_low` and `_high`."""
+    return {key: row.value, f"{key}_low": row.low, f"{key}_high": row.high}
 
 
 def dashed(encoding: Json, **more: Any) -> Json:

@@ -169,10 +169,10 @@ def _block(name: str, lines: Sequence[Line]) -> Block:
     rest = ({key: value for key, value in place.items() if key not in shared} for place in places)
     own = lines[0].cells[0]
     label = own.estimate.measure.label if own is not None else ""
-    told = tuple(replace(line, place=_words(place) or "all") for line, place in zip(lines, rest, strict=True))
-    if len(told) == 1:
-        told = (replace(told[0], place=""),)
-    return Block(name, label or name, _words(shared), told)
+    named = tuple(replace(line, place=_words(place) or "all") for line, place in zip(lines, rest, strict=True))
+    if len(named) == 1:
+        named = (replace(named[0], place=""),)
+    return Block(name, label or name, _words(shared), named)
 
 
 def _renamed(line: Line) -> dict[str, Coordinate]:

@@ -27,10 +27,10 @@ class Side:
 def sides(comparisons: Sequence[Comparison]) -> list[Side]:
     """Return all runs, the first one as number 1."""
     runs = [comparisons[0].before, *(found.after for found in comparisons)]
-    told = ["", *map(wording.brief, comparisons)]
+    brief = ["", *map(wording.brief, comparisons)]
     return [
         Side(at, run.name, short, run.report.created[:10], words)
-        for at, (run, short, words) in enumerate(zip(runs, _short([run.name for run in runs]), told, strict=True), 1)
+        for at, (run, short, words) in enumerate(zip(runs, _short([run.name for run in runs]), brief, strict=True), 1)
     ]
 
 
@@ -60,8 +60,8 @@ def differences(comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
         runs: dict[str, list[int]] = {}
         for number, text in enumerate(parted(every), 1):
             runs.setdefault(text, []).append(number)
-        told = (f"{text} ({_runs(numbers)})" for text, numbers in runs.items())
-        kinds.setdefault(word, []).append(f"{name} {', '.join(told)}".strip())
+        spelt = (f"{text} ({_runs(numbers)})" for text, numbers in runs.items())
+        kinds.setdefault(word, []).append(f"{name} {', '.join(spelt)}".strip())
     return [(word, "; ".join(texts)) for word, texts in kinds.items()]
 
 
@@ -73,14 +73,14 @@ def notes(comparisons: Sequence[Comparison]) -> list[str]:
             runs.setdefault(text, []).append(number)
     every = sum(not found.same for found in comparisons)
     tests = sum(row.p is not None for found in comparisons for row in found.rows)
-    told = [
+    notes = [
         text if len(numbers) == every else f"{_runs(numbers).capitalize()}: {text}" for text, numbers in runs.items()
     ]
-    told += wording.counts(comparisons)
+    notes += wording.counts(comparisons)
     if tests:
         level = percent(comparisons[0].level)
-        told.append(f"p-values are corrected by Holm over {tests:,} tests; each {level} interval stands on its own.")
-    return told
+        notes.append(f"p-values are corrected by Holm over {tests:,} tests; each {level} interval stands on its own.")
+    return notes
 
 
 def _runs(numbers: Sequence[int]) -> str:

@@ -29,13 +29,13 @@ class Column:
     """A column of the matrix: its head, and what it shows of a line, as text with a style."""
 
     head: str
-    told: Callable[[Line], tuple[str, str]]
+    shows: Callable[[Line], tuple[str, str]]
     right: bool = True
     widest: int = 99
 
     def width(self, lines: Sequence[Line]) -> int:
         """Return the letters of its longest cell, as far as it may be that wide."""
-        words = (part for line in lines for part in self.told(line)[0].split("\n"))
+        words = (part for line in lines for part in self.shows(line)[0].split("\n"))
         return min(self.widest, max(map(len, (self.head, *words))))
 
 
@@ -58,8 +58,8 @@ def shown(
     for found in comparisons:
         # Of several runs their table says it.
         if found.same and len(comparisons) == 1:
-            told = "are the same run: same inputs, settings and estimates. Nothing changed."
-            yield Text(f"{clean(found.after.name)} and {clean(found.before.name)} {told}")
+            same = "are the same run: same inputs, settings and estimates. Nothing changed."
+            yield Text(f"{clean(found.after.name)} and {clean(found.before.name)} {same}")
     if all(found.same for found in comparisons) and not everything:
         return
     yield Text(clean(wording.overall(comparisons)), style="bold")
@@ -96,8 +96,8 @@ def _runs(comparisons: Sequence[Comparison], clean: Clean) -> "Iterator[Renderab
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(overflow="fold")
     for side in runs_table.sides(comparisons):
-        told = Text(f"{clean(side.name)}, {clean(side.date)}")
-        grid.add_row(f"{side.number}", told.append(f"  {clean(side.changes)}", style="dim"))
+        head = Text(f"{clean(side.name)}, {clean(side.date)}")
+        grid.add_row(f"{side.number}", head.append(f"  {clean(side.changes)}", style="dim"))
     yield from (Text(), Text("Runs, with their significant changes"), grid)
 
 
@@ -145,7 +145,7 @@ def _section(
     for block in blocks:
         rows = grid()
         for line in block.lines[:left]:
-            cells = (Text(text, style=style) for text, style in (column.told(line) for column in columns))
+            cells = (Text(text, style=style) for text, style in (column.shows(line) for column in columns))
             rows.add_row(Text("\n".join(f"  {part}" for part in _wrapped(clean(line.place), room - 2))), *cells)
         yield from (Text(clean(block.title)), rows)
         left -= len(block.lines)
@@ -210,14 +210,14 @@ def _sign(cell: Cell) -> str:
 
 
 def _marked(at: int) -> Callable[[Line], tuple[str, str]]:
-    def told(line: Line) -> tuple[str, str]:
+    def shows(line: Line) -> tuple[str, str]:
         cell = line.cells[at]
         if cell is None:
             return "–   ", ""
         # Numbers stay below each other, whether a mark follows or not.
         return f"{cell.number} {_sign(cell):<2}" if at else cell.number, STYLES[cell.kind]
 
-    return told
+    return shows
 
 
 def _when(line: Line) -> tuple[str, str]:

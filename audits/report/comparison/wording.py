@@ -150,15 +150,15 @@ def counts(comparisons: Sequence[Comparison]) -> list[str]:
     reasons = Counter(row.why for row in rows if row.why and row.difference is not None)
     if reasons:
         its = "its interval is" if reasons.total() == 1 else "their intervals are"
-        told = "row" if reasons.total() == 1 else "rows"
+        noun = "row" if reasons.total() == 1 else "rows"
         lines.append(
-            f"{reasons.total():,} {told} could not be paired by record ({_why(reasons)}); {its} wider than needed."
+            f"{reasons.total():,} {noun} could not be paired by record ({_why(reasons)}); {its} wider than needed."
         )
     bare = (row for found in comparisons for row in found.rows if row.difference is None)
     reasons = Counter(row.why or "a run gives none" for row in bare)
     if reasons:
-        told = many(reasons.total(), "change has", "changes have")
-        lines.append(f"{told} no interval, so that nothing can be said of them ({_why(reasons)}).")
+        counted = many(reasons.total(), "change has", "changes have")
+        lines.append(f"{counted} no interval, so that nothing can be said of them ({_why(reasons)}).")
     return lines
 
 
@@ -207,8 +207,8 @@ def _named(rows: Sequence[Estimate]) -> str:
         return "; ".join(f"{len(alike)} {name}{_shared(alike, ' [{}]')}" for name, alike in kinds.items())
     first = sorted(kinds.items(), key=lambda kind: -len(kind[1]))[:MOST_KINDS]
     more = len(kinds) - len(first)
-    told = ", ".join(f"{len(alike)} {name}" for name, alike in first)
-    return f"{_shared(rows, 'all of {}: ')}{told}{f' and those of {more} further names' if more else ''}"
+    named = ", ".join(f"{len(alike)} {name}" for name, alike in first)
+    return f"{_shared(rows, 'all of {}: ')}{named}{f' and those of {more} further names' if more else ''}"
 
 
 def _shared(rows: Sequence[Estimate], form: str) -> str:
@@ -272,8 +272,9 @@ def shown(row: Change) -> tuple[str, str, str]:
             places, *(decimals_of(Estimate(name="", value=end, method="exact", n=1, unit="")) for end in row.values)
         )
     before, after = (
-        # Bounds are rounded away from the truth here too, and given numbers are shown as given.
-        written(number, places) if is_rounded(report) else point(report)
+        # Bounds are rounded away from the truth here too, and given numbers are shown as given. A number has no fewer
+        # digits than beside its own interval: the interval of a change is wider.
+        written(number, max(places, decimals_of(report))) if is_rounded(report) else point(report)
         for number, report in zip(row.values, (row.before, row.after), strict=True)
     )
     if row.difference is None:

@@ -103,8 +103,8 @@ def to_every_eval_ever(
             hint=f"Give its name, as in --model-name ORGANIZATION/MODEL{more}.",
         )
     rows = [report.estimates[row] for row in subject.rows]
-    told = [row for row in rows if row.measure.worse in ("up", "down")]
-    if not told:
+    used = [row for row in rows if row.measure.worse in ("up", "down")]
+    if not used:
         raise InputError(
             f"None of the {len(rows)} chosen estimates is better or worse when it grows, which a record says of each."
             if rows
@@ -122,18 +122,18 @@ def to_every_eval_ever(
         "evaluation_id": f"miles-{line(report.audit)}/{subject.name}/{when}",
         "evaluation_timestamp": when,
         "retrieved_timestamp": when,
-        "source_metadata": _source(report, digest, by, len(told), len(rows)),
+        "source_metadata": _source(report, digest, by, len(used), len(rows)),
         "eval_library": _library(report),
         "model_info": _model(report, subject),
-        "evaluation_results": [_result(report, row) for row in told],
+        "evaluation_results": [_result(report, row) for row in used],
     }
     text = json.dumps(record, sort_keys=True, indent=1) + "\n"
-    return Record(text=text, model=subject.name, results=len(told), left_out=len(rows) - len(told))
+    return Record(text=text, model=subject.name, results=len(used), left_out=len(rows) - len(used))
 
 
-def _source(report: Report, digest: str, by: Evaluator, told: int, chosen: int) -> Json:
+def _source(report: Report, digest: str, by: Evaluator, used: int, chosen: int) -> Json:
     counted = {
-        "estimates": f"{told} of {len(report.estimates)}; {chosen - told} more were chosen and have no direction"
+        "estimates": f"{used} of {len(report.estimates)}; {chosen - used} more were chosen and have no direction"
     }
     for place, source in enumerate(report.data, start=1):
         name = line(file_name(source.path, report.provenance.platform)) or line(source.path)
@@ -150,12 +150,12 @@ def _source(report: Report, digest: str, by: Evaluator, told: int, chosen: int) 
 
 def _library(report: Report) -> Json:
     held = report.registration
-    told = {} if held is None else {"registration_sha256": held.sha256}
+    details = {} if held is None else {"registration_sha256": held.sha256}
     for place, gate in enumerate(report.gates, start=1):
         words = ", ".join(filter(None, (gate.outcome, standing(gate.registered, short=True))))
-        told[f"gate_{place}"] = f"{line(abridged(gate.expression))}: {words}"
+        details[f"gate_{place}"] = f"{line(abridged(gate.expression))}: {words}"
     seed = {"audit": line(report.audit), "seed": str(report.provenance.seed), "python": line(report.provenance.python)}
-    return {"name": "miles", "version": line(report.provenance.miles), "additional_details": {**seed, **told}}
+    return {"name": "miles", "version": line(report.provenance.miles), "additional_details": {**seed, **details}}
 
 
 def _model(report: Report, subject: About) -> Json:

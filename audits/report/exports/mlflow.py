@@ -234,11 +234,11 @@ def _registered(report: Report) -> dict[str, str]:
     if report.registration is None:
         return {}
     kinds = {"miles.gates_registered": True, "miles.gates_post_hoc": False}
-    told = {
+    details = {
         tag: outcome(replace(report, gates=tuple(gate for gate in report.gates if gate.registered is kind)))
         for tag, kind in kinds.items()
     }
-    return {"miles.registration": report.registration.sha256, **told}
+    return {"miles.registration": report.registration.sha256, **details}
 
 
 def _judged(gate: GateResult) -> str:

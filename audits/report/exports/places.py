@@ -60,7 +60,7 @@ def uri(path: str, root: str = "", platform: str = "") -> str:
     """
     windows = is_windows(path, platform)
     system = ntpath if windows else posixpath
-    text = _LONG.sub(lambda met: "\\\\" if met[1] else "", path) if windows else path
+    text = _LONG.sub(lambda found: "\\\\" if found[1] else "", path) if windows else path
     if root and is_windows(root, platform) == windows:
         text = system.join(root, text)
         below = _below(system.normpath(text), system.normpath(root), windows)

@@ -294,8 +294,8 @@ def _rules(report: Report, shown: list[_Result]) -> dict[str, Json]:
 def _limits(report: Report) -> str:
     """Return what the audit cannot say, which each kind of finding repeats."""
     limits = [f"- {_text(limit)}" for limit in report.limitations[:MOST_LIMITATIONS]]
-    told = "\n".join(["", "What this audit cannot say:", *limits]) if limits else ""
-    return told if len(told) <= MOST_LETTERS else f"{told[:MOST_LETTERS]}… (the rest in report.json)"
+    text = "\n".join(["", "What this audit cannot say:", *limits]) if limits else ""
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}… (the rest in report.json)"
 
 
 def _gate_rule(report: Report, one: _Result) -> Json:

@@ -5,6 +5,7 @@ The page draws the same specifications live under the same `CONFIG`, so that a f
 
 import json
 import re
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ WIDTH = 640
 BESIDE = 130
 """Pixels for labels and titles beside a chart whose inner width has to be given."""
 
+LONGEST_UP = 22
+"""Letters of a title along the y axis of a small panel, which stands beside others, or on a phone above them."""
 MOST_PIXELS = 4000
 """Most pixels of a side, or of one step of it."""
 MOST_VALUES = 100_000
@@ -61,12 +64,31 @@ def sized(spec: Json, width: int = WIDTH) -> Json:
         named = spec.get("columns")
         columns = named if isinstance(named, int) and named > 0 else 1
         panel = (width - BESIDE // 2) // columns - 24
-        return {**spec, "spec": {**spec["spec"], "width": panel}}
+        inner = spec["spec"]
+        layers = [_short(one) for one in inner["layer"]] if isinstance(inner.get("layer"), list) else None
+        return {**spec, "spec": {**inner, "width": panel, **({} if layers is None else {"layer": layers})}}
     if isinstance(spec.get("vconcat"), list):
         return {**spec, "vconcat": [{**view, "width": width - BESIDE} for view in spec["vconcat"]]}
     if spec.get("width") == "container":
         return {**spec, "width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
     return spec
+
+
+def _short(layer: Any) -> Any:
+    """Return a layer of a small panel whose title along y is no longer than the panel is high, in lines."""
+    encoding = _part(layer, "encoding")
+    up = _part(encoding, "y")
+    axis = _part(up, "axis")
+    title = axis.get("title")
+    if not isinstance(title, str) or len(title) <= LONGEST_UP:
+        return layer
+    lines = {**axis, "title": textwrap.wrap(title, LONGEST_UP)}
+    return {**layer, "encoding": {**encoding, "y": {**up, "axis": lines}}}
+
+
+def _part(holder: Any, name: str) -> Json:
+    found = holder.get(name) if isinstance(holder, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def for_page(svg: str) -> str:

@@ -18,6 +18,8 @@ from audits.core.records import Coordinate, Estimate, Report
 NEUTRAL = {0.0: "none", 0.5: "chance", 1.0: "equal"}
 """Names of neutral values: of a difference, of a probability by chance, of a ratio."""
 WIDTH, HEIGHT, MARGIN = 300, 46, 14
+LETTER, GAP = 3.4, 4
+"""Half the width of a letter of a label, and the room between two labels, in pixels."""
 LEAST_STEP = 1e-300
 """Steps of an axis below which there is no power of ten to round to."""
 LIMIT = re.compile(r"(?:<=|>=|==|!=|<|>)\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*$")
@@ -197,6 +199,9 @@ def svg_glyph(estimate: Estimate, against: Reference | None, axis: Span | None =
     if texts is not None and estimate.low is not None and estimate.high is not None:
         sides = pixel(estimate.low), pixel(estimate.high)
         parts.append(Markup('<line class="interval" x1="{}" y1="16" x2="{}" y2="16"/>').format(*sides))
+        if sides[1] - sides[0] < LETTER * (len(texts[0]) + len(texts[1])) + GAP and texts[0] != texts[1]:
+            # One of two labels that touch would be left out, and the other taken for the number.
+            labels.append((sum(sides) / 2, " to ".join(texts)))
         labels += zip(sides, texts, strict=True)
     if estimate.measure.neutral is None and axis.low == 0:
         # Last, since they give way: where the axis begins, and where it must end.
@@ -213,9 +218,9 @@ def _labels(labels: list[tuple[float, str]]) -> list[Markup]:
     taken: list[tuple[float, float]] = []
     drawn = []
     for at, text in labels:
-        half = 3.4 * len(text)
+        half = LETTER * len(text)
         centre = round(min(max(at, half), WIDTH - half), 1)
-        if all(centre + half + 4 <= left or centre - half - 4 >= right for left, right in taken):
+        if all(centre + half + GAP <= left or centre - half - GAP >= right for left, right in taken):
             taken.append((centre - half, centre + half))
             line = '<text x="{}" y="42" text-anchor="middle">{}</text>'
             drawn.append(Markup(line).format(centre, escape(text)))

@@ -209,7 +209,10 @@ def _found(
     """Return a finding with its glyph, its numbers and the warnings that limit them."""
     indices = [index for index in finding.evidence if index < len(report.estimates)]
     estimates = [report.estimates[index] for index in indices]
-    notes = dict.fromkeys(warning.message for index in indices for warning in limits.get(index, ()))
+    # What a statement says already needs no note.
+    notes = dict.fromkeys(
+        warning.message for index in indices for warning in limits.get(index, ()) if warning.message not in finding.rest
+    )
     icon, word = content.MARKS[finding.severity]
     return {
         "severity": finding.severity,

@@ -253,7 +253,7 @@ def _provenance(report: Report) -> Iterable[str]:
         "Python": made.python,
         "packages": ", ".join(f"{name} {version}" for name, version in made.packages.items()),
         "platform": made.platform,
-        "device": f"{made.device}, {made.dtype}, {made.threads} threads",
+        "device": f"{made.device}, {made.dtype}, {counted(made.threads, 'threads')}",
         "seed": str(made.seed),
         "seconds": ", ".join(f"{phase} {spent:.1f}" for phase, spent in made.seconds.items()),
     }

@@ -1,5 +1,6 @@
 """The top of a report: the answer, the matrix of what was compared, and what was not shown."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -18,6 +19,9 @@ MOST_CELLS = 240
 NULLS_NOTE = (
     "No difference shown does not mean none: the last column is the end of the interval that is farthest from none."
 )
+
+PART = re.compile(r"([^=&]+)=(\d+)/(\d+)")
+"""A group that is one of several equal parts of the values of a column."""
 
 State = Literal["shown", "alone", "none", "plain"]
 ICONS: Mapping[State, str] = {"shown": "●", "alone": "◐", "none": "○", "plain": ""}
@@ -85,10 +89,14 @@ def words_of(estimate: Estimate) -> str:
 
 
 def furthest(estimate: Estimate) -> float:
-    """Return the end of an interval that is farther from the neutral value: a size that still fits the data."""
-    neutral = estimate.measure.neutral or 0.0
-    ends = [end for end in (estimate.low, estimate.high) if end is not None] or [estimate.value]
-    return max(ends, key=lambda end: abs(end - neutral))
+    """Return the end of an interval that is farther from the neutral value: a size that still fits the data.
+
+    Of two that are as far, as written, it is the upper one.
+    """
+    neutral, places = estimate.measure.neutral or 0.0, decimals(estimate)
+    ends = [end for end in (estimate.high, estimate.low) if end is not None] or [estimate.value]
+    # The distance is rounded too: 0.57 and 0.43 are as far from 0.5.
+    return max(ends, key=lambda end: round(abs(round(end, places) - neutral), places + 1))
 
 
 def still_fits(estimate: Estimate) -> str:
@@ -112,6 +120,9 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
             row_of, column_of = (coordinate(row.where.get(key, "")) for key in (summary.row, summary.column))
             there.setdefault((row_of, column_of), index)
     rows, columns = (tuple(dict.fromkeys(key[side] for key in there)) for side in (0, 1))
+    if set(rows) == set(columns):
+        # Of a square matrix, the diagonal is one.
+        columns = rows
     if not 0 < len(rows) * len(columns) <= MOST_CELLS:
         return None
     estimates = [report.estimates[index] for index in there.values()]
@@ -133,13 +144,19 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
 
 
 def _spoken(key: str, text: str) -> str:
-    """Return a group as people say it; other values as they are.
+    """Return a group or a metric as people say it; other values as they are.
 
     >>> _spoken("group", "age=old&gender=female"), _spoken("group", "all"), _spoken("by", "a=b")
     ('old female (age, gender)', 'all', 'a=b')
+    >>> _spoken("group", "x0=3/4"), _spoken("metric", "value_support")
+    ('part 3 of 4 of x0', 'value support')
     """
+    if key == "metric":
+        return text.replace("_", " ")
     if key != "group" or "=" not in text:
         return text
+    if part := PART.fullmatch(text):
+        return "part {2} of {3} of {1}".format(*part.group(0, 1, 2, 3))
     pairs = [part.partition("=") for part in text.split("&")]
     return f"{' '.join(level for _, _, level in pairs)} ({', '.join(attribute for attribute, _, _ in pairs)})"
 

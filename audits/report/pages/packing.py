@@ -86,6 +86,8 @@ def _table(report: Report, table: Table, limits: dict[int, list[Warning]], most:
     faint = [int(any(warning.id == content.SMALL for warning in limits.get(index, ()))) for index in rows]
     exceptions = {index: _exception(row) for index, row in enumerate(estimates) if _is_exception(row)}
     whole = [[0, None, None] if index in exceptions else _whole(row) for index, row in enumerate(estimates)]
+    # A column of numbers without any interval is not headed by a level.
+    held = any(row.low is not None for row in estimates)
     packed = {
         "name": table.name,
         "count": len(table.rows),
@@ -101,7 +103,7 @@ def _table(report: Report, table: Table, limits: dict[int, list[Warning]], most:
         "n": pack([row.n for row in estimates]),
         "method": pack([methods(row.method) for row in estimates]),
         "unit": pack([units(row.unit) for row in estimates]),
-        "level": pack([levels(_level(row)) for row in estimates]),
+        "level": pack([levels(_level(row) if held else "") for row in estimates]),
         "faint": pack(faint),
         "notes": pack([sayings(codes) for codes in note_codes]),
         "scale": pack([scales(scale_of(row)) for row in estimates]),

@@ -34,13 +34,34 @@
   const loader = { load: refuse, sanitize: inside, http: refuse, file: refuse };
 
   // Small multiples have no width of their own to follow: they get as many columns as the page has room for.
-  const fitted = ({ spec, shape, columns }, width) => {
-    const across = Math.max(1, Math.min(columns, Math.floor((width - (shape === "facet" ? 50 : 0)) / 190)));
+  const fitted = ({ spec, shape, columns }, width, spare) => {
+    const across = Math.max(1, Math.min(columns, Math.floor((width - (shape === "facet" ? 50 : 0)) / (shape === "grid" ? 175 : 190))));
     const panel = Math.floor((width - 65) / across) - 24;
-    const inner = { alone: width, stack: Math.max(120, width - (width < 500 ? 150 : 200)), facet: panel }[shape];
+    const inner = { alone: width, stack: Math.max(120, width - (width < 500 ? 150 : 200) + spare), facet: panel }[shape];
     const value = (name) => (name === "miles_columns" ? across : /width$/i.test(name) ? inner : undefined);
     const signals = (spec.signals || []).map((one) => (value(one.name) === undefined ? one : { ...one, value: value(one.name) }));
     return { ...spec, signals, ...(inner && "width" in spec ? { width: inner } : {}) };
+  };
+
+  // On a phone the title along an axis is wider than the axis: it ends where that ends, and has all room to the left, in
+  // two lines where it needs more. Slanted names would run into each other there, and stand upright.
+  const narrowed = (part, width) => {
+    const along = (axis) => {
+      if (axis.orient !== "bottom") return axis;
+      const title = typeof axis.title === "string" && axis.title.length > width / 6.6 ? halved(axis.title) : axis.title;
+      const upright = axis.labelAngle ? { labelAngle: 270, labelAlign: "right", labelBaseline: "middle" } : {};
+      return { ...axis, ...(title ? { title, titleAnchor: "end" } : {}), ...upright };
+    };
+    return { ...part,
+      ...(part.axes ? { axes: part.axes.map(along) } : {}),
+      // Beside long names there is little room for the scale of colours above them.
+      ...(part.legends ? { legends: part.legends.map((one) => ("gradientLength" in one ? { ...one, gradientLength: 90 } : one)) } : {}),
+      ...(part.marks ? { marks: part.marks.map((mark) => narrowed(mark, width)) } : {}),
+    };
+  };
+  const halved = (text) => {
+    const cut = text.indexOf(" ", text.length / 2);
+    return cut < 0 ? text : [text.slice(0, cut), text.slice(cut + 1)];
   };
 
   const drawn = new Map();
@@ -55,9 +76,20 @@
     place.replaceChildren();
     try {
       const tooltip = (_, event, item, value) => showHint(event ? value : null, event?.clientX, event?.clientY);
-      const spec = fitted(figure, width);
-      const view = new vega.View(vega.parse(spec, spec.config ? {} : data.config), { renderer: "svg", loader, tooltip });
-      drawn.set(at, { width, view: await view.initialize(place).runAsync() });
+      const show = async (spare) => {
+        const spec = fitted(figure, width, spare);
+        const chart = width < 500 ? narrowed(spec, width) : spec;
+        const view = new vega.View(vega.parse(chart, spec.config ? {} : data.config), { renderer: "svg", loader, tooltip });
+        drawn.set(at, { width, view: await view.initialize(place).runAsync() });
+        return width - place.querySelector("svg").width.baseVal.value;
+      };
+      const spare = await show(0);
+      // How wide the names beside stacked panels are is only known once they are drawn.
+      if (figure.shape === "stack" && Math.abs(spare) > 4) {
+        drawn.get(at).view.finalize();
+        place.replaceChildren();
+        await show(spare);
+      }
     } catch (error) {
       place.replaceChildren(make("p", {}, `This chart could not be drawn here (${error.message}); its picture is in the folder figures.`));
     }

@@ -65,7 +65,8 @@ def summarise(report: Report, *, folder: Path, width: int = 80) -> "Group":
         if report.answer is not None and lines:
             parts += [Text(), Text(title, style="bold"), *(_bullet(line) for line in lines)]
     parts.append(Text())
-    parts += [_bullet(f"{notice}") for notice in _warned(report)]
+    warned = [_bullet(notice) for notice in _warned(report)]
+    parts += [*warned, Text()] if warned else []
     parts += [_line("Report", str(folder / "report.html")), _line("Next", _next(folder))]
     return Group(*parts)
 

@@ -26,7 +26,7 @@ from probes.generators.denoisers import FACTORY
 from probes.generators.diffusion import Denoiser
 from probes.generators.point_sets import PointSet
 
-LENT = "lent-to-workers"
+SHARED = "lent-to-workers"
 """Kind of the entries from which workers read points and weights; they are removed when the work is done."""
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -99,8 +99,8 @@ def compute_scores(
         weights_key = points_key = ""
         if not all(map(made, range(len(chunks)))):
             weights = {name: weight.detach().cpu() for name, weight in denoiser.module.state_dict().items()}
-            weights_key = opened.enter_context(lent(cache, weights))
-            points_key = opened.enter_context(lent(cache, {"values": torch.from_numpy(scaled(points))}))
+            weights_key = opened.enter_context(shared_entry(cache, weights))
+            points_key = opened.enter_context(shared_entry(cache, {"values": torch.from_numpy(scaled(points))}))
         jobs = [
             _Job(
                 denoiser=shaped(denoiser),
@@ -117,13 +117,13 @@ def compute_scores(
             _score,
             jobs,
             made=made,
-            machines=able(machines, denoiser),
+            machines=machines_for(machines, denoiser),
             things="chunks of points",
             done=lambda index: advance(len(jobs[index].numbers)),
         )
 
 
-def able(machines: Machines, denoiser: Denoiser) -> Machines:
+def machines_for(machines: Machines, denoiser: Denoiser) -> Machines:
     """Return the machines that can run a denoiser: of a network of the user's code, which no worker has, this process.
 
     A part of the work is done all the same: each has loaded the code that it was allowed to.
@@ -140,8 +140,8 @@ def _score(job: _Job) -> None:
 
 def _loaded(job: _Job) -> tuple[Denoiser, Singles]:
     module = deepcopy(job.denoiser.module)
-    module.load_state_dict(borrowed(job.cache, job.weights), assign=True)
-    values: Singles = borrowed(job.cache, job.points)["values"].numpy()
+    module.load_state_dict(read_shared(job.cache, job.weights), assign=True)
+    values: Singles = read_shared(job.cache, job.points)["values"].numpy()
     return replace(job.denoiser, module=module.requires_grad_(False).eval()), values
 
 
@@ -155,36 +155,36 @@ def shaped(denoiser: Denoiser) -> Denoiser:
     """Return the denoiser on the CPU without gradients and weights, as it is sent to a worker."""
     module = deepcopy(denoiser.module).cpu()
     for weight in module.parameters():
-        # One number, expanded to the shape: a worker draws weights of its own, or reads those that it is lent.
+        # One number, expanded to the shape: a worker draws weights of its own, or reads those of `shared_entry`.
         weight.data = weight.new_zeros(()).expand(weight.shape)
     return replace(denoiser, module=module)
 
 
 @contextmanager
-def lent(cache: Cache, tensors: Mapping[str, Tensor]) -> Iterator[str]:
+def shared_entry(cache: Cache, tensors: Mapping[str, Tensor]) -> Iterator[str]:
     """Write tensors where every worker can read them, and remove them at the end; yields the key of the entry."""
     # The key is of this run alone, since another run may end first and remove its entry.
     key = uuid4().hex
-    cache.write(LENT, key, tensors)
+    cache.write(SHARED, key, tensors)
     try:
         yield key
     finally:
-        cache.path(LENT, key).unlink(missing_ok=True)
+        cache.discard(SHARED, key)
 
 
-def borrowed(cache: Cache, key: str) -> dict[str, Tensor]:
-    """Return what is lent under a key.
+def read_shared(cache: Cache, key: str) -> dict[str, Tensor]:
+    """Return the tensors that `shared_entry` wrote under a key.
 
     Raises
     ------
     IncompleteError
         Where this process cannot read it.
     """
-    entry = cache.read(LENT, key)
+    entry = cache.read(SHARED, key)
     if entry is None:
         raise IncompleteError(
             "A worker cannot read the points or weights.",
-            where=str(cache.path(LENT, key)),
+            where=str(cache.path(SHARED, key)),
             hint="Workers on other machines need the folder of MILES_CACHE under the same path.",
         )
     return entry

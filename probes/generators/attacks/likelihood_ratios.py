@@ -154,7 +154,7 @@ def rmia(
 
 
 def complements(keep: ArrayLike) -> Integers:
-    """Return for each model another that was trained on exactly the other points, -1 where there is none.
+    """Return for each model, shape (models,), another that was trained on exactly the other points; -1 without one.
 
     Models are paired one to one, in their order.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from probes.core.errors import InputError
+from probes.core.errors import InputError, escaped
 from probes.files.file_kinds import unexpected_kind
 from probes.files.pickles import read_pickle
 from probes.files.safe_tensors import read_safetensors
@@ -103,14 +103,12 @@ def _sorted_out(content: object, path: Path) -> Content:
     others |= {name: named.pop(name) for name in SCALES if name in named}
     other = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
     if other is not None or not named:
-        what = (
-            f"Its entry {safe(other)} is a {type(named[other]).__name__}" if other is not None else "It holds nothing"
-        )
+        what = "It holds nothing" if other is None else f"Its entry {escaped(other)} is a {type(named[other]).__name__}"
         raise InputError(f"{what}, where tensors by name should be.", where=where, hint=_CONVERT)
     tensors = without_prefixes(named, more=_PREFIXES)
     metadata, beside = _metadata(tensors, inside, path)
     scales, notes = _scales(others, where)
-    unused = sorted(safe(name) for name in others if name not in SCALES)
+    unused = sorted(escaped(name) for name in others if name not in SCALES)
     if unused:
         notes.append(f"Not used of the checkpoint: {', '.join(unused[:8])}.")
     kinds = {value.dtype for value in named.values() if value.is_floating_point() or value.is_complex()}
@@ -162,8 +160,3 @@ def _scales(others: Mapping[str, object], where: str) -> tuple[dict[str, float |
             size = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             notes.append(f"The checkpoint's {name} ({size}) is not one number and is not used: scale the data instead.")
     return scales, notes
-
-
-def safe(text: str) -> str:
-    """Return untrusted text without control characters, which would reach the terminal."""
-    return ascii(text)[1:-1][:80]

@@ -13,8 +13,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from probes.core.errors import InputError
-from probes.files.weights import check_held
+from probes.core.errors import InputError, escaped
+from probes.files.weights import check_held, is_plain
 from probes.operators.fno.layers import Norm, Padding, Pointwise, SpectralConv
 from probes.operators.fno.network import Block, BlockShape, FourierOperator, Layout
 
@@ -112,10 +112,9 @@ def check_plain(tensors: Mapping[str, Tensor], where: str) -> None:
         Naming the first of them.
     """
     for name, value in tensors.items():
-        plain = value.layout == torch.strided and value.device.type == "cpu" and not value.is_quantized
-        if not plain:
+        if not is_plain(value):
             raise InputError(
-                f"The tensor {ascii(name)[1:-1][:80]} is no plain array.",
+                f"The tensor {escaped(name)} is no plain array.",
                 where=where,
                 hint="Save contiguous tensors of the plain model, on the CPU.",
             )

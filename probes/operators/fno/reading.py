@@ -15,11 +15,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from probes.core.errors import InputError
-from probes.core.hashing import sha256_file, sha256_folder
+from probes.core.errors import InputError, escaped
+from probes.core.hashing import sha256_files
 from probes.files.names import nearest_name
 from probes.models.foreign_models import refuse_foreign
-from probes.operators.fno.contents import Content, read_content, safe
+from probes.operators.fno.contents import Content, read_content
 from probes.operators.fno.layers import Padding
 from probes.operators.fno.li import check_plain, is_li, read_li
 from probes.operators.fno.network import FourierOperator
@@ -124,7 +124,7 @@ def load_operator(
         operator=operator,
         reference=str(path),
         family=detected,
-        sha256=sha256_file(files[0]) if len(files) == 1 else sha256_folder(files),
+        sha256=sha256_files(files),
         parameters=sum(value.numel() * (1 + value.is_complex()) for value in operator.parameters()),
         scales=content.scales,
         notes=(
@@ -247,7 +247,7 @@ def _built(
 
 
 def _foreign(tensors: Mapping[str, Tensor], where: str) -> InputError:
-    first = ", ".join(safe(name) for name in list(tensors)[:5])
+    first = ", ".join(escaped(name) for name in list(tensors)[:5])
     for pattern, what, hint in _FOREIGN:
         if any(re.match(pattern, name) for name in tensors):
             return InputError(f"The checkpoint is {what}; its first tensors are {first}.", where=where, hint=hint)
@@ -268,7 +268,7 @@ def _amounts(text: str) -> tuple[tuple[float, ...], bool]:
         numbers = [-1]
     if not all(0 <= number <= (1 if share else _MAX_CELLS) for number in numbers):
         raise InputError(
-            f"The padding {safe(text)} is neither cells nor a share of the grid.",
+            f"The padding {escaped(text)} is neither cells nor a share of the grid.",
             where="--padding",
             hint="Give cells (9), a share between 0 and 1 with a dot (0.25), or one of them an axis (0,0,6).",
         )

@@ -115,11 +115,11 @@ def _correct_ages(table: Table) -> tuple[Table, list[Note]]:
         for row in table.rows
         if (value := (row.values.get("age") or "").strip()).isdecimal() and int(value[:9]) > _OLDEST
     }
-    mended, notes = unify(table, "age", absurd)
+    corrected, notes = unify(table, "age", absurd)
     if not notes:
         return table, []
     text = f"age: {', '.join(sorted(absurd))} cannot be an age in years and counts as unknown."
-    return mended, [Note("corpus.absurd-age", text, notes[0].count)]
+    return corrected, [Note("corpus.absurd-age", text, notes[0].count)]
 
 
 def _unify_case(table: Table, column: str) -> tuple[Table, list[Note]]:

@@ -19,13 +19,13 @@ def test_speech_classes_and_resampling_work_in_a_fresh_interpreter() -> None:
     said = run(
         """
         import torch
-        from probes.core import guarded_imports as guarded
+        from probes.core import library_imports as libraries
 
-        model = guarded.transformers().Wav2Vec2Model
-        resample = guarded.torchaudio().functional.resample
+        model = libraries.transformers().Wav2Vec2Model
+        resample = libraries.torchaudio().functional.resample
         assert model.__name__ == "Wav2Vec2Model"
         assert resample(torch.zeros(8000), 8000, 16000).shape == (16000,)
-        assert guarded.torchaudio() is guarded.torchaudio()
+        assert libraries.torchaudio() is libraries.torchaudio()
         print("done")
         """
     )
@@ -41,7 +41,7 @@ FAKE = """
     (folder / "__init__.py").write_text("from . import early, _extension\\nfrom ._extension import fail_if_no_align")
     (folder / "_extension" / "__init__.py").write_text({extension!r})
     sys.path.insert(0, str(folder.parent))
-    from probes.core import guarded_imports as guarded
+    from probes.core import library_imports as libraries
 """
 
 
@@ -51,9 +51,9 @@ def test_stand_in_takes_the_place_of_a_part_that_cannot_load() -> None:
         fake
         + textwrap.dedent(
             """
-            package = guarded.torchaudio()
+            package = libraries.torchaudio()
             assert package._extension._IS_TORCHAUDIO_EXT_AVAILABLE is False
-            assert not guarded.compiled_aligner_available()
+            assert not libraries.compiled_aligner_available()
 
             def forced_align():
                 raise AssertionError("must not be reached")
@@ -73,7 +73,7 @@ def test_compiled_part_is_used_where_it_loads() -> None:
     working = "_IS_TORCHAUDIO_EXT_AVAILABLE = True\n_IS_ALIGN_AVAILABLE = True\nfail_if_no_align = lambda f: f"
     run(
         textwrap.dedent(FAKE).format(extension=working)
-        + "assert guarded.compiled_aligner_available()\nassert guarded.torchaudio()._extension.__file__\n"
+        + "assert libraries.compiled_aligner_available()\nassert libraries.torchaudio()._extension.__file__\n"
     )
 
 
@@ -82,10 +82,10 @@ def test_a_missing_torchaudio_is_not_replaced() -> None:
         """
         import sys
         sys.modules["torchaudio"] = None
-        from probes.core import guarded_imports as guarded
+        from probes.core import library_imports as libraries
 
         try:
-            guarded.torchaudio()
+            libraries.torchaudio()
         except ModuleNotFoundError:
             assert "torchaudio._extension" not in sys.modules
         else:
@@ -99,9 +99,9 @@ def test_transformers_is_silent_and_leaves_the_network_alone() -> None:
         """
         import os
         before = {name: value for name, value in os.environ.items() if name.startswith("HF_")}
-        from probes.core import guarded_imports as guarded
+        from probes.core import library_imports as libraries
 
-        guarded.transformers()
+        libraries.transformers()
         from transformers.utils import logging
         assert logging.get_verbosity() == logging.ERROR
         assert not logging.is_progress_bar_enabled()

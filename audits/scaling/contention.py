@@ -1,4 +1,4 @@
-"""Whether others slowed the machine while times were measured: then wall time says nothing of the growth."""
+"""Signs that others slowed the machine while times were measured: then wall time says nothing of the growth."""
 
 import statistics
 from collections.abc import Mapping, Sequence

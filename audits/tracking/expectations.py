@@ -1,4 +1,4 @@
-"""What a network that follows pointers is expected to get right, by its layers and heads: formulas, without torch."""
+"""Formulas of what a network that follows pointers gets right, by its layers and heads."""
 
 import math
 

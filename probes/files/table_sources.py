@@ -1,4 +1,4 @@
-"""Where a table lies: a file, a folder of a data set (`FOLDER`, `FOLDER:SPLIT`), or a data set of the hub (`hf://...`).
+"""Sources of tables: a file, a folder of a data set (`FOLDER`, `FOLDER:SPLIT`), or a data set of the hub (`hf://...`).
 
 Readers of tables ask here for the files to read, so that every option that takes a table takes all of them.
 """
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.core.errors import InputError
-from probes.core.hashing import sha256_file, sha256_folder
+from probes.core.hashing import sha256_files
 from probes.files.arrow import is_arrow
 from probes.files.hub_datasets import find_files, is_address
 from probes.files.saved_datasets import files_below, is_saved, parts_of_folder
@@ -19,8 +19,8 @@ FOLDER_HINT = (
 
 
 @dataclass(frozen=True, slots=True)
-class TablePlace:
-    """The files of a table in order, how reports write its place, and the folder that relative paths start from.
+class TableSource:
+    """The files of a table in order, how reports name it, and the folder that relative paths start from.
 
     `notes` say what is not in the name: the commit that a revision of the hub stands for.
     """
@@ -47,11 +47,11 @@ class TablePlace:
     @property
     def sha256(self) -> str:
         """The hash of the only file as it lies, or of all files and their names."""
-        return sha256_file(self.files[0]) if len(self.files) == 1 else sha256_folder(self.files)
+        return sha256_files(self.files)
 
 
-def find_table(path: Path) -> TablePlace:
-    """Return where a table lies; a file is not opened, and whether there is one is left to its reader.
+def find_table(path: Path) -> TableSource:
+    """Find the files of a table; none is opened, and whether a file is there is left to its reader.
 
     Raises
     ------
@@ -63,14 +63,14 @@ def find_table(path: Path) -> TablePlace:
         address, commit = found.address, found.commit
         written = address.written(commit)
         note = f"{address.revision} of {address.id} is the commit {commit}."
-        return TablePlace(path, found.files, written, found.folder, (note,) * (commit != address.revision))
+        return TableSource(path, found.files, written, found.folder, (note,) * (commit != address.revision))
     folder, split = _folder(path)
     if folder is None:
-        return TablePlace(path, (path,), str(path), path.parent)
+        return TableSource(path, (path,), str(path), path.parent)
     parts = parts_of_folder(folder, split)
     if not parts:
         raise InputError("This is a folder, not a file.", where=str(path), hint=FOLDER_HINT)
-    return TablePlace(path, parts, str(path), folder)
+    return TableSource(path, parts, str(path), folder)
 
 
 def _folder(path: Path) -> tuple[Path | None, str]:
@@ -92,7 +92,7 @@ def sha256_table(path: Path) -> str:
     return find_table(path).sha256
 
 
-def written_place(path: Path) -> str:
+def reported_path(path: Path) -> str:
     """Return how a report names a table: as it was named, and one of the hub by its commit."""
     return find_table(path).written if is_address(path.as_posix()) else str(path)
 
