@@ -42,7 +42,7 @@ def command_for(spec: AuditSpec) -> TyperCommand:
         merged = merge(spec.name, spec.options, given, values)
         with explained(spec.name, spec.options, given, merged):
             options, common = built(spec, merged, given)
-            status = carry_out(spec, options, common, given=given)
+            status = carry_out(spec, options, common, typed=given)
         raise typer.Exit(status)
 
     return make_command(spec.name, spec.question, (spec.options, Common), carry_out)
@@ -110,8 +110,8 @@ def merge(
     }
 
 
-def built(spec: AuditSpec, values: Mapping[str, Any], given: Collection[str]) -> tuple[Any, Common]:
-    """Return the options of an audit and those that all audits have, checked; `given` as for `build`.
+def built(spec: AuditSpec, values: Mapping[str, Any], typed: Collection[str] = ()) -> tuple[Any, Common]:
+    """Return the options of an audit and those that all audits have, checked; `typed` as for `build`.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def built(spec: AuditSpec, values: Mapping[str, Any], given: Collection[str]) ->
     """
     records = (spec.options, Common)
     own, common = (
-        build(one, {item.name: values[item.name] for item in fields(one) if item.name in values}, given)
+        build(one, {item.name: values[item.name] for item in fields(one) if item.name in values}, typed)
         for one in records
     )
     return own, common

@@ -74,15 +74,15 @@ def carry_out(
     options: Any,
     common: Common,
     *,
-    given: Collection[str] = (),
+    typed: Collection[str] = (),
     ending: Callable[[Report], None] | None = None,
 ) -> int:
     """Carry out an audit for the command line, print what came out, and return the exit status.
 
     Parameters
     ----------
-    given
-        The options that the user gave, some perhaps at their defaults.
+    typed
+        The options that stand on the command line, some perhaps at their defaults.
     ending
         Prints what follows the summary; not called where no summary is printed.
 
@@ -93,7 +93,7 @@ def carry_out(
     """
     with interrupts.remembered() as check_interrupt, _announced_interrupt() as endings:
         watch = Watch(quiet=common.quiet, check_interrupt=check_interrupt)
-        outcome = audited(spec, options, common, watch, ("miles", *sys.argv[1:]), endings, given)
+        outcome = audited(spec, options, common, watch, ("miles", *sys.argv[1:]), endings, typed)
         report = outcome.report
         if outcome.part is not None:
             _print_part(outcome.part, common)
@@ -113,7 +113,7 @@ def audited(
     watch: Watch,
     command: Sequence[str],
     endings: list[str],
-    given: Collection[str] = (),
+    typed: Collection[str] = (),
 ) -> Outcome:
     """Carry out an audit and print nothing.
 
@@ -123,8 +123,8 @@ def audited(
         The words of the command line that does the same, for the report.
     endings
         Gets, before work begins, the sentence on what an interrupted run leaves.
-    given
-        The options that the user gave.
+    typed
+        The options that stand on the command line.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def audited(
     """
     registration = registered_gates.cited(spec, common.registration)
     asked = registered_gates.asked(spec, common.fail_if, registration)
-    prepared = prepare(spec, options, common, watch, command, given)
+    prepared = prepare(spec, options, common, watch, command, typed)
     plan, context, settings = prepared.plan, prepared.context, prepared.settings
     one_part = context.machines.part is not None
     registered_gates.check_planned(registration, prepared.registered(spec, common.fail_if))
@@ -205,7 +205,7 @@ class Prepared:
 
 
 def prepare(
-    spec: AuditSpec, options: Any, common: Common, watch: Watch, command: Sequence[str], given: Collection[str] = ()
+    spec: AuditSpec, options: Any, common: Common, watch: Watch, command: Sequence[str], typed: Collection[str] = ()
 ) -> Prepared:
     """Check every input; write nothing. Parameters are those of `audited`.
 
@@ -224,7 +224,7 @@ def prepare(
         # A worker that has a GPU of its own sees no other.
         device="cuda" if machines.workers.gpus else device,
         dtype=common.dtype,
-        given=frozenset(given),
+        typed=frozenset(typed),
         cache=Cache.default(),
         machines=machines,
         progress=watch,

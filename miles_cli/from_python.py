@@ -197,11 +197,11 @@ def _run(spec: AuditSpec, given: Mapping[str, Any], progress: bool) -> Report:
         if merged.get(name):
             _refuse_of_the_terminal(spec, name, f"{merged['config']}, key {name}")
     with explained(spec.name, spec.options, given, merged):
-        options, common = built(spec, merged, given)
+        options, common = built(spec, merged)
         command = tuple(_words(spec, given, merged))
         with interrupts.remembered() as check_interrupt:
             watch = Watch(quiet=not progress, check_interrupt=check_interrupt)
-            outcome = audited(spec, options, common, watch, command, [], given)
+            outcome = audited(spec, options, common, watch, command, [])
     assert outcome.report is not None, "only a dry run has no report"
     return _with_folder(outcome.report, outcome.folder)
 

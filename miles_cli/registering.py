@@ -1,6 +1,6 @@
 """Register criteria: check every input as a run would, and write down what will be asked before anything runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Any
@@ -73,8 +73,9 @@ def register(
     check_path(target.out, "--out", [])
     merged = merge(spec.name, spec.options, given, defaults, call=call)
     with explained(spec.name, spec.options, given, merged):
-        options, common = built(spec, merged, given)
-        planned = _planned(spec, options, common, command, given)
+        typed = () if call else given
+        options, common = built(spec, merged, typed)
+        planned = _planned(spec, options, common, command, typed)
     earlier = _earlier(target.out, planned, force=force)
     if earlier is None:
         write(target.out, planned.dumps())
@@ -99,7 +100,7 @@ def summary(written: Written) -> str:
 
 
 def _planned(
-    spec: AuditSpec, options: Any, common: Common, command: Sequence[str], given: Mapping[str, Any]
+    spec: AuditSpec, options: Any, common: Common, command: Sequence[str], typed: Collection[str]
 ) -> Registered:
     if not common.fail_if:
         raise InputError(
@@ -110,7 +111,7 @@ def _planned(
     if isinstance(options, Workers) and options.sbatch is not None:
         raise InputError("A registration runs nothing, and writes no job.", where="--sbatch", hint="Leave it out.")
     asked = registered_gates.asked(spec, common.fail_if, None)
-    prepared = prepare(spec, options, common, Watch(quiet=True), command, given)
+    prepared = prepare(spec, options, common, Watch(quiet=True), command, typed)
     asked.check(prepared.plan.coordinates, spec.by_name)
     return prepared.registered(spec, common.fail_if)
 

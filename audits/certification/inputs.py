@@ -63,7 +63,7 @@ def check(options: Options, context: Context) -> Plan:
     if options.from_log:
         return _check_logs(options)
     if options.from_counts:
-        return _check_counts(options, context.given)
+        return _check_counts(options, context.typed)
     return _check_images(options, context)
 
 
@@ -117,9 +117,9 @@ def _map_source(work: "Work") -> tuple[Source, ...]:
     return (Source(role="class map", path=str(found.path), sha256=found.sha256, items=len(found)),) if found else ()
 
 
-def _check_counts(options: Options, given: Collection[str]) -> Plan:
+def _check_counts(options: Options, typed: Collection[str]) -> Plan:
     """Check the counts of an earlier run and lay the new rule over them."""
-    stored = read_counts(options, given)
+    stored = read_counts(options, typed)
     inputs = Inputs(
         rule=stored.rule,
         given=stored.given,

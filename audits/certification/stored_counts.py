@@ -49,13 +49,13 @@ class Stored:
     origin: Mapping[str, Any]
 
 
-def read_counts(options: Options, given: Collection[str] = ()) -> Stored:
+def read_counts(options: Options, typed: Collection[str] = ()) -> Stored:
     """Read the counts of an earlier run and lay the new rule over them.
 
     Parameters
     ----------
-    given
-        The options that the user gave, some perhaps at their defaults.
+    typed
+        The options that stand on the command line, some perhaps at their defaults.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def read_counts(options: Options, given: Collection[str] = ()) -> Stored:
             hint=f"Name the folder of a finished miles certify run: it holds {NAME}.",
         )
     about, tensors = _read(file)
-    settled = _settings(options, given, about, str(file))
+    settled = _settings(options, typed, about, str(file))
     if options.lipschitz == "computed":
         raise InputError(
             "A constant cannot be computed without the model.",
@@ -246,7 +246,7 @@ def _check_file(about: dict[str, Any], tensors: dict[str, Any]) -> None:
         raise ValueError("parts that do not fit together")
 
 
-def _settings(options: Options, given: Collection[str], about: dict[str, Any], where: str) -> Options:
+def _settings(options: Options, typed: Collection[str], about: dict[str, Any], where: str) -> Options:
     """Fill in the options that the counts fix, and refuse an option that contradicts them."""
     try:
         drawing = read_settings(about["settings"])
@@ -259,7 +259,7 @@ def _settings(options: Options, given: Collection[str], about: dict[str, Any], w
         defaults = Options()
         for name, value in fixed.items():
             asked = getattr(options, name)
-            if asked != value and (name in given or asked != getattr(defaults, name)):
+            if asked != value and (name in typed or asked != getattr(defaults, name)):
                 raise InputError(
                     f"The counts were made with {name.replace('_', ' ')} {value}, not {asked}.",
                     where=f"--{name.replace('_', '-')}",

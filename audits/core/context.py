@@ -48,8 +48,8 @@ class Context:
         Seed of every random choice; confidence level of every interval.
     device, dtype
         Where and in which number format a model runs.
-    given
-        The options that the user gave, some perhaps at their defaults.
+    typed
+        The options that stand on the command line, some perhaps at their defaults.
     cache
         Results by content hash; what makes a run resumable.
     machines
@@ -62,7 +62,7 @@ class Context:
     level: float = 0.95
     device: str = "cpu"
     dtype: str = "float32"
-    given: frozenset[str] = frozenset()
+    typed: frozenset[str] = frozenset()
     cache: Cache
     machines: Machines = field(default_factory=Machines)
     progress: Progress = field(default_factory=Silent)

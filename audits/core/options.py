@@ -151,13 +151,14 @@ def flag_of(name: str, spec: OptionSpec) -> str:
     return spec.flag or "--" + name.replace("_", "-")
 
 
-def build(options: type, values: Mapping[str, Any], given: Collection[str] = ()) -> Any:
+def build(options: type, values: Mapping[str, Any], typed: Collection[str] = ()) -> Any:
     """Build the options record from the values, after checking them against the specs.
 
     Parameters
     ----------
-    given
-        The options that the user gave, some perhaps at their defaults.
+    typed
+        The options that stand on the command line, some perhaps at their defaults. A call from Python has none: it may
+        repeat all settings of a report.
 
     Raises
     ------
@@ -167,12 +168,12 @@ def build(options: type, values: Mapping[str, Any], given: Collection[str] = ())
     """
     defaults = {item.name: None if item.default is MISSING else item.default for item in fields(options)}
     record = options(**{name: values.get(name, default) for name, default in defaults.items()})
-    check_record(record, given)
+    check_record(record, typed)
     return record
 
 
-def check_record(record: Any, given: Collection[str] = ()) -> None:
-    """Check every value of an options record against its spec, however the record was made; `given` as for `build`.
+def check_record(record: Any, typed: Collection[str] = ()) -> None:
+    """Check every value of an options record against its spec, however the record was made; `typed` as for `build`.
 
     Raises
     ------
@@ -196,7 +197,7 @@ def check_record(record: Any, given: Collection[str] = ()) -> None:
                 )
             if isinstance(one, int | float) and not spec.allows(one):
                 _refuse(flag, one, spec)
-    _check_company(record, given)
+    _check_company(record, typed)
 
 
 def _refuse(flag: str, value: float, spec: OptionSpec) -> None:
@@ -206,17 +207,17 @@ def _refuse(flag: str, value: float, spec: OptionSpec) -> None:
     raise InputError(f"{value} is too {'small' if small else 'large'}.", where=flag, hint=f"Give {bounds}.")
 
 
-def _check_company(record: Any, given: Collection[str]) -> None:
+def _check_company(record: Any, typed: Collection[str]) -> None:
     """Refuse an option that lacks another it needs, or stands beside one it excludes.
 
-    What was given at its default counts too: it would be ignored as well. 0 and false ask for nothing.
+    What was typed at its default counts too: it would be ignored as well. 0 and false ask for nothing.
     """
     specs = specs_of(type(record))
     values = {item.name: getattr(record, item.name) for item in fields(record)}
     there = {
         item.name
         for item in fields(record)
-        if values[item.name] not in (None, (), item.default) or (item.name in given and values[item.name])
+        if values[item.name] not in (None, (), item.default) or (item.name in typed and values[item.name])
     }
     for name in sorted(there):
         flag = flag_of(name, specs[name])

@@ -117,14 +117,14 @@ def test_a_number_without_end_is_none_whatever_the_bounds(number: str, size: str
     assert build(Bounded, {"folds": 2, "most": None}) == Bounded()
 
 
-def test_what_is_given_at_its_default_needs_and_shuns_too() -> None:
+def test_what_is_typed_at_its_default_needs_and_shuns_too() -> None:
     apart = {"share": 0.5, "other": "x"}
     assert build(Bounded, apart) == Bounded(other="x")
     with pytest.raises(InputError, match="--other and --share exclude each other"):
-        build(Bounded, apart, given=apart)
+        build(Bounded, apart, typed=apart)
     with pytest.raises(InputError, match="--early is only for --most"):
-        build(Bounded, {"early": 1}, given=("early",))
-    assert build(Bounded, {"late": 0}, given=("late",)) == Bounded()
+        build(Bounded, {"early": 1}, typed=("early",))
+    assert build(Bounded, {"late": 0}, typed=("late",)) == Bounded()
 
 
 RECORDS = {entry.name: registry.find(entry.name).options for entry in registry.AUDITS}
