@@ -141,7 +141,7 @@ def test_a_gate_is_judged_as_on_the_command_line() -> None:
         ({"json": True}, "run('audit-groups', json=...)", "There are"),
         ({"by": ["acent"]}, "--by", "Did you mean 'accent'?"),
         ({"seed": "one"}, "run('audit-groups')", "seed"),
-        ({"seed": -1}, "--seed", "whole number"),
+        ({"seed": -1}, "--seed", "2^63 - 1"),
         ({"bootstrap": 3}, "--bootstrap", "Give 200"),
         ({"manifest": "none.csv"}, "none.csv", ""),
         ({"manifest": None}, "MANIFEST", "Clips"),
