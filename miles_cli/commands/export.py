@@ -163,8 +163,8 @@ def _text(target: str, report: Report, file: Path, problems_only: bool) -> str:
     if target == "sarif":
         from audits.report.exports.sarif import to_sarif
 
-        root, place = str(Path.cwd()), str(file.absolute())
-        return to_sarif(report, digest, plain, file=place, root=root, problems_only=problems_only)
+        location, root = str(file.absolute()), str(Path.cwd())
+        return to_sarif(report, digest, plain, file=location, root=root, problems_only=problems_only)
     return to_in_toto(report, digest, plain)
 
 
@@ -176,13 +176,13 @@ def _to_github(report: Report, run: Path, out: Path | None) -> None:
     if out is not None:
         _written(summary(report), out)
     elif named:
-        place = Path(named)
-        check_path(place, STEP_SUMMARY, [run])
-        held = place.stat().st_size if place.exists() else 0
+        step_summary = Path(named)
+        check_path(step_summary, STEP_SUMMARY, [run])
+        held = step_summary.stat().st_size if step_summary.exists() else 0
         if MOST_BYTES - held < LEAST_BYTES:
             typer.echo(f"The summary of this step holds {held:,} bytes: there is no room for another report.")
         else:
-            with place.open("a", encoding="utf-8", newline="\n") as file:
+            with step_summary.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(("\n\n" if held else "") + summary(report, MOST_BYTES - held - 2))
     else:
         to_stdout(f"{summary(report)}\n")

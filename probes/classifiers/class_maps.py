@@ -127,15 +127,15 @@ def _from_json(text: str, where: str) -> list[Entry]:
         raise InputError("The file is no object of classes.", where=where, hint=_HINT)
     found: list[Entry] = []
     for key, value in content.items():
-        place = f"{where}, key {key[:40]}"
+        spot = f"{where}, key {key[:40]}"
         parts = value if isinstance(value, list) else [value]
         if not parts or not all(type(part) in (str, int) for part in parts) or len(parts) > 2:
-            raise InputError(f"{str(value)[:60]!r} is no class.", where=place, hint=_HINT)
+            raise InputError(f"{str(value)[:60]!r} is no class.", where=spot, hint=_HINT)
         if type(parts[0]) is int:
-            found.append((_folder(key, place), _index(str(parts[0]), place), "", place))
+            found.append((_folder(key, spot), _index(str(parts[0]), spot), "", spot))
         else:
             name = str(parts[1]) if len(parts) == 2 else ""
-            found.append((_folder(str(parts[0]), place), _index(key, place), name, place))
+            found.append((_folder(str(parts[0]), spot), _index(key, spot), name, spot))
     return found
 
 
@@ -148,9 +148,9 @@ def _from_lines(text: str, where: str) -> list[Entry]:
     split = all(WORDNET.fullmatch(line.split(maxsplit=1)[0]) for _, line in filled)
     found = []
     for index, (number, line) in enumerate(filled):
-        place = f"{where}:{number}"
+        spot = f"{where}:{number}"
         folder, name = ([*line.split(maxsplit=1), ""][:2]) if split else (line, "")
-        found.append((_folder(folder, place), index, name.partition(",")[0].strip(), place))
+        found.append((_folder(folder, spot), index, name.partition(",")[0].strip(), spot))
     return found
 
 

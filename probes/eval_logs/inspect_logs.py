@@ -152,10 +152,10 @@ def _task_log(path: Path, read: _Read, cluster: str) -> TaskLog:
     names = _metric_names(about.get("scorers"))
     field = cluster or _cluster_field(about.get("scorers"))
     made, notes = [], Counter[str]()
-    for place, sample in enumerate(read.samples):
+    for number, sample in enumerate(read.samples, start=1):
         if not isinstance(sample, dict):
-            raise InputError("A sample is no object.", where=f"{path}, sample {place + 1}", hint=_HINT)
-        made += _entry(sample, field, names, f"{path}, sample {place + 1}", notes)
+            raise InputError("A sample is no object.", where=f"{path}, sample {number}", hint=_HINT)
+        made += _entry(sample, field, names, f"{path}, sample {number}", notes)
         check_columns(notes, where)
     task, status = name_of(about.get("task"), "a task", where), text_of(read.header.get("status"), 20)
     if not made:

@@ -157,34 +157,34 @@ def _samples(path: Path, cluster: str, notes: Counter[str], whole: Any) -> Itera
             continue
         where = f"{path}:{number}"
         row = _parsed(text, where)
-        place = row.get("doc_id") if isinstance(row, dict) else None
-        if not isinstance(row, dict) or not isinstance(place, int) or isinstance(place, bool):
+        doc_id = row.get("doc_id") if isinstance(row, dict) else None
+        if not isinstance(row, dict) or not isinstance(doc_id, int) or isinstance(doc_id, bool):
             raise InputError("The line is no sample: it has no whole number `doc_id`.", where=where, hint=_HINT)
         if len(known) > MOST_SAMPLES:
             message = f"The file has more than {MOST_SAMPLES:,} samples."
             raise InputError(message, where=where, hint="Split it by task.")
         kept = row.get("filter") if isinstance(row.get("filter"), str) else "none"
-        if (place, str(kept)) in seen:
-            message = f"The document {place} stands twice (filter {ascii(kept)[:40]})."
+        if (doc_id, str(kept)) in seen:
+            message = f"The document {doc_id} stands twice (filter {ascii(kept)[:40]})."
             raise InputError(message, where=where, hint="Two runs wrote one file: run the task again.")
-        seen.add((place, str(kept)))
+        seen.add((doc_id, str(kept)))
         asked = _asked(row, where)
-        own = cluster_of(row.get("doc"), cluster, f"doc_id {place}", where, "doc") if cluster else asked
-        if known.setdefault(place, (asked, own)) != (asked, own):
-            message = f"The document {place} is another one than above."
+        own = cluster_of(row.get("doc"), cluster, f"doc_id {doc_id}", where, "doc") if cluster else asked
+        if known.setdefault(doc_id, (asked, own)) != (asked, own):
+            message = f"The document {doc_id} is another one than above."
             raise InputError(message, where=where, hint="Two runs wrote one file: run the task again.")
         found = _scores(row, str(kept), where, notes)
         columns |= found.keys()
         check_columns(columns, where)
         check_columns(notes, where)
-        scores.setdefault(place, {}).update(found)
+        scores.setdefault(doc_id, {}).update(found)
     turns = Counter[str]()
-    for place in sorted(known):
-        asked, own = known[place]
+    for doc_id in sorted(known):
+        asked, own = known[doc_id]
         # The same document again is another sample of the same cluster.
         turns[asked] += 1
-        if scores[place]:
-            yield Sample(digest(asked, turns[asked]), own, scores[place])
+        if scores[doc_id]:
+            yield Sample(digest(asked, turns[asked]), own, scores[doc_id])
         else:
             notes["without a score"] += 1
 

@@ -135,14 +135,14 @@ class Cells(Sequence[Cell]):
     def __getitem__(self, at: slice) -> list[Cell]: ...
     def __getitem__(self, at: int | slice) -> Cell | list[Cell]:
         if isinstance(at, slice):
-            return [self[place] for place in range(*at.indices(len(self)))]
+            return [self[index] for index in range(*at.indices(len(self)))]
         if not -len(self) <= at < len(self):
             raise IndexError("there is no such cell")
         at %= len(self)
         if self._known is not None:
             return self._known.levels[self._codes[at]]
-        block, place = divmod(at, BLOCK)
-        return self._blocks[block][place] if block < len(self._blocks) else self._rest[place]
+        block, within = divmod(at, BLOCK)
+        return self._blocks[block][within] if block < len(self._blocks) else self._rest[within]
 
     def __eq__(self, other: object) -> bool:
         """Tell whether another sequence has the same cells."""

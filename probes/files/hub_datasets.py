@@ -174,7 +174,7 @@ def _chosen(address: Address, there: list[str], folder: Path | None = None) -> l
         return None
     splits = splits_of(there)
     below = {name: files for name, files in splits.items() if name.startswith(f"{address.rest}/")}
-    place = f"{SCHEME}datasets/{address.id}@{address.revision}"
+    where = f"{SCHEME}datasets/{address.id}@{address.revision}"
     if not splits or (address.rest and Path(address.rest).suffix and address.rest not in splits):
         tables = [name for name in there if plain_suffix(Path(name)) in _TEXT | SUFFIXES]
         missing = f"There is no {address.rest!r}" if address.rest else "There is no Parquet file"
@@ -187,7 +187,7 @@ def _chosen(address: Address, there: list[str], folder: Path | None = None) -> l
     if address.rest and address.rest not in splits and len(below) == 1:
         (files,) = below.values()
         return files
-    return choose(below if len(below) > 1 else splits, "" if len(below) > 1 else address.rest, place, "/")
+    return choose(below if len(below) > 1 else splits, "" if len(below) > 1 else address.rest, where, "/")
 
 
 def _fetched(address: Address, cache: str) -> Path:

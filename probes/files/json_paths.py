@@ -46,19 +46,19 @@ def value_at(value: object, path: str) -> object:
 
 
 def _step(value: object, step: str, before: str) -> object:
-    place = f"{before!r}" if before else "the entry"
+    subject = f"{before!r}" if before else "the entry"
     if isinstance(value, dict):
         if step in value:
             return value[step]
         keys = ", ".join(repr(str(key)[:40]) for key in list(value)[:_SHOWN]) or "none"
-        raise PathError(f"{place} has no key {step[:60]!r}; its keys: {keys}")
+        raise PathError(f"{subject} has no key {step[:60]!r}; its keys: {keys}")
     if isinstance(value, list):
         if not _NUMBER.fullmatch(step):
-            raise PathError(f"{place} is a list, and {step[:60]!r} is no number of an entry")
+            raise PathError(f"{subject} is a list, and {step[:60]!r} is no number of an entry")
         if not -len(value) <= int(step) < len(value):
-            raise PathError(f"{place} is a list of {len(value)} entries")
+            raise PathError(f"{subject} is a list of {len(value)} entries")
         return value[int(step)]
-    raise PathError(f"{place} is {kind_of(value)}, and has no {step[:60]!r}")
+    raise PathError(f"{subject} is {kind_of(value)}, and has no {step[:60]!r}")
 
 
 def leads(value: object, path: str) -> bool:

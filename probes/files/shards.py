@@ -67,12 +67,12 @@ def check_whole(names: Iterable[str], where: str) -> None:
         raise InputError(message, where=where, hint="Fetch the other parts too.")
 
 
-def choose(splits: Mapping[str, list[str]], split: str, place: str, mark: str) -> list[str]:
+def choose(splits: Mapping[str, list[str]], split: str, where: str, mark: str) -> list[str]:
     """Return the files of a split; without a name, of the only one.
 
     Parameters
     ----------
-    place, mark
+    where, mark
         How the data set is named, and what stands between that and the split.
 
     Raises
@@ -85,14 +85,14 @@ def choose(splits: Mapping[str, list[str]], split: str, place: str, mark: str) -
     elif not split and len(splits) == 1:
         (files,) = splits.values()
     else:
-        raise no_split(list(splits), split, place, mark)
-    check_whole(files, f"{place}{mark}{split}" if split else place)
+        raise no_split(list(splits), split, where, mark)
+    check_whole(files, f"{where}{mark}{split}" if split else where)
     return files
 
 
-def no_split(there: list[str], split: str, place: str, mark: str) -> InputError:
+def no_split(there: list[str], split: str, where: str, mark: str) -> InputError:
     """Return the refusal of a data set whose split is not named, or not there; the splits are listed."""
     shown = ", ".join(there[:12]) + f" and {len(there) - 12} more" * (len(there) > 12)
     message = f"There is no split {split!r}; there are: {shown}." if split else f"There are several splits: {shown}."
     first = "train" if "train" in there else there[0]
-    return InputError(message, where=place, hint=f"Name one of them, such as {place}{mark}{first}.")
+    return InputError(message, where=where, hint=f"Name one of them, such as {where}{mark}{first}.")

@@ -79,4 +79,4 @@ def saved_bytes(call: Callable[[], object], held: Iterable[Tensor] = ()) -> int 
         if "saved tensor hooks" in str(error) or "python storage" in str(error):
             return None
         raise
-    return sum(one.untyped_storage().nbytes() for place, one in kept.items() if place not in outside)
+    return sum(one.untyped_storage().nbytes() for address, one in kept.items() if address not in outside)

@@ -42,7 +42,7 @@ class StoredFile:
     """One checked file: where its numbers begin, its entries by method and parameter, and draws by method."""
 
     path: Path
-    place: tuple[int, int]
+    step_and_batch: tuple[int, int]
     start: int
     entries: Mapping[str, Mapping[str, Mapping[str, Any]]]
     draws: Mapping[str, int]
@@ -104,7 +104,7 @@ def find_gradients(folder: Path) -> StoredGradients:
             continue
         file = _checked(path)
         first = next(iter(files.values()), file)
-        if files.setdefault(file.place, file) is not file:
+        if files.setdefault(file.step_and_batch, file) is not file:
             raise InputError("Two files are of the same step and batch.", where=str(path), hint="Remove one.")
         if _shapes(file) != _shapes(first):
             what = f"Its reference has other parameters or shapes than {first.path.name}."
@@ -132,11 +132,11 @@ def compare_stored(stored: StoredGradients, progress: Progress | None = None) ->
     absent, broken = (dict.fromkeys(stored.draws, 0) for _ in range(2))
     found: dict[tuple[int, int], dict[str, Agreement]] = {}
     with (progress or Silent()).phase("gradients", len(stored.files), "files") as advance:
-        for place, file in stored.files.items():
+        for step_and_batch, file in stored.files.items():
             with unchanged(file.path, file.stamp), reading(file.path), file.path.open("rb") as opened:
                 parts = [_parameter(opened, file, name, stored.draws) for name in stored.shapes]
-            found[place] = {method: stacked([part[method] for part in parts], 1) for method in stored.draws}
-            for method, one in found[place].items():
+            found[step_and_batch] = {method: stacked([part[method] for part in parts], 1) for method in stored.draws}
+            for method, one in found[step_and_batch].items():
                 gone = len(stored.shapes) - len(file.entries.get(method, {}))
                 absent[method] += gone
                 broken[method] += int(np.isnan(one.dot[0]).sum()) - gone
@@ -183,22 +183,22 @@ def _checked(path: Path) -> StoredFile:
         names = ", ".join(sorted(drawn - draws.keys()))[:200]
         hint = "The metadata key draws lists methods of the file."
         raise InputError(f"Its metadata name draws of {names}, which it does not hold.", where=where, hint=hint)
-    place = (int(named[1]), int(named[2]))
-    return StoredFile(path, place, start, entries, draws, metadata.get("last", ""), before)
+    step_and_batch = (int(named[1]), int(named[2]))
+    return StoredFile(path, step_and_batch, start, entries, draws, metadata.get("last", ""), before)
 
 
 def _draws(method: str, own: Mapping[str, Any], reference: Mapping[str, Any], drawn: set[str], where: str) -> int:
     """Return how many draws a method has, the same for all its parameters, after checking their shapes."""
     counts = set()
     for parameter, entry in own.items():
-        shape, place = entry["shape"], f"{where}, {method}/{parameter}"[:400]
+        shape, spot = entry["shape"], f"{where}, {method}/{parameter}"[:400]
         if parameter not in reference:
-            raise InputError("There is no reference gradient of this parameter.", where=place, hint=_FORM)
+            raise InputError("There is no reference gradient of this parameter.", where=spot, hint=_FORM)
         right = reference[parameter]["shape"]
         if (shape[1:] if method in drawn else shape) != right or (method in drawn and not (shape and shape[0])):
             hint = "Name the method in the metadata key draws." if shape[1:] == right else "Save it again."
             wanted = f"(draws, {', '.join(map(str, right))})" if method in drawn else f"{tuple(right)}"
-            raise InputError(f"Its shape is {tuple(shape)}, and should be {wanted}.", where=place, hint=hint)
+            raise InputError(f"Its shape is {tuple(shape)}, and should be {wanted}.", where=spot, hint=hint)
         counts.add(shape[0] if method in drawn else 1)
     if len(counts) > 1 or max(counts) > _MOST_DRAWS:
         what = f"The numbers of draws of its parameters are {', '.join(map(str, sorted(counts)[:9]))}."

@@ -75,9 +75,9 @@ def _recurrent(times: int) -> Formula:
     return lambda x, w, v, *_, **__: times * 2 * int(x.shape[0] * x.shape[1] * (w.numel() + v.numel()))
 
 
-def _products(place: int) -> Formula:
+def _products(at: int) -> Formula:
     """Return 2 for each number of the matrix, or of the vector, that is multiplied by a vector."""
-    return lambda *args, **_: 2 * int(args[place].numel())
+    return lambda *args, **_: 2 * int(args[at].numel())
 
 
 _ATEN = torch.ops.aten

@@ -113,5 +113,5 @@ class WordAligner:
         return len(said), len(written), len(edits), replaced
 
 
-def _number(numbers: defaultdict[str, int], words: Sequence[str], place: int) -> int:
-    return NOTHING if place == NOTHING else numbers[words[place]]
+def _number(numbers: defaultdict[str, int], words: Sequence[str], at: int) -> int:
+    return NOTHING if at == NOTHING else numbers[words[at]]
