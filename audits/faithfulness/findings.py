@@ -381,7 +381,7 @@ def _trust_title(draft: Draft) -> str:
 
 def _words(row: Estimate) -> str:
     keys = ("system", "against", "metric", "corruption", "knob")
-    where = ", ".join(str(row.where[key]).replace("_", " ") for key in keys if key in row.where)
+    where = ", ".join(said(str(row.where[key])) for key in keys if key in row.where)
     return f"{row.measure.label or row.name}: {where}" if where else row.measure.label or row.name
 
 
