@@ -89,9 +89,9 @@ def _own_axes(spec: Json) -> Json:
 
 def _short(layer: Any) -> Any:
     """Return a layer of a small panel whose title along y is no longer than the panel is high, in lines."""
-    encoding = layer.get("encoding") if isinstance(layer, dict) else None
-    up = encoding.get("y") if isinstance(encoding, dict) else None
-    axis = up.get("axis") if isinstance(up, dict) else None
+    encoding: Any = layer.get("encoding") if isinstance(layer, dict) else None
+    up: Any = encoding.get("y") if isinstance(encoding, dict) else None
+    axis: Any = up.get("axis") if isinstance(up, dict) else None
     title = axis.get("title") if isinstance(axis, dict) else None
     if not isinstance(title, str) or len(title) <= LONGEST_UP:
         return layer
