@@ -9,7 +9,7 @@ from itertools import combinations
 
 from audits.core.context import Draft
 from audits.core.records import Estimate
-from audits.core.wording import fitting, labelled, listed, many, span
+from audits.core.wording import fitting, listed, many, span
 from audits.faithfulness.estimates import ALL, DROP
 from audits.faithfulness.measure import NOISY, OUTPUTS, REFERENCES, SHUFFLED, Counts
 from audits.faithfulness.metrics import LABEL, LEANS_ON_REFERENCE, PLAUSIBILITY
@@ -340,7 +340,7 @@ def _conclude(draft: Draft, counts: Counts) -> None:
     rows = draft.leading(without=("faithfulness.trust",)) or draft.leading()
     draft.conclude(
         title,
-        numbers=[(row, labelled(row, "system", "against", "metric", "corruption", "knob")) for row in rows],
+        numbers=[(row, _words(row)) for row in rows],
         may=[claim.headline for claim in verdicts] + list(_may(draft)),
         may_not=list(_may_not(draft, counts)),
         verdicts=[*_verdicts(draft)],
@@ -377,6 +377,13 @@ def _trust_title(draft: Draft) -> str:
         f"{_begun(said(best))} can be trusted for {listed([NAMES[kind] for kind in trusted[best]])}{ending}.",
         f"{_begun(said(best))} can be trusted for {len(trusted[best])} of {len(kinds)} kinds of error.",
     )
+
+
+def _words(row: Estimate) -> str:
+    given, ours = ("system", "against"), ("metric", "corruption", "knob")
+    words = [str(row.where[key]) for key in given if key in row.where]
+    words += [said(str(row.where[key])) for key in ours if key in row.where]
+    return ": ".join(filter(None, (row.measure.label or row.name, ", ".join(words))))
 
 
 def _may(draft: Draft) -> Iterator[str]:

@@ -57,6 +57,16 @@ def test_a_long_title_along_y_stands_in_lines_in_small_panels_alone() -> None:
     assert sized({"layer": layers, "width": "container"})["layer"] == layers
 
 
+def test_small_multiples_have_an_axis_each_where_their_last_row_is_not_full() -> None:
+    def drawn(panels: list[str]) -> dict[str, Any]:
+        facet = {"field": "c", "sort": panels}
+        return sized({"facet": facet, "spec": {"layer": []}, "columns": 2, "resolve": {"scale": {"y": "independent"}}})
+
+    own = {"scale": {"y": "independent"}, "axis": {"x": "independent"}}
+    assert drawn(["a", "b", "c"])["resolve"] == own
+    assert "axis" not in drawn(["a", "b"])["resolve"] and "axis" not in drawn(["a"])["resolve"]
+
+
 def _with(report: Report, *specs: dict[str, Any]) -> Report:
     figures = [Figure(id=f"f{n}", title="t", caption="c", file=f"f{n}", spec=spec) for n, spec in enumerate(specs)]
     return replace(report, figures=tuple(figures))

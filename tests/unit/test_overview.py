@@ -89,6 +89,8 @@ def test_what_still_fits_is_the_end_that_is_farthest_from_none(report: Report) -
     assert overview.still_fits(even) == "0.17", "of two ends that are written alike, the upper one"
     chance = replace(even, value=0.5, low=0.43, high=0.57, measure=replace(GAP, neutral=0.5))
     assert overview.still_fits(chance) == "0.57"
+    below = replace(chance, value=0.47, low=0.38)
+    assert overview.still_fits(below) == "0.57", "an AUC below chance is no attack"
 
 
 def test_a_square_matrix_has_its_diagonal_in_one_line(report: Report) -> None:

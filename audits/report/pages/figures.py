@@ -66,12 +66,25 @@ def sized(spec: Json, width: int = WIDTH) -> Json:
         panel = (width - BESIDE // 2) // columns - 24
         inner = spec["spec"]
         layers = [_short(one) for one in inner["layer"]] if isinstance(inner.get("layer"), list) else None
-        return {**spec, "spec": {**inner, "width": panel, **({} if layers is None else {"layer": layers})}}
+        shaped = {**spec, "spec": {**inner, "width": panel, **({} if layers is None else {"layer": layers})}}
+        return _own_axes(shaped) if _unfilled(spec, columns) else shaped
     if isinstance(spec.get("vconcat"), list):
         return {**spec, "vconcat": [{**view, "width": width - BESIDE} for view in spec["vconcat"]]}
     if spec.get("width") == "container":
         return {**spec, "width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
     return spec
+
+
+def _unfilled(spec: Json, columns: int) -> bool:
+    """Tell whether small multiples leave places of their last row empty."""
+    steps = spec["facet"].get("sort") if isinstance(spec["facet"], dict) else None
+    return isinstance(steps, list) and len(steps) > columns and len(steps) % columns > 0
+
+
+def _own_axes(spec: Json) -> Json:
+    """Return small multiples each with its own axis along x: a shared one would stand under the empty places too."""
+    resolve = spec.get("resolve") or {}
+    return {**spec, "resolve": {**resolve, "axis": {**resolve.get("axis", {}), "x": "independent"}}}
 
 
 def _short(layer: Any) -> Any:

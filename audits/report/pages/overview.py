@@ -16,8 +16,11 @@ MOST_SAID = 4
 """Most sentences on what may be reported, where the findings stand for an answer of the audit's own."""
 MOST_CELLS = 240
 """Most cells of a matrix; a larger one is left to the tables."""
+CHANCE = 0.5
+"""Neutral value of a probability, such as an AUC."""
 NULLS_NOTE = (
-    "No difference shown does not mean none: the last column is the end of the interval that is farthest from none."
+    "No difference shown does not mean none: the last column is the end of the interval that is farthest from none, or "
+    "the upper one where none is chance."
 )
 
 PART = re.compile(r"([^=&]+)=(\d+)/(\d+)")
@@ -91,9 +94,11 @@ def words_of(estimate: Estimate) -> str:
 def furthest(estimate: Estimate) -> float:
     """Return the end of an interval that is farther from the neutral value: a size that still fits the data.
 
-    Of two that are as far, as written, it is the upper one.
+    Of two that are as far, as written, it is the upper one; of a probability it is, since below chance nothing is seen.
     """
     neutral, places = estimate.measure.neutral or 0.0, decimals(estimate)
+    if neutral == CHANCE and estimate.high is not None:
+        return estimate.high
     ends = [end for end in (estimate.high, estimate.low) if end is not None] or [estimate.value]
     # The distance is rounded too: 0.57 and 0.43 are as far from 0.5.
     return max(ends, key=lambda end: round(abs(round(end, places) - neutral), places + 1))
