@@ -195,7 +195,7 @@ def test_an_operator_at_home_on_the_coarse_grid_speaks_for_upsampling(
         rf"For a {FINE}-point grid, run at {COARSE} and upsample: error lower by (\S+) \((\S+) to (\S+)\)\.",
         draft.answer.title,
     )
-    lead = draft.row("direct_minus_upsampled")
+    lead = draft.row("direct_minus_upsampled", resolution=FINE)
     assert said is not None
     assert [float(text) for text in said.groups()] == pytest.approx([lead.value, lead.low, lead.high], rel=0.1)
 

@@ -309,7 +309,7 @@ def test_no_floor_is_drawn_where_nothing_is_interpolated(tmp_path: Path, module:
     x = waves(3)
     draft = audited(tmp_path, "multiplier", x, noisy(module.multiplier()(x)), "8,32,8x32")
     (errors,) = [figure for figure in draft.figures if figure.id == "errors"]
-    rows = [row for row in errors.spec["data"]["values"] if str(row["path"]).startswith("floor")]
+    rows = [row for row in errors.spec["data"]["values"] if str(row["path"]).startswith("truth")]
     assert {row["resolution"] for row in rows} == {"32", "8x32"}
     assert "finer" not in errors.title
 

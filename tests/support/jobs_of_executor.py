@@ -22,8 +22,19 @@ def card(job: tuple[str, int, int]) -> tuple[str | None, int]:
     folder, number, times = job
     if begun(Path(folder), number) < times:
         os.kill(os.getpid(), signal.SIGKILL)
+    own = os.environ.get("CUDA_VISIBLE_DEVICES")
+    _wait_for_another(Path(folder), own)
+    return own, os.getpid()
+
+
+def _wait_for_another(folder: Path, own: str | None) -> None:
+    """Wait until a worker of another GPU is at work too: on a busy machine one would be through before."""
+    cards, end = folder.with_name(f"{folder.name}-cards"), time.monotonic() + 20
+    cards.mkdir(exist_ok=True)
+    (cards / str(own)).touch()
+    while len(list(cards.iterdir())) < 2 and time.monotonic() < end:
+        time.sleep(0.05)
     time.sleep(0.3)
-    return os.environ.get("CUDA_VISIBLE_DEVICES"), os.getpid()
 
 
 def growth_that_ends_it(_: int) -> int:

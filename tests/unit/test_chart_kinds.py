@@ -143,7 +143,7 @@ def marks_of(spec) -> list[str]:
 
 
 def test_every_kind_is_tried() -> None:
-    helpers = {"Axis", "Picture", "Tile", "stacked", "with_table"}
+    helpers = {"Axis", "Picture", "Tile", "ends_of", "figure_of", "numbers_of", "stacked", "with_table"}
     assert set(charts.__all__) - helpers == KINDS.keys() == MARKS.keys()
 
 

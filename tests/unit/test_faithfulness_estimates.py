@@ -113,7 +113,7 @@ def test_few_texts_do_not_make_a_metric_blind() -> None:
 def test_outputs_that_a_model_cannot_score_are_counted() -> None:
     draft = judged([sample(at) for at in range(6)], {"cxmi_token": np.array([0.1, 0.2, np.nan, 0.3, 0.4, np.nan])})
     (warning,) = [one for one in draft.warnings if one.id == "no-score"]
-    assert warning.message.startswith("2 of 6 outputs have no cxmi token")
+    assert warning.message.startswith("2 of 6 outputs have no CXMI token")
 
 
 def test_a_score_that_falls_with_every_dose_of_every_text_is_no_missing_number() -> None:
