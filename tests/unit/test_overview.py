@@ -91,6 +91,8 @@ def test_what_still_fits_is_the_end_that_is_farthest_from_none(report: Report) -
     assert overview.still_fits(chance) == "0.57"
     below = replace(chance, value=0.47, low=0.38)
     assert overview.still_fits(below) == "0.57", "an AUC below chance is no attack"
+    wins = replace(below, measure=replace(below.measure, worse="away"))
+    assert overview.still_fits(wins) == "0.38", "fewer wins than losses are a difference as well"
 
 
 def test_a_square_matrix_has_its_diagonal_in_one_line(report: Report) -> None:

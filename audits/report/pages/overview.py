@@ -17,7 +17,7 @@ MOST_SAID = 4
 MOST_CELLS = 240
 """Most cells of a matrix; a larger one is left to the tables."""
 CHANCE = 0.5
-"""Neutral value of a probability, such as an AUC."""
+"""Neutral value of a probability, such as an AUC; one that is worse away from it, as a share of wins, has two sides."""
 NULLS_NOTE = (
     "No difference shown does not mean none: the last column is the end of the interval that is farthest from none, or "
     "the upper one where none is chance."
@@ -97,7 +97,7 @@ def furthest(estimate: Estimate) -> float:
     Of two that are as far, as written, it is the upper one; of a probability it is, since below chance nothing is seen.
     """
     neutral, places = estimate.measure.neutral or 0.0, decimals(estimate)
-    if neutral == CHANCE and estimate.high is not None:
+    if neutral == CHANCE and estimate.measure.worse != "away" and estimate.high is not None:
         return estimate.high
     ends = [end for end in (estimate.high, estimate.low) if end is not None] or [estimate.value]
     # The distance is rounded too: 0.57 and 0.43 are as far from 0.5.
