@@ -173,6 +173,18 @@ def test_words_of_rows_and_details_of_cells_stand_in_the_matrix(
     assert "<span>metric <b>wer</b></span></p>" in page
 
 
+def test_words_that_an_audit_declares_for_a_metric_come_before_those_for_all(
+    report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = {"kind": "absolute", "system": "a"}
+    summary = replace(SUMMARY, column="metric", where=where, chosen=(), words={"metric=word_errors": "wrong words"})
+    spec = replace(registry.find("audit-groups"), summaries=(summary,))
+    monkeypatch.setattr(registry, "find", lambda name: spec)
+    rows = tuple(gap(0.3, "age", "a", metric=metric) for metric in ("word_errors", "char_errors"))
+    found = overview.matrix(replace(report, estimates=rows, findings=()))
+    assert found is not None and found.columns == ("wrong words", "char errors")
+
+
 def test_an_axis_has_the_ends_of_its_measure_or_begins_at_none_where_nothing_is_neutral() -> None:
     share, size = Measure("share", ends=SHARE), Measure("size")
     ends = {"value": 0.5, "low": 0.4, "high": 0.6, "method": "m", "n": 9, "unit": "images"}

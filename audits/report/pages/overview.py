@@ -23,8 +23,8 @@ NULLS_NOTE = (
     "the upper one where none is chance."
 )
 
-PART = re.compile(r"([^=&]+)=(\d+)/(\d+)")
-"""A group that is one of several equal parts of the values of a column."""
+PART = re.compile(r"(x\d+)=(\d+)/(\d+)")
+"""A group that is one of several equal parts of the values of an input; `dose=1/2` may be a dose."""
 
 State = Literal["shown", "alone", "none", "plain"]
 ICONS: Mapping[State, str] = {"shown": "●", "alone": "◐", "none": "○", "plain": ""}
@@ -139,8 +139,8 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
         title=summary.title,
         label=estimates[0].measure.label or summary.measure,
         # Only now in words: two groups may read alike, and would be one.
-        rows=tuple(summary.said(summary.row, _spoken(summary.row, row)) for row in rows),
-        columns=tuple(summary.said(summary.column, _spoken(summary.column, column)) for column in columns),
+        rows=tuple(_named(summary, summary.row, row) for row in rows),
+        columns=tuple(_named(summary, summary.column, column) for column in columns),
         cells=tuple(tuple(_detailed(report, summary, cell) for cell in row) for row in cells),
         axis=rounded(span(estimates, [equality(row) for row in estimates])),
         neutral=equality(estimates[0]),
@@ -148,13 +148,18 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
     )
 
 
+def _named(summary: Summary, key: str, text: str) -> str:
+    """Return the words that an audit declares for a value, or those that people say for it."""
+    return summary.said(key, text if f"{key}={text}" in summary.words else _spoken(key, text))
+
+
 def _spoken(key: str, text: str) -> str:
     """Return a group or a metric as people say it; other values as they are.
 
     >>> _spoken("group", "age=old&gender=female"), _spoken("group", "all"), _spoken("by", "a=b")
     ('old female (age, gender)', 'all', 'a=b')
-    >>> _spoken("group", "x0=3/4"), _spoken("metric", "value_support")
-    ('part 3 of 4 of x0', 'value support')
+    >>> _spoken("group", "x0=3/4"), _spoken("group", "dose=1/2"), _spoken("metric", "value_support")
+    ('part 3 of 4 of x0', '1/2 (dose)', 'value support')
     """
     if key == "metric":
         return text.replace("_", " ")
