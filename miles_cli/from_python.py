@@ -250,7 +250,12 @@ def _refuse_of_the_terminal(spec: AuditSpec, name: str, where: str) -> NoReturn:
 def _words(spec: AuditSpec, given: Mapping[str, Any], merged: Mapping[str, Any]) -> Iterator[str]:
     """Yield the words of the command line that does the same."""
     yield from ("miles", spec.name)
-    items = [item for item in _fields(spec) if item.name in given]
+    # What is typed at its default counts, and may be refused beside others; only a file of options needs it.
+    items = [
+        item
+        for item in _fields(spec)
+        if item.name in given and ("config" in given or merged[item.name] != item.default)
+    ]
     for item in sorted(items, key=lambda item: not item.metadata[METADATA].positional):
         option, value = item.metadata[METADATA], merged[item.name]
         flag = flag_of(item.name, option)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from audits.core.numbers import interval, point, probability
 from audits.core.records import HEADLINE_WORDS, Estimate
 
-_GIVEN = ("system", "against", "target", "method")
-"""Coordinates whose values are names that users give: they stay as they are."""
+_GIVEN = ("system", "against", "target", "method", "layer")
+"""Coordinates whose values are names of users or of their parameters: they stay as they are."""
 
 
 def span(estimate: Estimate) -> str:
@@ -37,10 +37,10 @@ def size_words(estimate: Estimate) -> str:
 def labelled(row: Estimate, *keys: str) -> str:
     """Return what a row is, for people: its label, and these of its coordinates as far as it has them.
 
-    >>> where = {"method": "my_own", "kind": "saved_bytes"}
+    >>> where = {"method": "my_own", "layer": "fc_1.weight", "kind": "saved_bytes"}
     >>> row = Estimate(name="cost", value=1.0, method="exact", n=1, unit="steps", where=where)
     >>> labelled(row, "method", "layer", "kind"), labelled(row)
-    ('cost: my_own, saved bytes', 'cost')
+    ('cost: my_own, fc_1.weight, saved bytes', 'cost')
     """
     words = [
         str(row.where[key]) if key in _GIVEN else str(row.where[key]).replace("_", " ")

@@ -216,8 +216,8 @@ AUDIT = AuditSpec(
             column="corruption",
             where={"pairing": "pooled"},
             words={
-                "metric=lcs precision": "LCS precision",
-                "metric=idf precision": "IDF precision",
+                "metric=lcs_precision": "LCS precision",
+                "metric=idf_precision": "IDF precision",
                 "corruption=drop": "omission",
             },
         ),

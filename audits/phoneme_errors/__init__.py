@@ -161,12 +161,13 @@ class Options(Groups, Workers):
         1,
         metavar="N",
         least=1,
+        most=20,
         panel=_GROUPS,
     )
     min_tokens: int = option(
         "Tokens of a phone that every compared group needs.", 5, metavar="N", least=2, panel=_GROUPS
     )
-    permutations: int = option("Permutations of speakers.", 2000, metavar="N", least=100, panel=_GROUPS)
+    permutations: int = option("Permutations of speakers.", 2000, metavar="N", least=100, most=10**5, panel=_GROUPS)
 
 
 _BY_GROUP, _BY_PROBE, _BY_UNIT = ("group", "layer"), ("group", "layer", "training"), ("layer", "partial", "unit")

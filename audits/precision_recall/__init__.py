@@ -272,7 +272,6 @@ AUDIT = AuditSpec(
             column="metric",
             where={"against": against},
             leading=False,
-            words={"metric=clipped_density": "clipped density", "metric=clipped_coverage": "clipped coverage"},
         )
         for against, what in (
             ("ceiling", "the reference against itself"),

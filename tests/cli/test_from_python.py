@@ -69,6 +69,17 @@ def test_a_call_gives_the_bytes_of_the_command_that_its_report_holds(call_miles:
     assert Path("runs/a/records.csv").read_bytes() == Path("runs/b/records.csv").read_bytes()
 
 
+def test_the_command_of_a_call_that_repeats_all_settings_is_taken(call_miles: Any) -> None:
+    clips().to_csv("clips.csv", index=False)
+    first = audited(manifest="clips.csv")
+    again = run("audit-groups", out="runs/b", **first.settings)
+    command = list(again.provenance.command)
+    command[command.index("runs/b")] = "runs/c"
+    done = call_miles(*command[1:])
+    assert done.code == 0, done.out
+    assert plain("runs/a") == plain("runs/b") == plain("runs/c")
+
+
 def test_the_same_call_again_reads_the_finished_run() -> None:
     first, second = audited(), audited()
     assert first == second and first.created == second.created

@@ -130,6 +130,13 @@ def test_what_is_typed_at_its_default_needs_and_shuns_too() -> None:
 RECORDS = {entry.name: registry.find(entry.name).options for entry in registry.AUDITS}
 
 
+@pytest.mark.parametrize("name", ["max_order", "min_speakers", "bootstrap", "permutations"])
+def test_audits_of_speakers_share_their_bounds(name: str) -> None:
+    audits = ("audit-fairness", "audit-groups", "audit-phonemes")
+    specs = [specs_of(RECORDS[audit])[name] for audit in audits]
+    assert len({(spec.least, spec.most) for spec in specs}) == 1 and specs[0].most
+
+
 def declared(*, bounded: bool) -> list[Any]:
     """Return every option of every audit that has bounds, or choices."""
     return [

@@ -91,6 +91,8 @@ def test_what_still_fits_is_the_end_that_is_farthest_from_none(report: Report) -
     assert overview.still_fits(chance) == "0.57"
     below = replace(chance, value=0.47, low=0.38)
     assert overview.still_fits(below) == "0.57", "an AUC below chance is no attack"
+    wins = replace(below, measure=replace(below.measure, worse="away"))
+    assert overview.still_fits(wins) == "0.38", "fewer wins than losses are a difference as well"
 
 
 def test_a_square_matrix_has_its_diagonal_in_one_line(report: Report) -> None:
@@ -169,6 +171,18 @@ def test_words_of_rows_and_details_of_cells_stand_in_the_matrix(
     page = to_html(replace(report, settings={"metric": "wer", "left": None}), {})
     assert "<small>&lt;0&gt;</small>" in page and "; &lt;0&gt;; ● shown" in to_markdown(report)
     assert "<span>metric <b>wer</b></span></p>" in page
+
+
+def test_words_that_an_audit_declares_for_a_metric_come_before_those_for_all(
+    report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = {"kind": "absolute", "system": "a"}
+    summary = replace(SUMMARY, column="metric", where=where, chosen=(), words={"metric=word_errors": "wrong words"})
+    spec = replace(registry.find("audit-groups"), summaries=(summary,))
+    monkeypatch.setattr(registry, "find", lambda name: spec)
+    rows = tuple(gap(0.3, "age", "a", metric=metric) for metric in ("word_errors", "char_errors"))
+    found = overview.matrix(replace(report, estimates=rows, findings=()))
+    assert found is not None and found.columns == ("wrong words", "char errors")
 
 
 def test_an_axis_has_the_ends_of_its_measure_or_begins_at_none_where_nothing_is_neutral() -> None:

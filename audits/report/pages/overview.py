@@ -17,14 +17,14 @@ MOST_SAID = 4
 MOST_CELLS = 240
 """Most cells of a matrix; a larger one is left to the tables."""
 CHANCE = 0.5
-"""Neutral value of a probability, such as an AUC."""
+"""Neutral value of a probability, such as an AUC; one that is worse away from it, as a share of wins, has two sides."""
 NULLS_NOTE = (
     "No difference shown does not mean none: the last column is the end of the interval that is farthest from none, or "
     "the upper one where none is chance."
 )
 
-PART = re.compile(r"([^=&]+)=(\d+)/(\d+)")
-"""A group that is one of several equal parts of the values of a column."""
+PART = re.compile(r"(x\d+)=(\d+)/(\d+)")
+"""A group that is one of several equal parts of the values of an input; `dose=1/2` may be a dose."""
 
 State = Literal["shown", "alone", "none", "plain"]
 ICONS: Mapping[State, str] = {"shown": "●", "alone": "◐", "none": "○", "plain": ""}
@@ -97,7 +97,7 @@ def furthest(estimate: Estimate) -> float:
     Of two that are as far, as written, it is the upper one; of a probability it is, since below chance nothing is seen.
     """
     neutral, places = estimate.measure.neutral or 0.0, decimals(estimate)
-    if neutral == CHANCE and estimate.high is not None:
+    if neutral == CHANCE and estimate.measure.worse != "away" and estimate.high is not None:
         return estimate.high
     ends = [end for end in (estimate.high, estimate.low) if end is not None] or [estimate.value]
     # The distance is rounded too: 0.57 and 0.43 are as far from 0.5.
@@ -139,8 +139,8 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
         title=summary.title,
         label=estimates[0].measure.label or summary.measure,
         # Only now in words: two groups may read alike, and would be one.
-        rows=tuple(summary.said(summary.row, _spoken(summary.row, row)) for row in rows),
-        columns=tuple(summary.said(summary.column, _spoken(summary.column, column)) for column in columns),
+        rows=tuple(_named(summary, summary.row, row) for row in rows),
+        columns=tuple(_named(summary, summary.column, column) for column in columns),
         cells=tuple(tuple(_detailed(report, summary, cell) for cell in row) for row in cells),
         axis=rounded(span(estimates, [equality(row) for row in estimates])),
         neutral=equality(estimates[0]),
@@ -148,13 +148,18 @@ def _matrix(report: Report, summary: Summary) -> Matrix | None:
     )
 
 
+def _named(summary: Summary, key: str, text: str) -> str:
+    """Return the words that an audit declares for a value, or those that people say for it."""
+    return summary.said(key, text if f"{key}={text}" in summary.words else _spoken(key, text))
+
+
 def _spoken(key: str, text: str) -> str:
     """Return a group or a metric as people say it; other values as they are.
 
     >>> _spoken("group", "age=old&gender=female"), _spoken("group", "all"), _spoken("by", "a=b")
     ('old female (age, gender)', 'all', 'a=b')
-    >>> _spoken("group", "x0=3/4"), _spoken("metric", "value_support")
-    ('part 3 of 4 of x0', 'value support')
+    >>> _spoken("group", "x0=3/4"), _spoken("group", "dose=1/2"), _spoken("metric", "value_support")
+    ('part 3 of 4 of x0', '1/2 (dose)', 'value support')
     """
     if key == "metric":
         return text.replace("_", " ")
