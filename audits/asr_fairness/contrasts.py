@@ -9,7 +9,7 @@ from audits.core.context import Draft
 from audits.core.groups import ALL
 from audits.core.numbers import point
 from audits.core.records import Estimate
-from audits.core.wording import first_of, fitting, many, p_words, span
+from audits.core.wording import capitalised, first_of, fitting, many, p_words, span
 from audits.group_rates import METRIC_WORDS
 from audits.group_rates.findings import blind_words, doubtful_words, how_tested, joined, missed_size, missed_words
 from audits.group_rates.wording import columns_of, compared
@@ -117,7 +117,7 @@ def gap_headline(contrast: Contrast) -> str:
     """Return the answer of a shown gap: what errs more on whom, and by how much."""
     comparison, layer, size = contrast.comparison, contrast.layer, span(contrast.gap)
     who, pair = judged_words(comparison.task, layer), compared(comparison.worst(layer), comparison.best(layer))
-    who = who[0].upper() + who[1:]
+    who = capitalised(who)
     return fitting(
         f"{who} errs more {pair}: by {size}.",
         f"{who} errs more {pair}: {size}.",
@@ -140,8 +140,7 @@ def limits(draft: Draft, task: TaskCounts, layers: Sequence[Layer]) -> str:
         size = f"{METRIC_WORDS[task.metric]} {f'{rate:.3f}' if row is None else point(row)}"
         draft.warn(
             "at-the-limit",
-            f"{who[0].upper()}{who[1:]} {why} ({size}): gaps are squeezed together there and say little about the "
-            "groups.",
+            f"{capitalised(who)} {why} ({size}): gaps are squeezed together there and say little about the groups.",
             **task.at(layer),
         )
         squeezed.setdefault(why, []).append(f"{who} ({size})")

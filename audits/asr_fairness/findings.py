@@ -24,7 +24,7 @@ from audits.core.context import Draft
 from audits.core.groups import ALL
 from audits.core.numbers import counted, point
 from audits.core.records import Estimate
-from audits.core.wording import fitting, listed, many, p_words, span
+from audits.core.wording import capitalised, fitting, listed, many, p_words, span
 from audits.group_rates import METRIC_WORDS
 from audits.group_rates.clips import find_skipped
 from audits.group_rates.findings import how_tested, joined, severity_of
@@ -156,7 +156,7 @@ def _find_gap(draft: Draft, contrast: Contrast, tests: int) -> None:
         f"{point(row)} for {levels_of(name)} ({counted(row.n, row.unit)})" for name, row in ((worst, high), (best, low))
     ]
     metric = METRIC_WORDS[task.metric]
-    text = f"{metric[:1].upper()}{metric[1:]} of {layer_words(layer)}: {', '.join(each)}."
+    text = f"{capitalised(metric)} of {layer_words(layer)}: {', '.join(each)}."
     evidence = [gap, high, low]
     if len(comparison.names) > 2:
         others = draft.row(named("gap_to_others", layer), **comparison.at(layer, group=worst))
@@ -214,7 +214,7 @@ def _find_relation(draft: Draft, comparison: Comparison, rows: Sequence[Estimate
     draft.find(
         "fairness.layer-pattern",
         "info",
-        f"{lead[:1].upper()}{lead[1:]}The gap is beyond chance on {len(sure)} of {len(task.encoder_layers)} layers, "
+        f"{capitalised(lead)}The gap is beyond chance on {len(sure)} of {len(task.encoder_layers)} layers, "
         f"and judged on those. Rank correlation of error and gap over all layers, by measure of the gap: {numbers}.",
         rows,
         headline=_pattern_headline(task, comparison.by, rows, signs),

@@ -327,10 +327,8 @@ def blamed(name: str) -> Iterator[None]:
 
 def release(name: str) -> tuple[str, str] | None:
     """Return distribution and version of another package's audit; None for ours and for one that is not installed."""
-    for entry in entries():
-        if entry.name == name and entry.distribution != OURS:
-            return entry.distribution, entry.version
-    return None
+    others = (entry for entry in entries() if entry.name == name and entry.distribution != OURS)
+    return next(((entry.distribution, entry.version) for entry in others), None)
 
 
 def _asked(name: str, ask: Callable[[AuditSpec], Asked], otherwise: Asked) -> Asked:

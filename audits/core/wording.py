@@ -78,6 +78,15 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def capitalised(words: str) -> str:
+    """Return words as the beginning of a sentence.
+
+    >>> capitalised("LCS precision"), capitalised("word error rate"), capitalised("")
+    ('LCS precision', 'Word error rate', '')
+    """
+    return words[:1].upper() + words[1:]
+
+
 def fitting(*headlines: str) -> str:
     """Return the first headline that is short enough, or the last: names of layers and groups may be long.
 

@@ -8,9 +8,9 @@ from audits.core.context import Draft
 from audits.core.numbers import percent
 from audits.core.records import Figure
 from audits.faithfulness.estimates import ALL
-from audits.faithfulness.findings import NAMES, said, trust_rows
+from audits.faithfulness.findings import NAMES, trust_rows
 from audits.faithfulness.measure import Counts
-from audits.faithfulness.metrics import KINDS, PLAUSIBILITY
+from audits.faithfulness.metrics import KINDS, PLAUSIBILITY, said
 from audits.report.charts import Axis, bars, figure_of, forest, heat_map, lines, with_table
 
 WORST, LONGEST, MOST_PANELS = 10, 300, 16

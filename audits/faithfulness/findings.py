@@ -9,10 +9,10 @@ from itertools import combinations
 
 from audits.core.context import Draft
 from audits.core.records import Estimate
-from audits.core.wording import fitting, listed, many, span
+from audits.core.wording import capitalised, fitting, listed, many, span
 from audits.faithfulness.estimates import ALL, DROP
 from audits.faithfulness.measure import NOISY, OUTPUTS, REFERENCES, SHUFFLED, Counts
-from audits.faithfulness.metrics import LABEL, LEANS_ON_REFERENCE, PLAUSIBILITY
+from audits.faithfulness.metrics import LABEL, LEANS_ON_REFERENCE, PLAUSIBILITY, said
 
 TRUSTED, CHANCE = 0.8, 0.5
 CONFOUNDED = 0.6
@@ -39,20 +39,6 @@ def findings(draft: Draft, counts: Counts) -> None:
     _find_doses(draft)
     _warn(draft, counts)
     _conclude(draft, counts)
-
-
-def said(metric: str) -> str:
-    """Return a metric's name in words.
-
-    >>> said("lcs_precision"), said("value_support")
-    ('LCS precision', 'value support')
-    """
-    return " ".join(word.upper() if word in ("lcs", "idf", "cxmi") else word for word in metric.split("_"))
-
-
-def _begun(words: str) -> str:
-    """Return words as the beginning of a sentence."""
-    return words[:1].upper() + words[1:]
 
 
 def verdict_of(row: Estimate) -> str:
@@ -107,7 +93,7 @@ def _find_trust(draft: Draft, counts: Counts) -> None:
             "low" if verdict == "blind" else "info",
             f"{how} {_meaning(verdict)}{' There are too few texts to tell.' if unclear else ''}",
             [row],
-            headline=_begun(shows),
+            headline=capitalised(shows),
             how_sure=f"{row.method}; {row.n:,} texts. Each verdict stands by itself, without a correction.",
             metric=metric,
             corruption=kind,
@@ -149,7 +135,7 @@ def _find_omissions(draft: Draft) -> None:
                 f"A metric of faithfulness should score {CHANCE} here: what is left out is no invention. A lower score "
                 "of this metric means added content, or missing content, or both.",
                 [row],
-                headline=f"{_begun(said(metric))} takes omission for invention: AUC {span(row)}.",
+                headline=f"{capitalised(said(metric))} takes omission for invention: AUC {span(row)}.",
                 how_sure=f"{row.method}; {row.n:,} texts.",
                 metric=metric,
             )
@@ -185,9 +171,9 @@ def _find_doses(draft: Draft) -> None:
             text,
             [row],
             headline=(
-                f"{_begun(said(metric))} falls with context-free steps: rank correlation {span(row)}."
+                f"{capitalised(said(metric))} falls with context-free steps: rank correlation {span(row)}."
                 if falls
-                else f"{_begun(said(metric))} shows no fall with context-free steps: rank correlation {span(row)}."
+                else f"{capitalised(said(metric))} shows no fall with context-free steps: rank correlation {span(row)}."
             ),
             how_sure=row.method,
             metric=metric,
@@ -233,7 +219,7 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
         text = f"Carried by {listed(metrics)}, trusted for {listed(kinds)}, over {carrying[0].n} {carrying[0].unit}."
         omits = [said(str(row.where["metric"])) for row in draft.select("omission_auc") if _confounded(row, carrying)]
         if omits:
-            text += f" {_begun(listed(omits))} also falls where content is left out."
+            text += f" {capitalised(listed(omits))} also falls where content is left out."
     single = _single_runs(counts, (system, against))
     if single:
         text += f" One training run of {listed(single)}: another training may turn this round (one-training-run)."
@@ -374,8 +360,8 @@ def _trust_title(draft: Draft) -> str:
     unseen = [NAMES[kind] for kind in kinds if not any(kind in seen for seen in trusted.values())]
     ending = f"; none can be trusted for {listed(unseen)}" if unseen else ""
     return fitting(
-        f"{_begun(said(best))} can be trusted for {listed([NAMES[kind] for kind in trusted[best]])}{ending}.",
-        f"{_begun(said(best))} can be trusted for {len(trusted[best])} of {len(kinds)} kinds of error.",
+        f"{capitalised(said(best))} can be trusted for {listed([NAMES[kind] for kind in trusted[best]])}{ending}.",
+        f"{capitalised(said(best))} can be trusted for {len(trusted[best])} of {len(kinds)} kinds of error.",
     )
 
 

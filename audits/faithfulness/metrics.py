@@ -132,3 +132,12 @@ def score_all(families: Mapping[str, Family], pairs: Sequence[Grounded]) -> dict
     for family in families.values():
         found |= family.score(pairs)
     return found
+
+
+def said(metric: str) -> str:
+    """Return a metric's name in words.
+
+    >>> said("lcs_precision"), said("value_support")
+    ('LCS precision', 'value support')
+    """
+    return " ".join(word.upper() if word in ("lcs", "idf", "cxmi") else word for word in metric.split("_"))

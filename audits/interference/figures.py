@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from audits.core.context import Draft
 from audits.core.numbers import percent
 from audits.core.records import Estimate, Figure, Json
-from audits.core.wording import many, span
+from audits.core.wording import capitalised, many, span
 from audits.interference.clustering import leaf_order
 from audits.interference.effect_figures import downstream, likeness, mixtures, seeds
 from audits.interference.figure_parts import (
@@ -85,7 +85,7 @@ def _marks(count: Mapping[str, int]) -> str:
     if count["m"]:
         parts.append(f"empty: not measured ({count['m']})")
     text = ", ".join(parts)
-    return f" {text[0].upper()}{text[1:]}." if text else ""
+    return f" {capitalised(text)}." if text else ""
 
 
 def _spot(matrix: Matrix, target: str, source: str) -> Tile:

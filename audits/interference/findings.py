@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from audits.core.context import Draft
 from audits.core.numbers import percent, point, probability
 from audits.core.records import Estimate, Severity
-from audits.core.wording import fitting, listed, many, p_words, size_words, span
+from audits.core.wording import capitalised, fitting, listed, many, p_words, size_words, span
 from audits.interference.conclusion import CORRECTIONS, conclude, setting_words
 from audits.interference.downstream import Relation
 from audits.interference.effects import Association
@@ -52,7 +52,7 @@ def _find_matrix(draft: Draft, counts: Counts) -> None:
         )
         headline = f"None of the {len(cells)} cells has a verdict." if len(cells) > 1 else "The cell has no verdict."
         sure = "Verdicts take two seeds or more, better three (--seeds)." if seeds < 2 else ""
-        draft.find("interference.untested", "info", f"{why[:1].upper()}{why[1:]}.", headline=headline, how_sure=sure)
+        draft.find("interference.untested", "info", f"{capitalised(why)}.", headline=headline, how_sure=sure)
         return
     _find_extremes(draft, counts)
     correction = CORRECTIONS[counts.options.correction]
@@ -198,7 +198,7 @@ def _effect_words(row: Estimate, one: Association, alpha: float) -> tuple[str, s
         sure = f"{counted} (p {p_words(one.adjusted)} after Holm)"
     # Tiny numbers take more words.
     headline = fitting(f"{headline}.", f"{headline.removesuffix(' nats per byte')}.")
-    return headline, f"{kept}{reason}.", f"{sure[:1].upper()}{sure[1:]}."
+    return headline, f"{kept}{reason}.", f"{capitalised(sure)}."
 
 
 def ways_words(test: QapTest) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from audits.core.context import Draft
 from audits.core.numbers import point
 from audits.core.records import Estimate, Severity
-from audits.core.wording import first_of, fitting, listed, size_words, span
+from audits.core.wording import capitalised, first_of, fitting, listed, size_words, span
 from audits.precision_recall.conclusion import conclude
 from audits.precision_recall.counts import WORDS, Counts
 from audits.precision_recall.listing import different, outside, uncovered
@@ -110,7 +110,7 @@ def _plainly(draft: Draft, counts: Counts, name: str, kinds: Sequence[str]) -> s
         return ""
     parts = listed([f"its {metric} is {span(row)}" for metric, row in rows.items()])
     values = listed([point(row) for row in dealt])
-    text = f" {parts[0].upper()}{parts[1:]}; sets of one source would have {values}."
+    text = f" {capitalised(parts)}; sets of one source would have {values}."
     if kinds == ["diversity"] and "precision" in rows:
         text += f" So {name} is less diverse, not shown to be less precise."
     return text

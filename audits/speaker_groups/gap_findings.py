@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from audits.core.context import Draft
 from audits.core.numbers import counted, point
 from audits.core.records import Estimate
-from audits.core.wording import listed, many, p_words, span
+from audits.core.wording import capitalised, listed, many, p_words, span
 from audits.group_rates import METRIC_WORDS
 from audits.group_rates.findings import how_tested, severity_of
 from audits.group_rates.wording import compared, levels_of
@@ -88,7 +88,7 @@ def _plain_words(draft: Draft, counts: Counts, verdict: Verdict, gap: Estimate) 
         f"{point(rate)} for {levels_of(name)} ({counted(rate.n, rate.unit)})"
         for name, rate in zip(named, rates, strict=True)
     ]
-    text = f"{metric[:1].upper()}{metric[1:]} {', '.join(each)}."
+    text = f"{capitalised(metric)} {', '.join(each)}."
     sure = f"p {p_words(verdict.p)}: {how_tested(counts.data.unit)} over {len(counts.verdicts)} declared tests."
     sure += f" Shuffled labels alone make a gap of {point(by_chance)}." if gap.name == "gap" else ""
     sure += _per_speaker(draft, counts, system, named)
