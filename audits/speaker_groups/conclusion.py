@@ -8,14 +8,14 @@ from audits.core.numbers import percent, written
 from audits.core.records import Estimate
 from audits.core.wording import first_of, listed
 from audits.group_rates import METRIC_WORDS
-from audits.group_rates.wording import compared, levels_of
+from audits.group_rates.wording import compared, levels_of, spoken
 from audits.speaker_groups.columns import PROFILES
 from audits.speaker_groups.gap_findings import gap_headline
 from audits.speaker_groups.hypotheses import Verdict
 from audits.speaker_groups.measure import Counts
-from audits.speaker_groups.wording import gap_words
+from audits.speaker_groups.wording import gap_words, who
 
-MOST_NAMED = 6
+MOST_NAMED, MOST_CONFIRMED = 6, 3
 HYPOTHESIS_WORDS = {
     "parity": "the groups of an attribute err alike",
     "worst-group": "no group of an attribute errs more than what it is compared with",
@@ -125,13 +125,25 @@ def _may(draft: Draft, counts: Counts, shown: ByAttribute, order: Sequence[str])
             lines.append(f"The gap by {by}: {first_of(names, MOST_NAMED)}.")
         else:
             lines.append(f"The gap by {by}: {gap_words(shown[by][0].row(draft))}.")
-    confirmed = {item.group for search in counts.searches for item in search.found if item.confirmed}
+    confirmed = _confirmed(counts)
     if confirmed:
+        more = len(confirmed) - MOST_CONFIRMED
+        names = [*confirmed[:MOST_CONFIRMED], *([f"{more} more"] if more > 0 else [])]
         lines.append(
             f"The {'group' if len(confirmed) == 1 else f'{len(confirmed)} groups'} that the search found and other "
-            f"{counts.data.unit} confirmed, with the size seen there."
+            f"{counts.data.unit} confirmed, with the size seen there: {listed(names)}."
         )
     return lines
+
+
+def _confirmed(counts: Counts) -> list[str]:
+    """Return the groups that the search confirmed, in words, with the systems for which it did."""
+    found: dict[str, list[str]] = {}
+    for name, search in zip(counts.data.systems, counts.searches, strict=True):
+        for group in dict.fromkeys(item.group for item in search.found if item.confirmed):
+            found.setdefault(group, []).append(name)
+    several, unit = len(counts.data.systems) > 1, counts.data.unit
+    return [spoken(group, unit) + (f" for {listed(systems)}" if several else "") for group, systems in found.items()]
 
 
 def _may_not(draft: Draft, counts: Counts, spurious: dict[str, list[str]]) -> list[str]:
@@ -142,7 +154,8 @@ def _may_not(draft: Draft, counts: Counts, spurious: dict[str, list[str]]) -> li
         lines.append(f"That {by} itself makes the gap{whom}: most of it goes with what else differs.")
     for verdict in [verdict for verdict in counts.verdicts if not verdict.rejected][:MOST_NAMED]:
         gap = verdict.row(draft)
-        whom = counts.data.systems[verdict.system] if several else "the system"
+        whom = who(counts.data, verdict.system)
+        whom = "the system" if whom == "The system" else whom
         if gap.low is not None and gap.high is not None:
             far = written(max(gap.low, gap.high, key=abs), digits(gap))
             lines.append(

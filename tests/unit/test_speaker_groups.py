@@ -491,6 +491,8 @@ def test_the_search_names_a_group_also_where_nobody_differs_within_any(hear: Hea
     assert "accent" in heard.found()
     (row,) = heard.rows("p_value", test="discovery")
     assert row.value < 0.001 and "north speakers (accent)" in heard.said("groups.confirmed")
+    assert heard.draft.answer is not None
+    assert any(line.endswith("size seen there: north speakers (accent).") for line in heard.draft.answer.may)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95])
@@ -732,7 +734,7 @@ def test_clips_in_tiny_levels_do_not_hide_a_control_that_explains_all(hear: Hear
     low, high = ratio_of_south(heard)
     # Put together in one level, those of the shortest and of the longest clips would leave much of the gap.
     assert low < 1 < high
-    assert "these clips are not in the model" in heard.said("small-levels")
+    assert "errors in the regression of prediction's errors: these clips are not in it" in heard.said("small-levels")
     assert "levels) held fixed" in heard.said("groups.spurious")
     assert heard.rows("overdispersion")[0].n < 240 * 6
 
@@ -824,6 +826,8 @@ def test_one_system_and_three(hear: Hear, plain: Heard) -> None:
         assert row.value == pytest.approx(rates[0] - rates[1]) and row.value <= 0
     assert "b makes fewer errors than a, " in heard.said("groups.system")
     assert "of 6 tests" in heard.draft.findings[-1].headline
+    named = [{("errors_a" if key == "errors" else key): value for key, value in row.items()} for row in rows]
+    assert hear(named).said("groups.gap").startswith("a makes more errors")
     assert [row.value for row in heard.rows("rate", system="a")] == [row.value for row in alone.rows("rate")]
 
 
