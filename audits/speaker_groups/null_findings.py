@@ -33,7 +33,7 @@ def find_not_shown(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> N
         sentences += _quiet_sentences(draft, counts, reasons.quiet, alone=len(silent) == 1)
         if reasons.doubtful:
             names = [verdict.by if len(silent) == 1 else _seen(draft, verdict) for verdict in reasons.doubtful]
-            sentences.append(doubtful_words(names, "the declared tests"))
+            sentences.append(doubtful_words(names, "the tests of the hypothesis"))
     if reasons.unplaced:
         which = "; ".join(_seen(draft, verdict) for verdict in reasons.unplaced)
         some = f"the groups do not err alike by {which}, but which ones differ could not be told."
@@ -125,4 +125,4 @@ def _how_sure(counts: Counts, silent: Sequence[Verdict], reasons: _Sorted) -> st
     with_p = [*reasons.unplaced, *reasons.doubtful] or (list(silent) if len(silent) == 1 else [])
     p = "; ".join(f"{verdict.by}, p {p_words(verdict.p)}" for verdict in with_p)
     lead = f"{p}: " if p else "Tested with "
-    return f"{lead}{test} over {many(len(counts.verdicts), 'declared test', 'declared tests')}."
+    return f"{lead}{test} over {many(len(counts.verdicts), 'test', 'tests')} of the hypothesis."

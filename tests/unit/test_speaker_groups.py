@@ -18,6 +18,7 @@ from audits.core import runner
 from audits.core.context import Cache, Context, Draft, Plan
 from audits.core.groups import UNKNOWN, reported_groups
 from audits.core.records import Estimate
+from audits.core.wording import span
 from audits.speaker_groups import AUDIT, Options
 from audits.speaker_groups.counts import Utterances
 from audits.speaker_groups.designs import design_of
@@ -255,6 +256,17 @@ def test_as_many_tests_are_said_to_reject_as_p_values_do(hear: Hear, monkeypatch
             len(small) == 1 and "rejected in 1 of 2 tests." in said and "In 0 of them a difference can be told." in said
         )
         assert words in heard.said("groups.no-gap-shown")
+
+
+def test_a_decision_that_other_shuffles_could_turn_is_said_to_be_open(hear: Hear) -> None:
+    rows = counted(clips(lambda row: 0.17 if row["accent"] == "south" else 0.1))
+    heard = hear(rows, by=("accent",))
+    (p,) = heard.rows("p_value", test="parity", by="accent", correction="holm")
+    said = heard.said("groups.conclusion")
+    assert f"decide otherwise by accent {span(p)}: the interval of p spans 0.05. More --permutations" in said
+    assert said.startswith("The default hypothesis is rejected in ")
+    clear = hear(counted(clips()), hypothesis="worst-group", by=("accent",)).said("groups.conclusion")
+    assert clear.startswith("The declared hypothesis is rejected in 1 of 1 tests.") and "--permutations" not in clear
 
 
 def test_a_group_of_one_speaker_and_one_who_was_heard_in_silence_has_a_mean_and_no_interval(hear: Hear) -> None:
