@@ -507,6 +507,21 @@ def test_the_search_names_a_group_also_where_nobody_differs_within_any(hear: Hea
     assert any(line.endswith("size seen there: north speakers (accent).") for line in heard.draft.answer.may)
 
 
+def test_a_group_of_the_search_is_no_contradiction_of_what_no_two_levels_show(
+    hear: Hear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from audits.speaker_groups import hypotheses
+
+    rows = counted(clips(people=60))
+    monkeypatch.setattr(hypotheses, "adjust", lambda raw, _: [1.0] * len(raw))
+    silent = hear(rows)
+    assert "No gap by accent, gender, between any two levels, is shown." in silent.said("groups.no-gap-shown")
+    assert "sets one level against all others together, did confirm" in silent.said("groups.no-gap-shown")
+    assert "errors than all others together, by" in silent.said("groups.confirmed")
+    named = hear(rows, reference=("accent=north",))
+    assert "any two levels" not in named.said("groups.no-gap-shown")
+
+
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_no_index_between_groups_ends_at_its_own_value(hear: Hear, level: float) -> None:
     heard = hear(counted(clips(lambda _: 0.1)), by=("accent",), level=level)
