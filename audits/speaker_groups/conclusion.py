@@ -172,7 +172,12 @@ def _may_not(draft: Draft, counts: Counts, spurious: dict[str, list[str]]) -> li
         whom = f" of {listed(systems)}" if several else ""
         lines.append(f"That {by} itself makes the gap{whom}: most of it goes with what else differs.")
     for verdict in [verdict for verdict in counts.verdicts if not verdict.rejected][:MOST_NAMED]:
-        gap = verdict.row(draft)
+        rows = [verdict.row(draft)]
+        if counts.options.hypothesis != "conditional":
+            # The gap that the table has, of the worst and the best group, reaches as far at least.
+            where = counts.where(verdict.system, by=verdict.by, kind="absolute", adjusted="no")
+            rows += [row for row in [draft.get("gap", **where)] if row is not None]
+        gap = max(rows, key=lambda row: max(abs(row.low or 0.0), abs(row.high or 0.0)))
         whom = who(counts.data, verdict.system)
         whom = "the system" if whom == "The system" else whom
         if gap.low is not None and gap.high is not None:
