@@ -7,7 +7,6 @@ anything is measured.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 POWER = 0.8
 """Probability with which an effect of the reported size is shown: the usual one of sample size tables."""
@@ -86,7 +85,7 @@ def listed(found: tuple[Detectable, ...], level: float, effect: float | None = N
     ('can show', 'with probability 0.8, at the level 0.95:')
     ('', 'gap: 0.2 or more (9 and 9 users; a rate of 0.5)')
 
-    What several in a row assume is said once, before them.
+    What several assume is said once, before them.
 
     >>> for line in listed((gap, gap), 0.95)[1:]:
     ...     print(line)
@@ -107,8 +106,10 @@ def listed(found: tuple[Detectable, ...], level: float, effect: float | None = N
 
 
 def _lines(found: Sequence[Detectable]) -> Iterator[tuple[str, str]]:
-    for assuming, alike in groupby(found, key=lambda one: one.assuming):
-        several = [*alike]
+    by_assumption: dict[str, list[Detectable]] = {}
+    for one in found:
+        by_assumption.setdefault(one.assuming, []).append(one)
+    for assuming, several in by_assumption.items():
         if len(several) == 1:
             yield "", several[0].line
         else:

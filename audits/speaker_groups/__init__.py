@@ -15,6 +15,7 @@ from audits.core.summary import Summary
 from audits.group_rates.details import pair_and_p
 
 HYPOTHESES = ("parity", "worst-group", "conditional")
+"""Null hypotheses, the default first."""
 METRICS = ("wer", "cer")
 MISSING = ("skip", "empty", "stop")
 EMPTY_REFERENCES = ("count", "skip", "stop")

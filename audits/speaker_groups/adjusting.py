@@ -310,8 +310,8 @@ def add_adjusted(draft: Draft, data: Utterances, counts: MetricCounts, adjustmen
     if adjustment.full is None:
         draft.warn(
             "not-adjusted",
-            f"The adjusted model of {name} cannot be fitted: {adjustment.failed}. Gaps are not adjusted; leave out an "
-            "attribute or control that says the same as another, or unite levels.",
+            f"The adjusted regression of {name}'s errors cannot be fitted: {adjustment.failed}. Gaps are not adjusted; "
+            "leave out an attribute or control that says the same as another, or unite levels.",
             **where,
         )
         return
@@ -320,7 +320,7 @@ def add_adjusted(draft: Draft, data: Utterances, counts: MetricCounts, adjustmen
     draft.add("overdispersion", exact(fit.dispersion, n=design.clips, unit="clips", level=0.95), **where)
     for term in adjustment.terms:
         if term.failed:
-            message = f"The model of {name} with {term.name} alone cannot be fitted: {term.failed}."
+            message = f"The regression of {name}'s errors on {term.name} alone cannot be fitted: {term.failed}."
             draft.warn("not-adjusted", message, **where, by=term.name)
         for kind, gap in term.gaps.items():
             draft.add(name_of(kind), gap, **where, by=term.name, kind=kind, adjusted="yes")
@@ -349,17 +349,17 @@ def _warn_of_columns(draft: Draft, data: Utterances, design: Design, system: str
             draft.warn(
                 "term-left-out",
                 f"{term} has no two levels with enough {data.unit}, words and errors, or values, among the clips of "
-                f"the model of {system}: it is not held fixed, and has no adjusted gap.",
+                f"the regression of {system}'s errors: it is not held fixed, and has no adjusted gap.",
                 **where,
             )
     for term, found in design.small.items():
         few = (
             f"{term} has {many(found.levels, 'level', 'levels')}, {found.pooled} of them, with {found.clips:,} of "
-            f"{found.of:,} clips, of too few {data.unit}, words or errors for the model of {system}"
+            f"{found.of:,} clips, of too few {data.unit}, words or errors in the regression of {system}'s errors"
         )
         if term in design.left_out:
             reason = "there would be next to nothing to hold fixed, and it is not. Unite levels with --values"
             draft.warn("term-left-out", f"{few}: {reason}, or give plain numbers.", **where)
         else:
-            what = "these clips are not in the model" if term in data.controls else "these count as one level"
+            what = "these clips are not in it" if term in data.controls else "these count as one level"
             draft.warn("small-levels", f"{few}: {what}.", **where)

@@ -6,16 +6,17 @@ from audits.core.context import Draft
 from audits.core.numbers import decimals as digits
 from audits.core.numbers import percent, written
 from audits.core.records import Estimate
-from audits.core.wording import first_of, listed
+from audits.core.wording import first_of, listed, span
 from audits.group_rates import METRIC_WORDS
-from audits.group_rates.wording import compared, levels_of
+from audits.group_rates.wording import compared, levels_of, spoken
+from audits.speaker_groups import HYPOTHESES
 from audits.speaker_groups.columns import PROFILES
 from audits.speaker_groups.gap_findings import gap_headline
 from audits.speaker_groups.hypotheses import Verdict
 from audits.speaker_groups.measure import Counts
-from audits.speaker_groups.wording import gap_words
+from audits.speaker_groups.wording import gap_words, who
 
-MOST_NAMED = 6
+MOST_NAMED, MOST_IN_A_SENTENCE = 6, 3
 HYPOTHESIS_WORDS = {
     "parity": "the groups of an attribute err alike",
     "worst-group": "no group of an attribute errs more than what it is compared with",
@@ -33,13 +34,15 @@ def conclude(draft: Draft, counts: Counts) -> None:
     rejected = sum(verdict.rejected for verdict in verdicts)
     located = sum(verdict.found for verdict in verdicts)
     some = f" In {located} of them a difference can be told." if located < rejected else ""
+    # Nobody declared what stands where nothing was asked for.
+    kind = "default" if counts.options.hypothesis == HYPOTHESES[0] else "declared"
     draft.find(
         "groups.conclusion",
         "info",
-        f"Declared was that {HYPOTHESIS_WORDS[counts.options.hypothesis]}, in {METRIC_WORDS[counts.options.metric]}."
-        f"{some}",
+        f"Tested was that {HYPOTHESIS_WORDS[counts.options.hypothesis]}, in {METRIC_WORDS[counts.options.metric]}."
+        f"{some}{_open(draft, counts)}",
         [row for verdict in verdicts for row in (verdict.row(draft), verdict.p_row(draft))],
-        headline=f"The declared hypothesis is rejected in {rejected} of {len(verdicts)} tests.",
+        headline=f"The {kind} hypothesis is rejected in {rejected} of {len(verdicts)} tests.",
         how_sure=f"The chance of any false rejection among them is about {percent(1 - counts.level)} at most.",
     )
     spurious = _attributes(draft, "groups.spurious")
@@ -55,6 +58,22 @@ def conclude(draft: Draft, counts: Counts) -> None:
         may=_may(draft, counts, shown, order),
         may_not=_may_not(draft, counts, spurious),
         verdicts=list(_verdicts(draft, counts)),
+    )
+
+
+def _open(draft: Draft, counts: Counts) -> str:
+    """Return the sentence on p-values of shuffled labels whose own interval spans what decides."""
+    alpha, unsure = 1 - counts.level, []
+    for verdict in counts.verdicts:
+        p = verdict.p_row(draft)
+        if p.low is not None and p.high is not None and p.low < alpha < p.high:
+            system = f" ({counts.data.systems[verdict.system]})" if len(counts.data.systems) > 1 else ""
+            unsure.append(f"{verdict.by}{system} {span(p)}")
+    if not unsure:
+        return ""
+    return (
+        f" Other shuffles could decide otherwise by {first_of(unsure, MOST_IN_A_SENTENCE)}: the interval of p spans "
+        f"{alpha:.4g}. More --permutations can decide it."
     )
 
 
@@ -125,13 +144,25 @@ def _may(draft: Draft, counts: Counts, shown: ByAttribute, order: Sequence[str])
             lines.append(f"The gap by {by}: {first_of(names, MOST_NAMED)}.")
         else:
             lines.append(f"The gap by {by}: {gap_words(shown[by][0].row(draft))}.")
-    confirmed = {item.group for search in counts.searches for item in search.found if item.confirmed}
+    confirmed = _confirmed(counts)
     if confirmed:
+        more = len(confirmed) - MOST_IN_A_SENTENCE
+        names = [*confirmed[:MOST_IN_A_SENTENCE], *([f"{more} more"] if more > 0 else [])]
         lines.append(
             f"The {'group' if len(confirmed) == 1 else f'{len(confirmed)} groups'} that the search found and other "
-            f"{counts.data.unit} confirmed, with the size seen there."
+            f"{counts.data.unit} confirmed, with the size seen there: {listed(names)}."
         )
     return lines
+
+
+def _confirmed(counts: Counts) -> list[str]:
+    """Return the groups that the search confirmed, in words, with the systems for which it did."""
+    found: dict[str, list[str]] = {}
+    for name, search in zip(counts.data.systems, counts.searches, strict=True):
+        for group in dict.fromkeys(item.group for item in search.found if item.confirmed):
+            found.setdefault(group, []).append(name)
+    several, unit = len(counts.data.systems) > 1, counts.data.unit
+    return [spoken(group, unit) + (f" for {listed(systems)}" if several else "") for group, systems in found.items()]
 
 
 def _may_not(draft: Draft, counts: Counts, spurious: dict[str, list[str]]) -> list[str]:
@@ -141,8 +172,14 @@ def _may_not(draft: Draft, counts: Counts, spurious: dict[str, list[str]]) -> li
         whom = f" of {listed(systems)}" if several else ""
         lines.append(f"That {by} itself makes the gap{whom}: most of it goes with what else differs.")
     for verdict in [verdict for verdict in counts.verdicts if not verdict.rejected][:MOST_NAMED]:
-        gap = verdict.row(draft)
-        whom = counts.data.systems[verdict.system] if several else "the system"
+        rows = [verdict.row(draft)]
+        if counts.options.hypothesis != "conditional":
+            # The gap that the table has, of the worst and the best group, reaches as far at least.
+            where = counts.where(verdict.system, by=verdict.by, kind="absolute", adjusted="no")
+            rows += [row for row in [draft.get("gap", **where)] if row is not None]
+        gap = max(rows, key=lambda row: max(abs(row.low or 0.0), abs(row.high or 0.0)))
+        whom = who(counts.data, verdict.system)
+        whom = "the system" if whom == "The system" else whom
         if gap.low is not None and gap.high is not None:
             far = written(max(gap.low, gap.high, key=abs), digits(gap))
             lines.append(

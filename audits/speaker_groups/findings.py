@@ -29,7 +29,7 @@ def findings(draft: Draft, counts: Counts) -> None:
             "info",
             f"No attribute has two groups with enough {data.unit} and words: nothing is said about any gap."
             if not counts.comparisons
-            else "The declared hypothesis could not be tested: there is no adjusted model (see the warnings).",
+            else "The hypothesis could not be tested: there is no adjusted model (see the warnings).",
             headline="Nothing could be compared.",
         )
     for verdict in verdicts:

@@ -119,8 +119,15 @@ def _search_headline(item: Discovery, size: Estimate, confirmed: int, whom: str,
             f"{item.group.count('&') + 1} attributes crossed give {span(size)} times the errors expected{whom}.",
         )
     rest = f"; {confirmed - 1} more found" if confirmed > 1 else ""
-    lead = f"{group} get {'more' if item.more else 'fewer'} errors than others{whom}, by {size_words(size)}"
-    return fitting(f"{lead}{rest}.", f"{lead}.", f"A group differs from others{whom}, by {size_words(size)}{rest}.")
+    get = f"{group} get {'more' if item.more else 'fewer'} errors than"
+    lead = f"{get} others{whom}, by {size_words(size)}"
+    together = f"{get} all others together{whom}, by {size_words(size)}"
+    return fitting(
+        f"{together}{rest}.",
+        f"{lead}{rest}.",
+        f"{lead}.",
+        f"A group differs from others{whom}, by {size_words(size)}{rest}.",
+    )
 
 
 def _distance(estimate: Estimate) -> float:

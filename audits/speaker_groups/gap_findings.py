@@ -17,7 +17,7 @@ from audits.speaker_groups.adjusting import HALF, Rung
 from audits.speaker_groups.gaps import OTHERS
 from audits.speaker_groups.hypotheses import Verdict
 from audits.speaker_groups.measure import Counts
-from audits.speaker_groups.wording import gap_words, left_words, ratio_rows, who
+from audits.speaker_groups.wording import all_tests, gap_words, left_words, ratio_rows, who
 
 NOTHING_HELD = "No other attribute or control is in the model to hold fixed."
 
@@ -74,7 +74,10 @@ def _adjusted_words(counts: Counts, verdict: Verdict) -> tuple[str, str]:
     held = term.held_words if term else ()
     metric = METRIC_WORDS[counts.tested.metric]
     text = f"The gap is one in {metric}" + (f", with {listed(held)} held fixed." if held else f". {NOTHING_HELD}")
-    return text, f"p {p_words(verdict.p)}: Wald test, Holm over {len(counts.verdicts)} declared tests."
+    return (
+        text,
+        f"p {p_words(verdict.p)}: Wald test, Holm over {all_tests(counts)}.",
+    )
 
 
 def _plain_words(draft: Draft, counts: Counts, verdict: Verdict, gap: Estimate) -> tuple[str, str, list[Estimate]]:
@@ -89,7 +92,7 @@ def _plain_words(draft: Draft, counts: Counts, verdict: Verdict, gap: Estimate) 
         for name, rate in zip(named, rates, strict=True)
     ]
     text = f"{capitalised(metric)} {', '.join(each)}."
-    sure = f"p {p_words(verdict.p)}: {how_tested(counts.data.unit)} over {len(counts.verdicts)} declared tests."
+    sure = f"p {p_words(verdict.p)}: {how_tested(counts.data.unit)} over {all_tests(counts)}."
     sure += f" Shuffled labels alone make a gap of {point(by_chance)}." if gap.name == "gap" else ""
     sure += _per_speaker(draft, counts, system, named)
     return text, sure, [*rates, by_chance]

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from audits.core.context import Draft
 from audits.core.wording import first_of, fitting, many, p_words
 from audits.group_rates.findings import blind_words, doubtful_words, how_tested, joined, missed_size, missed_words
+from audits.speaker_groups.gaps import OTHERS
 from audits.speaker_groups.hypotheses import Verdict, beyond
 from audits.speaker_groups.measure import Counts
-from audits.speaker_groups.wording import gap_words
+from audits.speaker_groups.wording import all_tests, gap_words
 
 MOST_NAMED = 3
 
@@ -33,7 +34,7 @@ def find_not_shown(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> N
         sentences += _quiet_sentences(draft, counts, reasons.quiet, alone=len(silent) == 1)
         if reasons.doubtful:
             names = [verdict.by if len(silent) == 1 else _seen(draft, verdict) for verdict in reasons.doubtful]
-            sentences.append(doubtful_words(names, "the declared tests"))
+            sentences.append(doubtful_words(names, "the tests of the hypothesis"))
     if reasons.unplaced:
         which = "; ".join(_seen(draft, verdict) for verdict in reasons.unplaced)
         some = f"the groups do not err alike by {which}, but which ones differ could not be told."
@@ -45,13 +46,16 @@ def find_not_shown(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> N
     searched = {item.group.partition("=")[0] for item in counts.searches[system].found if item.confirmed}
     found = [verdict.by for verdict in silent if verdict.by in searched]
     if found:
-        sentences.append(f"the search, another test, did confirm a group by {' and '.join(found)}: see there.")
+        sentences.append(
+            f"the search, which sets one level against all others together, did confirm a group by "
+            f"{' and '.join(found)}: see there."
+        )
     draft.find(
         "groups.no-gap-shown",
         "info",
         joined("", sentences),
         [verdict.row(draft) for verdict in silent],
-        headline=_headline(draft, counts, silent, reasons, blind=bool(blind)),
+        headline=_headline(draft, counts, silent, reasons, blind=bool(blind), searched=bool(found)),
         how_sure=_how_sure(counts, silent, reasons),
         **counts.where(system),
     )
@@ -102,7 +106,9 @@ def _missed(draft: Draft, counts: Counts, verdict: Verdict) -> float:
     return missed_size(widest, len(counts.verdicts), level=counts.level) if widest > 0 else 0.0
 
 
-def _headline(draft: Draft, counts: Counts, silent: Sequence[Verdict], reasons: _Sorted, *, blind: bool) -> str:
+def _headline(
+    draft: Draft, counts: Counts, silent: Sequence[Verdict], reasons: _Sorted, *, blind: bool, searched: bool
+) -> str:
     """Return the answer where no gap is shown; with its number where it is about one attribute."""
     whom = f" for {counts.data.systems[silent[0].system]}" if len(counts.data.systems) > 1 else ""
     names = first_of([verdict.by for verdict in silent], MOST_NAMED)
@@ -111,12 +117,16 @@ def _headline(draft: Draft, counts: Counts, silent: Sequence[Verdict], reasons: 
             f"Groups by {names} do not err alike{whom}; which ones differ could not be told.",
             f"Some groups do not err alike{whom}; which ones could not be told.",
         )
+    pairs = ""
+    if searched and all(verdict.against != OTHERS and "=" not in verdict.comparison.reference for verdict in silent):
+        # Else it would seem to contradict the headline of the search.
+        pairs = ", between any two levels,"
     if len(silent) > 1:
-        return f"No gap by {names} is shown{whom}."
+        return f"No gap by {names}{pairs} is shown{whom}."
     size = gap_words(silent[0].row(draft))
     if reasons.doubtful and not blind:
         return f"A gap by {names}{whom}, {size}, may be chance."
-    return f"No gap by {names} is shown{whom}: {size}."
+    return f"No gap by {names}{pairs} is shown{whom}: {size}."
 
 
 def _how_sure(counts: Counts, silent: Sequence[Verdict], reasons: _Sorted) -> str:
@@ -125,4 +135,4 @@ def _how_sure(counts: Counts, silent: Sequence[Verdict], reasons: _Sorted) -> st
     with_p = [*reasons.unplaced, *reasons.doubtful] or (list(silent) if len(silent) == 1 else [])
     p = "; ".join(f"{verdict.by}, p {p_words(verdict.p)}" for verdict in with_p)
     lead = f"{p}: " if p else "Tested with "
-    return f"{lead}{test} over {many(len(counts.verdicts), 'declared test', 'declared tests')}."
+    return f"{lead}{test} over {all_tests(counts)}."

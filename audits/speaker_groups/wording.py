@@ -5,16 +5,22 @@ from math import ceil, floor
 from audits.core.context import Draft
 from audits.core.numbers import decimals, point, written
 from audits.core.records import Estimate
-from audits.core.wording import size_words
+from audits.core.wording import many, size_words
 from audits.speaker_groups.adjusting import Rung
+from audits.speaker_groups.columns import ONE_SYSTEM
 from audits.speaker_groups.counts import Utterances
 from audits.speaker_groups.measure import Counts
 from audits.statistics import Ends
 
 
 def who(data: Utterances, system: int) -> str:
-    """Return the name of a system at the start of a sentence; none is needed where there is one only."""
-    return data.systems[system] if len(data.systems) > 1 else "The system"
+    """Return the name of a system at the start of a sentence; a lone one that was given none is the system."""
+    return "The system" if data.systems == (ONE_SYSTEM,) else data.systems[system]
+
+
+def all_tests(counts: Counts) -> str:
+    """Return over how many tests a p-value is corrected, in words."""
+    return f"{many(len(counts.verdicts), 'test', 'tests')} of the hypothesis"
 
 
 def ratio_rows(draft: Draft, counts: Counts, rung: Rung) -> tuple[Estimate, Estimate]:

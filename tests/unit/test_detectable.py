@@ -30,12 +30,12 @@ def test_a_size_that_no_such_effect_can_have_needs_no_units(effect: float) -> No
     assert area.asked(0.6) == area.asked(1.0) == "AUC: needs 9 users"
 
 
-def test_what_effects_in_a_row_assume_is_said_once() -> None:
+def test_what_effects_assume_is_said_once_wherever_they_stand() -> None:
     lines = listed((of("a"), of("b"), of("c", assuming="another"), of("d")), 0.9)
     assert [what for what, _ in lines] == ["can show", "assuming", "", "", "", ""]
     assert lines[0][1] == "with probability 0.8, at the level 0.9:"
     assert lines[1][1] == "a rate of 0.5:" and lines[2][1] == "a: 0.1 or more (9 users)"
-    assert lines[4][1].endswith("another)")
+    assert lines[4][1] == "d: 0.1 or more (9 users)" and lines[5][1].endswith("another)")
 
 
 def test_effects_beyond_the_most_are_counted() -> None:

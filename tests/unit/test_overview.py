@@ -80,6 +80,7 @@ def test_what_was_judged_together_speaks_for_a_cell_in_the_place_of_its_interval
         [("shown", "shown · ▲ High"), ("shown", "higher")],
         [("alone", "not after correction"), ("none", "not shown"), ("plain", "not tested")],
     ]
+    assert [cell.index for _, _, cell in found.nulls()] == [2, 3], "what was judged not shown is listed as such"
 
 
 def test_what_still_fits_is_the_end_that_is_farthest_from_none(report: Report) -> None:

@@ -18,6 +18,7 @@ from audits.core import runner
 from audits.core.context import Cache, Context, Draft, Plan
 from audits.core.groups import UNKNOWN, reported_groups
 from audits.core.records import Estimate
+from audits.core.wording import span
 from audits.speaker_groups import AUDIT, Options
 from audits.speaker_groups.counts import Utterances
 from audits.speaker_groups.designs import design_of
@@ -257,6 +258,17 @@ def test_as_many_tests_are_said_to_reject_as_p_values_do(hear: Hear, monkeypatch
         assert words in heard.said("groups.no-gap-shown")
 
 
+def test_a_decision_that_other_shuffles_could_turn_is_said_to_be_open(hear: Hear) -> None:
+    rows = counted(clips(lambda row: 0.17 if row["accent"] == "south" else 0.1))
+    heard = hear(rows, by=("accent",))
+    (p,) = heard.rows("p_value", test="parity", by="accent", correction="holm")
+    said = heard.said("groups.conclusion")
+    assert f"decide otherwise by accent {span(p)}: the interval of p spans 0.05. More --permutations" in said
+    assert said.startswith("The default hypothesis is rejected in ")
+    clear = hear(counted(clips()), hypothesis="worst-group", by=("accent",)).said("groups.conclusion")
+    assert clear.startswith("The declared hypothesis is rejected in 1 of 1 tests.") and "--permutations" not in clear
+
+
 def test_a_group_of_one_speaker_and_one_who_was_heard_in_silence_has_a_mean_and_no_interval(hear: Hear) -> None:
     rows = counted(clips())
     silent = [{**rows[0], "path": f"{who}.wav", "speaker": who, "accent": "west", "errors": 2} for who in ("x", "y")]
@@ -491,6 +503,23 @@ def test_the_search_names_a_group_also_where_nobody_differs_within_any(hear: Hea
     assert "accent" in heard.found()
     (row,) = heard.rows("p_value", test="discovery")
     assert row.value < 0.001 and "north speakers (accent)" in heard.said("groups.confirmed")
+    assert heard.draft.answer is not None
+    assert any(line.endswith("size seen there: north speakers (accent).") for line in heard.draft.answer.may)
+
+
+def test_a_group_of_the_search_is_no_contradiction_of_what_no_two_levels_show(
+    hear: Hear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from audits.speaker_groups import hypotheses
+
+    rows = counted(clips(people=60))
+    monkeypatch.setattr(hypotheses, "adjust", lambda raw, _: [1.0] * len(raw))
+    silent = hear(rows)
+    assert "No gap by accent, gender, between any two levels, is shown." in silent.said("groups.no-gap-shown")
+    assert "sets one level against all others together, did confirm" in silent.said("groups.no-gap-shown")
+    assert "errors than all others together, by" in silent.said("groups.confirmed")
+    named = hear(rows, reference=("accent=north",))
+    assert "any two levels" not in named.said("groups.no-gap-shown")
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95])
@@ -732,7 +761,7 @@ def test_clips_in_tiny_levels_do_not_hide_a_control_that_explains_all(hear: Hear
     low, high = ratio_of_south(heard)
     # Put together in one level, those of the shortest and of the longest clips would leave much of the gap.
     assert low < 1 < high
-    assert "these clips are not in the model" in heard.said("small-levels")
+    assert "errors in the regression of prediction's errors: these clips are not in it" in heard.said("small-levels")
     assert "levels) held fixed" in heard.said("groups.spurious")
     assert heard.rows("overdispersion")[0].n < 240 * 6
 
@@ -824,6 +853,8 @@ def test_one_system_and_three(hear: Hear, plain: Heard) -> None:
         assert row.value == pytest.approx(rates[0] - rates[1]) and row.value <= 0
     assert "b makes fewer errors than a, " in heard.said("groups.system")
     assert "of 6 tests" in heard.draft.findings[-1].headline
+    named = [{("errors_a" if key == "errors" else key): value for key, value in row.items()} for row in rows]
+    assert hear(named).said("groups.gap").startswith("a makes more errors")
     assert [row.value for row in heard.rows("rate", system="a")] == [row.value for row in alone.rows("rate")]
 
 

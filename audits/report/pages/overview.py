@@ -20,7 +20,7 @@ CHANCE = 0.5
 """Neutral value of a probability, such as an AUC; one that is worse away from it, as a share of wins, has two sides."""
 NULLS_NOTE = (
     "No difference shown does not mean none: the last column is the end of the interval that is farthest from none, or "
-    "the upper one where none is chance."
+    "the upper one where none is chance. One that leaves out none is listed where the tests together do not show it."
 )
 
 PART = re.compile(r"(x\d+)=(\d+)/(\d+)")
@@ -40,6 +40,8 @@ class Cell:
     state: State
     words: str = ""
     detail: str = ""
+    unshown: bool = False
+    """Whether it was judged with others, and nothing was shown whatever its own interval says."""
 
     @property
     def icon(self) -> str:
@@ -64,7 +66,7 @@ class Matrix:
         """Yield row, column and cell of each estimate whose interval does not carry a difference."""
         for row, cells in zip(self.rows, self.cells, strict=True):
             for column, cell in zip(self.columns, cells, strict=True):
-                if cell is not None and cell.state == "none":
+                if cell is not None and (cell.state == "none" or cell.unshown):
                     yield row, column, cell
 
 
@@ -214,7 +216,8 @@ def _judged(index: int, estimate: Estimate, verdict: Verdict, remarks: Mapping[i
     if verdict.shown:
         return Cell(index, *remarks.get(index, ("shown", verdict.words or "shown")))
     states: Mapping[bool | None, State] = {True: "alone", False: "none", None: "plain"}
-    return Cell(index, states[_apart(estimate)], verdict.words or "not shown")
+    apart = _apart(estimate)
+    return Cell(index, states[apart], verdict.words or "not shown", unshown=apart is not None)
 
 
 def _apart(estimate: Estimate) -> bool | None:
