@@ -300,6 +300,16 @@ STEPS = {
     "certify.uneven": (
         "Report the weakest class with the whole, and look at its images that are abstained from or wrong."
     ),
+    "certify.implied-alpha": (
+        "Run it again with --alpha as the log was made with (which fit its radii, the finding says), and cite its "
+        "certificates with that alpha only."
+    ),
+    "certify.other-settings": (
+        "Ask who made the log for its sigma and n, and cite none of its certificates before its radii fit."
+    ),
+    "certify.doubtful-alpha": (
+        "Ask who made the log for its alpha and for how radii were printed, and cite the larger alpha until you know."
+    ),
     "certify.unreachable-radii": (
         "Ask who made the log for its sigma, n and alpha, and cite no certificate before they fit its radii."
     ),

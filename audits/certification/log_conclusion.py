@@ -14,6 +14,7 @@ from audits.core.wording import listed
 
 OWN = ("certify.accuracy", "certify.predictions")
 """Findings on the numbers of one log."""
+IMPLIED = "implied_alpha"
 
 
 def conclude_logs(draft: Draft, counts: LogCounts) -> None:
@@ -24,7 +25,9 @@ def conclude_logs(draft: Draft, counts: LogCounts) -> None:
     pairs = [difference_words(draft, counts, name) for name in others if {name, first} <= {*citable}]
     own = [claim.evidence[0] for claim in draft.findings if claim.id in OWN and claim.where["log"] in citable]
     rows = [*(row for leading, _ in pairs for row in leading), *own]
-    lead = [row for row in worst.evidence[:1] if row in rows]
+    # The number of the worst finding first.
+    shown = worst.id == "certify.implied-alpha"
+    lead = [row for row in worst.evidence[:1] if shown or row in rows]
     draft.conclude(
         worst.headline,
         numbers=[(row, _words(row, counts)) for row in (*lead, *(row for row in rows if row not in lead))],
@@ -89,6 +92,8 @@ def _next_step(counts: LogCounts) -> str:
 
 def _words(row: Estimate, counts: LogCounts) -> str:
     of = f" of {row.where['log']}"
+    if row.name == IMPLIED:
+        return f"{row.measure.label}{of}"
     less = f" less that of {row.where['against']}" if "against" in row.where else ""
     beyond = counts.beyond(row.where) if "against" in row.where else ()
     reached = f" ({listed(beyond)} cannot reach it)" if beyond else ""

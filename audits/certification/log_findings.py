@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
+from audits.certification import Options
 from audits.certification.log_fit import Fit, Reading
-from audits.certification.logs import USUAL_ALPHAS, Log
+from audits.certification.logs import Log
 from audits.certification.rules import Rule
 from audits.core.context import Draft
 from audits.core.numbers import bounded
 from audits.core.records import Coordinate, Estimate, Severity
-from audits.core.wording import fitting, listed, span
+from audits.core.wording import fitting, listed
 
 _PRINTED = {
     ("nearest",): "as rounded to nearest when printed",
@@ -58,11 +59,9 @@ def _said(
         least = bounded(reading.needed[1])
         text = f"It cannot come from {named}: even unanimous votes need an alpha of at least {least}."
         text += f"{_others(reading, rule)} The certificates are weaker than those of alpha = {rule.alpha:g}."
-        headline = "The log's largest radius needs a larger alpha than was named."
-        if implied is not None:
-            # One that is in use and fits is most likely the log's: the ends of its range are in the evidence.
-            alpha = f"{implied.value:g}" if implied.value in USUAL_ALPHAS else span(implied)
-            headline = f"The log's largest radius needs an alpha of {alpha}, not {rule.alpha:g}."
+        # Whoever named no alpha was given the default, which is not the log's fault.
+        read_with = f"{rule.alpha:g}, the default" if rule.alpha == Options().alpha else f"{rule.alpha:g}"
+        headline = f"The log's largest radius needs an alpha of at least {least}; it was read with {read_with}."
         return "implied-alpha", "high", headline, text, implied
     if own is None or not own.testable:
         text = _consistent(rule, reading, named)

@@ -17,6 +17,7 @@ from audits.core.numbers import bounded
 from probes.classifiers.noise import BLOCK
 from probes.core.errors import InputError
 
+_SIGMA_OF_LOG = "Give the sigma that the log was made with, a number above 0 in units of pixels in [0, 1]."
 LOOKS = 12
 FIRST_LOOK = 100
 BATCH, GROWTH = 64, 8
@@ -96,7 +97,9 @@ def rule_of(options: Options, *, images: int, lipschitz: float | None = None) ->
         raise InputError(
             "There is no noise level." if options.sigma is None else f"{options.sigma} is no noise level.",
             where="--sigma",
-            hint="Give a number above 0, in units of pixels in [0, 1]: 0.25 is a quarter of the range.",
+            hint=_SIGMA_OF_LOG
+            if options.from_log
+            else "Give a number above 0, in units of pixels in [0, 1]: 0.25 is a quarter of the range.",
         )
     radii = parse_radii(options.radii)
     _check_together(options, radii)

@@ -118,12 +118,13 @@ def given(number: float) -> str:
 def probability(p: float) -> str:
     """Return a p-value in two significant digits and three decimals at least, never less than it.
 
-    More digits stand where it would else look like a hundredth that it lies below: 0.0496 is not written 0.050.
+    More digits stand where it would else look like a hundredth that it lies below (above 0.1 a twentieth), since tests
+    are judged at these: 0.0496 is not written 0.050.
 
     Examples
     --------
-    >>> [probability(p) for p in (0.0025, 0.0005, 0.0374, 0.4358, 0.0496, 0.05, 1.0, 1e308)]
-    ['0.0025', '0.0005', '0.038', '0.436', '0.0496', '0.050', '1.000', '1e+308']
+    >>> [probability(p) for p in (0.0025, 0.0005, 0.0374, 0.4358, 0.0496, 0.05, 0.109954, 0.14996, 1.0, 1e308)]
+    ['0.0025', '0.0005', '0.038', '0.436', '0.0496', '0.050', '0.110', '0.14996', '1.000', '1e+308']
     """
     if p <= 0:
         return "0.000"
@@ -133,11 +134,12 @@ def probability(p: float) -> str:
     # Rounded to twelve digits first, so that float error cannot raise the last digit shown.
     exact = Decimal(f"{p:.12g}")
     places = max(3, 1 - exact.adjusted())
+    hundredths = 1 if p < 0.1 else 5
     if places > MOST_DECIMALS:
         return bounded(p, 2, up=True)
     while True:
         raised = exact.quantize(Decimal(1).scaleb(-places), rounding=ROUND_CEILING)
-        carried = raised > exact and not int(raised.scaleb(places)) % 10 ** (places - 2)
+        carried = raised > exact and not int(raised.scaleb(places)) % (hundredths * 10 ** (places - 2))
         if not carried or places >= MOST_DECIMALS or p >= 0.5:
             text = f"{raised:f}"
             return text if len(text) <= 5 else text[:5] + text[5:].rstrip("0")

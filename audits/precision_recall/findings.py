@@ -212,17 +212,25 @@ def _find_uninformative(draft: Draft, counts: Counts) -> None:
     if not blind or encoder is None or REFERENCE in counts.grouped:
         return
     size = counts.controls[CEILING].size
+    below = [metric for metric in blind if shown(draft, counts, metric, CEILING, FLOOR) < 0]
+    lower = f", and in {listed(below)} it lies below" if below else ""
     text = (
         f"With {size:,} texts a side, {encoder.reference} does not tell the reference from its own words shuffled: "
-        f"in {listed(blind)} the ceiling is not shown to be above the floor. So no candidate is judged against that "
-        "floor" + ("." if len(blind) == len(known) else f" in {'it' if len(blind) == 1 else 'them'}.")
+        f"in {listed(blind)} the ceiling is not shown to be above the floor{lower}. So no candidate is judged against "
+        "that floor" + ("." if len(blind) == len(known) else f" in {'it' if len(blind) == 1 else 'them'}.")
+    )
+    # The score that speaks most plainly against the encoder, not the first.
+    worst, first = max(
+        ((metric, row) for metric in below or blind if (row := rows[metric]) is not None),
+        key=lambda pair: _least_shortfall(draft, counts, *pair),
     )
     headline = "The encoder is not shown to see word order"
-    first = rows[blind[0]]
-    if first is not None and first.high is not None and first.high < 0:
-        headline = f"To the encoder shuffled words look better: {blind[0]} of real texts differs by {span(first)}"
-    elif first is not None:
-        headline += f": {blind[0]} over shuffled words differs by {span(first)}"
+    if below:
+        headline = f"To the encoder shuffled words look better: {worst} of real texts is lower by {size_words(first)}"
+    else:
+        headline += f": {worst} less that of shuffled words is {span(first)}"
+    # The headline's number first.
+    blind.sort(key=lambda metric: metric != worst)
     evidence = [rows[metric] for metric in blind]
     draft.find("texts.order-unseen", "info", text, evidence, headline=f"{headline}.", how_sure=FAMILY)
 
@@ -304,8 +312,10 @@ def _find_texts(draft: Draft, counts: Counts) -> None:
     if count:
         judged = different(counts, name)
         row, verb = score(draft, counts, "precision", name), "lies" if count == 1 else "lie"
-        headline = f"{count:,} of {judged:,} texts of {name} {verb} near no reference text"
-        headline += "." if row is None else f": its precision is {span(row)}."
+        outsiders = f"{count:,} of {judged:,} texts of {name} {verb} near no reference text"
+        headline = f"{outsiders}."
+        if row is not None:
+            headline = fitting(f"{outsiders}; over all draws precision is {span(row)}.", headline)
         text = f"That is of the different texts of the first draw, in no ball (k = {counts.k}) around a reference text"
         if rows and rows[0].text:
             own, nearest = _short(rows[0].text), _short(rows[0].nearest_text)

@@ -243,7 +243,11 @@ changed(
     ("'1,5' is not a number", "wrong.csv:4", "column x1", "write 1.5, or say --decimal ,"),
     put(2, x1="1,5"),
 )
-changed("no_number_but_a_word", ("'high' is not a number", "wrong.csv:2", "column x0"), put(0, x0="high"))
+changed(
+    "no_number_but_a_word",
+    ("'high' is not a number", "wrong.csv:2", "column x0", "holds words, no numbers"),
+    put(0, x0="high"),
+)
 changed("nothing_finite", ("No token is left", "feature"), every(x1="nan"))
 changed("no_features", ("There are no features x0, x1", "--features"), drop("x0", "x1", "x2"))
 changed("gap_in_features", ("There is no column 'x1' before 'x2'", "--features"), drop("x1"))

@@ -1,10 +1,12 @@
 """Where two logs of different noise win at different radii, does the answer say both, and what one cannot reach?"""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from audits.certification import AUDIT
 from audits.core.context import Claim, Draft
 from audits.core.wording import size_words, span
 from tests.planted.test_log_comparison import Floats, audited, ids, log, rows_of
@@ -112,3 +114,17 @@ def test_an_alpha_that_is_not_the_logs_lets_no_certificate_be_cited(tops: Floats
     assert cited.startswith("By the log A, ")
     assert not any("the log B," in line or "that of A" in line for line in draft.answer.may)
     assert "--log-sigma B=S" in draft.answer.next_step
+
+
+def test_the_number_and_the_step_on_top_are_those_of_an_alpha_that_is_too_small(tops: Floats, tmp_path: Path) -> None:
+    draft = both(tops, tmp_path, every=3, alpha=0.0005)
+    assert draft.answer is not None
+    assert re.fullmatch(
+        r"[AB]: The log's largest radius needs an alpha of at least [\d.]+; it was read with 0\.0005\.",
+        draft.answer.title,
+    )
+    first = draft.answer.numbers[0]
+    assert draft.estimates[first.row].name == "implied_alpha"
+    assert first.words == f"least alpha that the largest radius needs of {draft.answer.title[0]}"
+    draft.advise(AUDIT.steps)
+    assert draft.answer.next_step.startswith("Run it again with --alpha as the log was made with")

@@ -18,7 +18,6 @@ from audits.certification.rules import rule_of
 from audits.core.context import Claim, Draft
 from audits.core.records import Estimate
 from audits.core.testing import drafted
-from audits.core.wording import span
 from audits.statistics.binomial import lower_limit
 
 N = 100_000
@@ -146,9 +145,13 @@ def test_no_later_sentence_carries_an_alpha_that_the_radii_exclude(tmp_path: Pat
     draft = audited(path, alpha=0.001)
     claim = finding(draft, "implied-alpha")
     told, implied = claim.statement, draft.row("implied_alpha")
-    assert claim.headline == f"The log's largest radius needs an alpha of {span(implied)}, not 0.001."
+    assert implied in claim.evidence
     least = re.search(r"an alpha of at least ([\d.]+)\. The log's radii fit no alpha in common use\.", told)
     assert least is not None and 0.015 < float(least[1]) <= 0.02
+    assert claim.headline == (
+        f"The log's largest radius needs an alpha of at least {least[1]}; it was read with 0.001, the default."
+    )
+    assert "certify.implied-alpha" in AUDIT.steps
     accuracy = text(draft, "accuracy")
     assert f"Each certificate has an error probability of {least[1]} or more." in accuracy
     assert "0.001" not in accuracy

@@ -201,6 +201,30 @@ def test_what_the_encoder_does_not_see_is_said_once_and_of_no_candidate(floor, w
         assert one.headline.startswith(f"{first} of") and all(f"Nor is {other}, " in one.statement for other in others)
 
 
+@pytest.mark.parametrize(
+    ("floor", "headline"),
+    [
+        (
+            {"precision": 0.95, "density": 1.3, "coverage": 1.0},
+            "To the encoder shuffled words look better: density of real texts is lower by 0.300 (0.270 to 0.330).",
+        ),
+        (
+            {"precision": 0.885, "density": 0.99, "coverage": 0.97},
+            "The encoder is not shown to see word order: coverage less that of shuffled words is -0.020 (-0.050 to",
+        ),
+    ],
+)
+def test_blindness_to_order_is_headed_by_the_score_that_speaks_most_plainly(
+    floor: dict[str, float], headline: str
+) -> None:
+    controls = {**CEILING, "floor": {**FLOOR, **floor}}
+    (one,) = told(counted({"one": FAIR}, controls, encoder=MINILM))["order-unseen"]
+    assert one.headline.startswith(headline)
+    assert one.evidence[0].value == min(row.value for row in one.evidence)
+    told_below = "and in precision, density and coverage it lies below." in one.statement
+    assert told_below == headline.startswith("To the encoder")
+
+
 def relabelled(own: dict[str, float], *, would_be: float = 0.95) -> dict[str, list[Claim]]:
     """Return the findings on a candidate without a ceiling, which is set against labels dealt anew."""
     dealt = would_be + np.linspace(-0.02, 0.02, 1000)

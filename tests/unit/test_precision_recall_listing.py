@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scored_texts import compared, counted, described
+from scored_texts import compared, counted, described, judged
 from scored_texts import tally as counts_of_texts
 
+from audits.core.wording import span
 from audits.precision_recall.counts import Counts
 from audits.precision_recall.listing import MOST_LETTERS, different, excerpt, outside, uncovered
 from audits.precision_recall.records import records
@@ -45,6 +46,17 @@ def test_outside_is_who_lay_in_no_ball_in_the_first_draw_the_farthest_first() ->
     assert rows[0].text == "first 3" and rows[0].nearest_text == "reference 2" and rows[0].nearest_place == 13
     assert (rows[0].share, rows[0].distance, rows[0].copies) == (4.0, 8.0, 1)
     assert outside(found, "second", 10) == ([], 0)
+
+
+def test_the_texts_outside_are_of_one_draw_and_the_precision_beside_them_of_all() -> None:
+    own = tally([1, 1, 0, 1], [1, 0, 0, 1], [1.5, 9.0, np.inf, 4.0], nearest=[1, 0, -1, 2])
+    all_draws = tally([2, 2, 1, 2], [1, 0, 1, 1], [1.1, 0.5, 9.0, 1.2])
+    draft = judged(measured(generated={"first": all_draws}, first={"first": (own, tally())}))
+    (one,) = [claim for claim in draft.findings if claim.id == "texts.outside"]
+    (row,) = one.evidence
+    assert one.headline == (
+        f"2 of 3 texts of first lie near no reference text; over all draws precision is {span(row)}."
+    )
 
 
 def test_different_texts_are_those_of_the_first_draw_with_copies_counted_once() -> None:

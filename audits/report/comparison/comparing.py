@@ -258,7 +258,7 @@ def check_levels(before: Report, after: Report, *, where: str) -> None:
             raise InputError(
                 f"The runs are of two {what}, {pair[0]} and {pair[1]}: their numbers do not mean the same.",
                 where=where,
-                hint="Compare runs of one audit with one norm.",
+                hint=f"Compare runs of one audit{' with one norm' * (what == 'norms')}.",
             )
     levels = [report.settings.get("level") for report in (before, after)]
     if None not in levels and levels[0] != levels[1]:
