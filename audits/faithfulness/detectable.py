@@ -15,11 +15,11 @@ from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
 from audits.core.wording import many
 from audits.faithfulness import Options
-from audits.faithfulness.findings import TRUSTED
 from audits.faithfulness.inputs import Inputs
 from audits.faithfulness.measure import faithful_texts
 from audits.faithfulness.metrics import LABEL
 from audits.faithfulness.samples import Sample
+from audits.faithfulness.trust_words import TRUSTED
 from audits.statistics.power import area_above, mean, needed_units, units_needed
 
 MOST_SCORES = 3

@@ -1,7 +1,7 @@
 """The findings: what each metric can see, which system is more faithful, and what misleads.
 
-A metric is trusted for a kind of error where the lower end of its pooled AUC is at least 0.8, and blind where the
-interval reaches down to 0.5. Only trusted metrics say which of two systems is more faithful.
+A metric is trusted for a kind of error where the lower end of its pooled AUC is at least 0.8, and its verdict is blind
+where the interval reaches down to 0.5. Only trusted metrics say which of two systems is more faithful.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,8 +13,8 @@ from audits.core.wording import fitting, listed, many, span
 from audits.faithfulness.estimates import ALL, DROP
 from audits.faithfulness.measure import NOISY, OUTPUTS, REFERENCES, SHUFFLED, Counts
 from audits.faithfulness.metrics import LABEL, LEANS_ON_REFERENCE, PLAUSIBILITY
+from audits.faithfulness.trust_words import CHANCE, MEANS, SHOWS, UNDECIDED, WHY_NOT, sight, verdict_of
 
-TRUSTED, CHANCE = 0.8, 0.5
 CONFOUNDED = 0.6
 """AUC against omissions from whose lower end on a metric is said to take omission for invention."""
 EASY = 0.2
@@ -55,17 +55,6 @@ def _begun(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def verdict_of(row: Estimate) -> str:
-    """Return whether a metric is trusted, weak or blind, by the interval of its AUC.
-
-    An area below one half is no better: such a metric calls the error the more faithful text.
-    """
-    assert row.low is not None and row.high is not None
-    if row.low >= TRUSTED:
-        return "trusted"
-    return "weak" if row.low > CHANCE else "blind"
-
-
 def trust_rows(draft: Draft) -> Iterator[tuple[str, str, Estimate]]:
     """Yield metric, kind of error and AUC, at the least strength of each kind; last by people's labels."""
     for kind in dict.fromkeys(str(row.where["corruption"]) for row in draft.select("detection_auc")):
@@ -86,17 +75,8 @@ def trust_rows(draft: Draft) -> Iterator[tuple[str, str, Estimate]]:
 def _find_trust(draft: Draft, counts: Counts) -> None:
     for metric, kind, row in list(trust_rows(draft)):
         verdict = verdict_of(row)
-        unclear = _unclear(row)
-        assert row.high is not None
-        shows = {
-            "trusted": f"{said(metric)} sees {NAMES[kind]}: AUC {span(row)}.",
-            "weak": f"{said(metric)} sees {NAMES[kind]} only in part: AUC {span(row)}.",
-            "blind": f"{said(metric)} is not shown to see {NAMES[kind]}: AUC {span(row)}."
-            if unclear
-            else f"{said(metric)} is blind to {NAMES[kind]} on these data: AUC {span(row)}."
-            if row.high >= CHANCE
-            else f"{said(metric)} takes {NAMES[kind]} for the better text: AUC {span(row)}.",
-        }[verdict]
+        seen = sight(row)
+        shows = f"{said(metric)} {SHOWS[seen].format(NAMES[kind])}: AUC {span(row)}."
         how = (
             f"Against human labels, {str(row.where['scope']).replace('_', ' ')}."
             if kind == "labels"
@@ -105,7 +85,7 @@ def _find_trust(draft: Draft, counts: Counts) -> None:
         draft.find(
             "faithfulness.trust",
             "low" if verdict == "blind" else "info",
-            f"{how} {_meaning(verdict)}{' There are too few texts to tell.' if unclear else ''}",
+            f"{how} {MEANS[seen]}",
             [row],
             headline=_begun(shows),
             how_sure=f"{row.method}; {row.n:,} texts. Each verdict stands by itself, without a correction.",
@@ -113,19 +93,6 @@ def _find_trust(draft: Draft, counts: Counts) -> None:
             corruption=kind,
             verdict=verdict,
         )
-
-
-def _unclear(row: Estimate) -> bool:
-    """Tell whether an interval reaches from blind to trusted: there are too few texts, not nothing that is seen."""
-    return verdict_of(row) == "blind" and row.high is not None and row.high >= TRUSTED
-
-
-def _meaning(verdict: str) -> str:
-    return {
-        "trusted": f"The interval lies at {TRUSTED} or above.",
-        "weak": f"The interval lies above {CHANCE} and reaches below {TRUSTED}: it may back a finding, not carry one.",
-        "blind": f"The interval reaches {CHANCE}: this metric supports no sentence about such errors.",
-    }[verdict]
 
 
 def trusted_for(draft: Draft) -> dict[str, list[str]]:
@@ -350,7 +317,7 @@ def _conclude(draft: Draft, counts: Counts) -> None:
 def _verdicts(draft: Draft) -> Iterator[tuple[Estimate, bool, str]]:
     """Yield what the matrix on top says: trust, and whether omission is told from invention."""
     for _, _, row in trust_rows(draft):
-        yield row, verdict_of(row) != "blind", "too few texts to tell" if _unclear(row) else verdict_of(row)
+        yield row, verdict_of(row) != "blind", sight(row)
     for row in draft.select("detection_auc", corruption=DROP, pairing="pooled"):
         assert row.low is not None and row.high is not None
         moved = row.low > CHANCE or row.high < CHANCE
@@ -366,7 +333,7 @@ def _trust_title(draft: Draft) -> str:
     kinds = [kind for kind in NAMES if kind != SHUFFLED and any(kind == one for _, one, _ in trust_rows(draft))]
     if not kinds:
         return ""
-    if not trusted and any(_unclear(row) for _, _, row in trust_rows(draft)):
+    if not trusted and any(kind != SHUFFLED and sight(row) in UNDECIDED for _, kind, row in trust_rows(draft)):
         return "There are too few contexts to tell which metric can be trusted."
     if not trusted:
         return "No metric can be trusted for any kind of error on these data."
@@ -398,7 +365,7 @@ def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
     blind: dict[tuple[str, str], list[str]] = {}
     for metric, kind, row in trust_rows(draft):
         if verdict_of(row) == "blind":
-            why = "too few texts to tell" if _unclear(row) else "blind to them here"
+            why = WHY_NOT[sight(row)]
             blind.setdefault((NAMES[kind], why), []).append(said(metric))
     for (kind, why), metrics in blind.items():
         yield f"Anything about {kind} from {listed(metrics)}: {why}."

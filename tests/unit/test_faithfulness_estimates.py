@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from audits.core.context import Draft
 from audits.core.intervals import Interval
@@ -108,6 +109,36 @@ def test_few_texts_do_not_make_a_metric_blind() -> None:
         draft = judged([sample(at) for at in place.tolist()], {"m": scores}, **counts)
         (claim,) = [one for one in draft.findings if one.id == "faithfulness.trust"]
         assert claim.where["verdict"] == "blind" and claim.headline.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict", "said"),
+    [
+        (0.49, 0.79, "blind", "does not see changed numbers well"),
+        (0.45, 0.55, "blind", "is blind to changed numbers on these data"),
+        (0.50, 0.60, "blind", "does not see changed numbers well"),
+        (0.40, 0.80, "blind", "is not shown to see changed numbers"),
+        (0.30, 0.45, "blind", "takes changed numbers for the better text"),
+        (0.66, 1.00, "weak", "sees changed numbers, how well is not shown"),
+        (0.51, 0.80, "weak", "sees changed numbers, how well is not shown"),
+        (0.51, 0.79, "weak", "sees changed numbers only in part"),
+        (0.80, 1.00, "trusted", "sees changed numbers"),
+    ],
+)
+def test_words_of_trust_go_by_both_ends_and_the_verdict_by_the_low_one(
+    low: float, high: float, verdict: str, said: str
+) -> None:
+    draft = Draft(level=0.95, seed=0)
+    where = {"metric": "m", "corruption": "number", "strength": 1.0, "pairing": "pooled"}
+    area = Interval(value=(low + high) / 2, low=low, high=high, method="jackknife", n=19, unit="contexts", level=0.95)
+    draft.add("detection_auc", area, **where)
+    findings(draft, Counts(samples=(sample(0),), apart={}, scores={}))
+    (claim,) = draft.findings
+    assert claim.where["verdict"] == verdict and claim.headline.startswith(f"M {said}: AUC")
+    undecided = low < 0.8 <= high
+    assert draft.answer is not None
+    assert draft.answer.title.startswith("There are too few contexts") is undecided or verdict == "trusted"
+    assert not any("blind" in words for words in draft.answer.may_not) or said.startswith("is blind")
 
 
 def test_outputs_that_a_model_cannot_score_are_counted() -> None:
