@@ -197,7 +197,7 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
         )
         carrying.sort(key=lambda row: row is not best)
         kinds = sorted({NAMES[kind] for row in carrying for kind in trusted[str(row.where["metric"])]})
-        text = f"Carried by {listed(metrics)}, trusted for {listed(kinds)}, over {carrying[0].n} {carrying[0].unit}."
+        text = f"{_basis(counts, best)} Carried by {listed(metrics)}, trusted for {listed(kinds)}."
         omits = [said(str(row.where["metric"])) for row in draft.select("omission_auc") if _confounded(row, carrying)]
         if omits:
             text += f" {_begun(listed(omits))} also falls where content is left out."
@@ -218,6 +218,14 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
         against=against,
         verdict=verdict,
     )
+
+
+def _basis(counts: Counts, row: Estimate) -> str:
+    """Return how few units a difference rests on, of all contexts there are."""
+    if row.unit != "contexts":
+        return f"Judged over {row.n:,} {row.unit}."
+    every = len({sample.context_id for sample in counts.samples})
+    return f"Judged over {row.n:,} of {every:,} contexts: those for which both systems have an output."
 
 
 def _clearness(row: Estimate) -> float:

@@ -1,6 +1,7 @@
 """Do estimates and findings of grounding hold where chance, a missing number or few runs could make them claim more?"""
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from audits.core.context import Draft
 from audits.core.intervals import Interval
 from audits.core.records import Estimate
+from audits.faithfulness.detectable import _differences
 from audits.faithfulness.estimates import difference_row, estimates
 from audits.faithfulness.findings import _sign, findings
 from audits.faithfulness.measure import NOISY, REFERENCES, Counts, Planted
@@ -109,6 +111,36 @@ def test_few_texts_do_not_make_a_metric_blind() -> None:
         draft = judged([sample(at) for at in place.tolist()], {"m": scores}, **counts)
         (claim,) = [one for one in draft.findings if one.id == "faithfulness.trust"]
         assert claim.where["verdict"] == "blind" and claim.headline.startswith(said)
+
+
+def two_systems(shared: int = 20, alone: int = 21) -> list[Sample]:
+    """Systems a and b share some contexts, in which b is right in a quarter; a and c share one, b and c none."""
+    both = [
+        sample(2 * at + side, "ab"[side], label=side == 0 or at % 4 == 0, context_id=f"both {at}")
+        for at in range(shared)
+        for side in (0, 1)
+    ]
+    rest = [sample(100 + at, "a", label=at % 2 == 0) for at in range(alone)]
+    return [*both, *rest, sample(200, "c", label=True, context_id="100")]
+
+
+def test_a_verdict_of_few_shared_contexts_says_first_of_how_many() -> None:
+    draft = judged(two_systems(), {})
+    (claim,) = [one for one in draft.findings if one.where.get("verdict") == "more"]
+    assert claim.statement.startswith("Judged over 20 of 41 contexts: those for which both systems have an output.")
+
+
+def test_a_plan_corrects_for_the_pairs_of_systems_that_share_contexts_as_the_run_does() -> None:
+    samples = two_systems()
+    draft = judged(samples, {})
+    assert {(row.where["system"], row.where["against"]) for row in draft.select("difference")} == {("a", "b")}
+    more = [sample(300 + side, one, label=bool(side), context_id=f"cd {at}")
+            for at in range(3) for side, one in enumerate("cd")]  # fmt: skip
+    inputs = SimpleNamespace(samples=[*samples, *more], families={}, rates=())
+    found = [row for row in _differences(inputs, 0.95) if "labels" in row.what]  # type: ignore[arg-type]
+    assert found
+    for row in found:
+        assert "the strictest of 2 pairs of systems that share 2 contexts or more (Bonferroni)" in row.assuming
 
 
 @pytest.mark.parametrize(
