@@ -238,7 +238,12 @@ def _command_class(listed: tuple[str, ...], positionals: int) -> type[TyperComma
         """A command whose list options take several values after one flag."""
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            return super().parse_args(ctx, spread(args, listed, positionals, _flags_without_value(self)))
+            # Words too many are refused here, where it can be said before which flag they may belong.
+            ctx.allow_extra_args = True
+            left = super().parse_args(ctx, spread(args, listed, positionals, _flags_without_value(self)))
+            if left and not ctx.resilient_parsing:
+                _refuse_words(self, left)
+            return cast(list[str], left)
 
         def get_params(self, ctx: Any) -> list[Any]:
             *params, help = super().get_params(ctx)
@@ -247,6 +252,20 @@ def _command_class(listed: tuple[str, ...], positionals: int) -> type[TyperComma
             return [*params, help]
 
     return AuditCommand
+
+
+def _refuse_words(command: Any, words: list[str]) -> None:
+    """Refuse words that belong to no option and no argument, and name the flags that take files."""
+    flags = [
+        f"{item.opts[0]} {item.metavar}"
+        for item in command.params
+        if getattr(item, "multiple", False) and "FILE" in (item.metavar or "")
+    ]
+    hint = "Write the flag before each value, or leave the words out; miles COMMAND -h lists the flags."
+    if flags:
+        hint = f"Write the flag before each file, such as {' or '.join(flags)}; or leave the words out."
+    message = f"Got unexpected words, which belong to no option: {' '.join(words)[:120]!r}."
+    raise InputError(message, where=f"miles {command.name}", hint=hint)
 
 
 def _flags_without_value(command: Any) -> frozenset[str]:

@@ -15,15 +15,17 @@ from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
 from audits.core.wording import many
 from audits.faithfulness import Options
-from audits.faithfulness.findings import TRUSTED
 from audits.faithfulness.inputs import Inputs
 from audits.faithfulness.measure import faithful_texts
 from audits.faithfulness.metrics import LABEL
 from audits.faithfulness.samples import Sample
+from audits.faithfulness.trust_words import TRUSTED
 from audits.statistics.power import area_above, mean, needed_units, units_needed
 
 MOST_SCORES = 3
 """Columns of --scores that are listed."""
+LEAST_SHARED = 2
+"""Contexts that two systems must share for a difference to have an interval."""
 Means = Mapping[str, float]
 """Mean of a system's outputs by context."""
 
@@ -80,9 +82,11 @@ def _differences(inputs: Inputs, level: float) -> Iterator[Detectable]:
     pairs = [*combinations(systems, 2)]
     if not pairs:
         return
-    tests = len(pairs)
+    # The run corrects for the pairs that get a difference, of any metric: those that share two contexts or more.
+    tests = max(sum(len(_contexts(inputs, one) & _contexts(inputs, two)) >= LEAST_SHARED for one, two in pairs), 1)
     runs = {sample.system for sample in inputs.samples if sample.run}
-    assuming = f", the strictest of {many(tests, 'pair', 'pairs')} of systems (Bonferroni)" if tests > 1 else ""
+    few = f" that share {LEAST_SHARED} contexts or more" if tests < len(pairs) else ""
+    assuming = f", the strictest of {many(tests, 'pair', 'pairs')} of systems{few} (Bonferroni)" if tests > 1 else ""
     assuming += ", as if trainings did not differ" if runs else ""
     corrected = 1 - (1 - level) / tests
     names = [LABEL] if any(sample.label is not None for sample in inputs.samples) else []

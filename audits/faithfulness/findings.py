@@ -1,7 +1,7 @@
 """The findings: what each metric can see, which system is more faithful, and what misleads.
 
-A metric is trusted for a kind of error where the lower end of its pooled AUC is at least 0.8, and blind where the
-interval reaches down to 0.5. Only trusted metrics say which of two systems is more faithful.
+A metric is trusted for a kind of error where the lower end of its pooled AUC is at least 0.8, and its verdict is blind
+where the interval reaches down to 0.5. Only trusted metrics say which of two systems is more faithful.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,8 +13,8 @@ from audits.core.wording import capitalised, fitting, listed, many, span
 from audits.faithfulness.estimates import ALL, DROP
 from audits.faithfulness.measure import NOISY, OUTPUTS, REFERENCES, SHUFFLED, Counts
 from audits.faithfulness.metrics import LABEL, LEANS_ON_REFERENCE, PLAUSIBILITY, said
+from audits.faithfulness.trust_words import CHANCE, MEANS, SHOWS, UNDECIDED, WHY_NOT, sight, verdict_of
 
-TRUSTED, CHANCE = 0.8, 0.5
 CONFOUNDED = 0.6
 """AUC against omissions from whose lower end on a metric is said to take omission for invention."""
 EASY = 0.2
@@ -41,17 +41,6 @@ def findings(draft: Draft, counts: Counts) -> None:
     _conclude(draft, counts)
 
 
-def verdict_of(row: Estimate) -> str:
-    """Return whether a metric is trusted, weak or blind, by the interval of its AUC.
-
-    An area below one half is no better: such a metric calls the error the more faithful text.
-    """
-    assert row.low is not None and row.high is not None
-    if row.low >= TRUSTED:
-        return "trusted"
-    return "weak" if row.low > CHANCE else "blind"
-
-
 def trust_rows(draft: Draft) -> Iterator[tuple[str, str, Estimate]]:
     """Yield metric, kind of error and AUC, at the least strength of each kind; last by people's labels."""
     for kind in dict.fromkeys(str(row.where["corruption"]) for row in draft.select("detection_auc")):
@@ -72,17 +61,8 @@ def trust_rows(draft: Draft) -> Iterator[tuple[str, str, Estimate]]:
 def _find_trust(draft: Draft, counts: Counts) -> None:
     for metric, kind, row in list(trust_rows(draft)):
         verdict = verdict_of(row)
-        unclear = _unclear(row)
-        assert row.high is not None
-        shows = {
-            "trusted": f"{said(metric)} sees {NAMES[kind]}: AUC {span(row)}.",
-            "weak": f"{said(metric)} sees {NAMES[kind]} only in part: AUC {span(row)}.",
-            "blind": f"{said(metric)} is not shown to see {NAMES[kind]}: AUC {span(row)}."
-            if unclear
-            else f"{said(metric)} is blind to {NAMES[kind]} on these data: AUC {span(row)}."
-            if row.high >= CHANCE
-            else f"{said(metric)} takes {NAMES[kind]} for the better text: AUC {span(row)}.",
-        }[verdict]
+        seen = sight(row)
+        shows = f"{said(metric)} {SHOWS[seen].format(NAMES[kind])}: AUC {span(row)}."
         how = (
             f"Against human labels, {str(row.where['scope']).replace('_', ' ')}."
             if kind == "labels"
@@ -91,7 +71,7 @@ def _find_trust(draft: Draft, counts: Counts) -> None:
         draft.find(
             "faithfulness.trust",
             "low" if verdict == "blind" else "info",
-            f"{how} {_meaning(verdict)}{' There are too few texts to tell.' if unclear else ''}",
+            f"{how} {MEANS[seen]}",
             [row],
             headline=capitalised(shows),
             how_sure=f"{row.method}; {row.n:,} texts. Each verdict stands by itself, without a correction.",
@@ -99,19 +79,6 @@ def _find_trust(draft: Draft, counts: Counts) -> None:
             corruption=kind,
             verdict=verdict,
         )
-
-
-def _unclear(row: Estimate) -> bool:
-    """Tell whether an interval reaches from blind to trusted: there are too few texts, not nothing that is seen."""
-    return verdict_of(row) == "blind" and row.high is not None and row.high >= TRUSTED
-
-
-def _meaning(verdict: str) -> str:
-    return {
-        "trusted": f"The interval lies at {TRUSTED} or above.",
-        "weak": f"The interval lies above {CHANCE} and reaches below {TRUSTED}: it may back a finding, not carry one.",
-        "blind": f"The interval reaches {CHANCE}: this metric supports no sentence about such errors.",
-    }[verdict]
 
 
 def trusted_for(draft: Draft) -> dict[str, list[str]]:
@@ -216,7 +183,7 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
         )
         carrying.sort(key=lambda row: row is not best)
         kinds = sorted({NAMES[kind] for row in carrying for kind in trusted[str(row.where["metric"])]})
-        text = f"Carried by {listed(metrics)}, trusted for {listed(kinds)}, over {carrying[0].n} {carrying[0].unit}."
+        text = f"{_basis(counts, best)} Carried by {listed(metrics)}, trusted for {listed(kinds)}."
         omits = [said(str(row.where["metric"])) for row in draft.select("omission_auc") if _confounded(row, carrying)]
         if omits:
             text += f" {capitalised(listed(omits))} also falls where content is left out."
@@ -237,6 +204,14 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
         against=against,
         verdict=verdict,
     )
+
+
+def _basis(counts: Counts, row: Estimate) -> str:
+    """Return how few units a difference rests on, of all contexts there are."""
+    if row.unit != "contexts":
+        return f"Judged over {row.n:,} {row.unit}."
+    every = len({sample.context_id for sample in counts.samples})
+    return f"Judged over {row.n:,} of {every:,} contexts: those for which both systems have an output."
 
 
 def _clearness(row: Estimate) -> float:
@@ -336,7 +311,7 @@ def _conclude(draft: Draft, counts: Counts) -> None:
 def _verdicts(draft: Draft) -> Iterator[tuple[Estimate, bool, str]]:
     """Yield what the matrix on top says: trust, and whether omission is told from invention."""
     for _, _, row in trust_rows(draft):
-        yield row, verdict_of(row) != "blind", "too few texts to tell" if _unclear(row) else verdict_of(row)
+        yield row, verdict_of(row) != "blind", sight(row)
     for row in draft.select("detection_auc", corruption=DROP, pairing="pooled"):
         assert row.low is not None and row.high is not None
         moved = row.low > CHANCE or row.high < CHANCE
@@ -352,7 +327,7 @@ def _trust_title(draft: Draft) -> str:
     kinds = [kind for kind in NAMES if kind != SHUFFLED and any(kind == one for _, one, _ in trust_rows(draft))]
     if not kinds:
         return ""
-    if not trusted and any(_unclear(row) for _, _, row in trust_rows(draft)):
+    if not trusted and any(kind != SHUFFLED and sight(row) in UNDECIDED for _, kind, row in trust_rows(draft)):
         return "There are too few contexts to tell which metric can be trusted."
     if not trusted:
         return "No metric can be trusted for any kind of error on these data."
@@ -384,7 +359,7 @@ def _may_not(draft: Draft, counts: Counts) -> Iterator[str]:
     blind: dict[tuple[str, str], list[str]] = {}
     for metric, kind, row in trust_rows(draft):
         if verdict_of(row) == "blind":
-            why = "too few texts to tell" if _unclear(row) else "blind to them here"
+            why = WHY_NOT[sight(row)]
             blind.setdefault((NAMES[kind], why), []).append(said(metric))
     for (kind, why), metrics in blind.items():
         yield f"Anything about {kind} from {listed(metrics)}: {why}."

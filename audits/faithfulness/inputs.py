@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from audits.core.context import Context, Plan
 from audits.core.records import Source, Subject, Warning
+from audits.core.wording import many
 from audits.faithfulness import Options
 from audits.faithfulness.metrics import TAKEN, families_of
 from audits.faithfulness.samples import DATASET, FIELDS, Sample, Wanted, read_samples, sentences_of
@@ -164,11 +165,17 @@ def _subject(folder: ModelFolder | None) -> Subject | None:
 
 def _cost(options: Options, inputs: Inputs) -> tuple[tuple[str, str], ...]:
     count = len(inputs.samples)
-    planted = min(options.plant, count) * len(options.corrupt) * len(inputs.rates) if inputs.families else 0
+    most = min(options.plant, count) if inputs.families else 0
+    kinds, rates = len(options.corrupt), len(inputs.rates)
+    planted = most * kinds * rates
     lines = [
         ("outputs", f"{count:,} in {len({sample.context_id for sample in inputs.samples}):,} contexts"),
         ("metrics", ", ".join((*inputs.families, *options.scores))),
-        ("planted", f"at most {planted:,} outputs with an error"),
+        (
+            "planted",
+            f"at most {planted:,} texts with an error: {most:,} outputs x {many(kinds, 'kind', 'kinds')} x "
+            f"{many(rates, 'rate', 'rates')}",
+        ),
     ]
     texts = count + planted
     if "cxmi" in inputs.families:

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from audits.statistics import clopper_pearson, exact_share
 from audits.statistics.mean_intervals import mean_interval
 from audits.tracking.critical_depth import critical_depth, depth_above_chance, half_depth
 from audits.tracking.inputs import MODEL
-from audits.tracking.items import Item, agrees, is_gold
+from audits.tracking.items import Item, agrees, is_gold, task_words
 from audits.tracking.measure import Counts, Graded
 from audits.tracking.trained_curves import TrainedCurve
 from probes.core.timing import middle
@@ -90,15 +91,21 @@ def _add_depths(
     accuracy: float,
     where: Mapping[str, str],
 ) -> None:
+    who = f"{where['system']} on {task_words(where['task'])}"
     found = critical_depth(hits, accuracy, draft.level)
     draft.add("critical_n", found, **where)
     if found.high == max(hits):
-        message = f"No failure was shown up to {max(hits)}, the greatest that was asked: the upper end means at least."
+        message = (
+            f"{who}: no failure was shown up to {max(hits)}, the greatest that was asked: the upper end means at least."
+        )
         draft.warn("not-reached", message, **where)
     if hits.keys() <= chances.keys():
         draft.add("above_chance_depth", depth_above_chance(hits, chances, draft.level), **where)
         floor = math.fsum(chances[depth] * count for depth, (_, count) in hits.items())
-        draft.add("half_n", half_depth(hits, floor / sum(count for _, count in hits.values()), draft.level), **where)
+        half = half_depth(hits, floor / sum(count for _, count in hits.values()), draft.level)
+        if isinstance(half, Undefined):
+            half = replace(half, why=f"{who}: {half.why[:1].lower()}{half.why[1:]}")
+        draft.add("half_n", half, **where)
 
 
 def _add_use(draft: Draft, graded: Graded, task: str, layers: int) -> None:

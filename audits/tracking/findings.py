@@ -61,16 +61,13 @@ def _find_depth(draft: Draft, counts: Counts, row: Estimate) -> None:
     verdict = depth_verdict(row, layers, task, deepest)
     changes = "changes" if task == OVERWRITE else "chained changes"
     said = f"{system} follows {followed(row)} {changes} of {task_words(task)}"
-    least = f"{100 * counts.level_accuracy:.3g} %"
-    easiest = f"at {shallowest} {changes}, the least asked" if shallowest else "without a change"
-    none = f"{system} is right in fewer than {least} of {task_words(task)} even {easiest}."
     text = f"The accuracy is first below {counts.level_accuracy:g} after that depth, scored by {scoring}."
     if row.value < 0:
         text = f"Accuracy is below {counts.level_accuracy:g} at {shallowest} already, the least depth that was asked, "
         text += f"scored by {scoring}: −1 stands for none."
     if row.high == deepest:
         text = f"No failure was shown up to {deepest}, the greatest that was asked: the upper end means at least."
-    bound = None
+    bound = cell = None
     if layers is not None and task in CHAINED:
         bound = draft.get("depth_bound", layers=layers)
         text += f" {_bound_words(verdict, layers, deepest)}{_loss_words(counts, system)}"
@@ -78,12 +75,17 @@ def _find_depth(draft: Draft, counts: Counts, row: Estimate) -> None:
     ending = "; its layers allow fewer." if verdict == "above-bound" else "."
     headline, short = f"{said}{ending}", f"{system} follows {followed(row)} {changes}{ending}"
     if row.high is not None and row.high < 0:
-        headline, short = none, f"{system} is right in fewer than {least} even {easiest}."
+        cell = _least_cell(draft, row)
+        headline, short = _failing_words(cell, system, task, shallowest)
+    elif row.low is not None and row.low < 0 and row.high == deepest:
+        # From none to all that was asked: such an interval excludes nothing.
+        headline = f"How deep {system} follows {task_words(task)} is not shown."
+        short = f"How deep {system} follows is not shown."
     draft.find(
         "tracking.depth_pattern",
         severity,
         text,
-        [row, bound],
+        [row, cell, bound],
         headline=fitting(headline, short),
         how_sure=_SIMULTANEOUS,
         system=system,
@@ -132,6 +134,20 @@ def _asked(draft: Draft, row: Estimate) -> list[int]:
     return sorted(int(cell.where.get("n_changes", cell.where["depth"])) for cell in cells)
 
 
+def _least_cell(draft: Draft, row: Estimate) -> Estimate:
+    """Return the accuracy at the least depth, or changes, of which a system was asked."""
+    cells = draft.select("accuracy", **{key: row.where[key] for key in ("system", "task", "scoring")})
+    return min(cells, key=lambda cell: int(cell.where.get("n_changes", cell.where["depth"])))
+
+
+def _failing_words(cell: Estimate, system: str, task: str, shallowest: int) -> tuple[str, str]:
+    """Return a long and a short headline of a system that fails at the least depth that was asked."""
+    kind = "" if task == OVERWRITE else "chained "
+    easiest = f"at {many(shallowest, f'{kind}change', f'{kind}changes')}" if shallowest else "without a change"
+    right = f"{system} is right in {span(cell)}"
+    return f"{right} of {task_words(task)} even {easiest}.", f"{right} even {easiest}."
+
+
 def _hits(counts: Counts, graded: Graded, task: str) -> Hits:
     return graded.hits(counts.items, task, by_changes=task == OVERWRITE)
 
@@ -151,6 +167,7 @@ def _find_chance(draft: Draft, counts: Counts, graded: Graded, task: str) -> Non
     below = [depth for depth, (_, high) in limits.items() if high < chances[depth]]
     if below:
         rows = [_cell(draft, graded, task, depth) for depth in below]
+        first = many(below[0], "change", "changes")
         draft.find(
             "tracking.below_chance",
             "medium",
@@ -158,8 +175,8 @@ def _find_chance(draft: Draft, counts: Counts, graded: Graded, task: str) -> Non
             "avoids the right one.",
             rows,
             headline=fitting(
-                f"{graded.system} is below chance at {below[0]} changes of {task_words(task)}: {span(rows[0])} right.",
-                f"{graded.system} is below chance after {below[0]} changes: right in {span(rows[0])}.",
+                f"{graded.system} is below chance at {first} of {task_words(task)}: {span(rows[0])} right.",
+                f"{graded.system} is below chance after {first}: right in {span(rows[0])}.",
             ),
             how_sure=_SIMULTANEOUS,
             **where,
@@ -169,6 +186,9 @@ def _find_chance(draft: Draft, counts: Counts, graded: Graded, task: str) -> Non
         best = max(rows, key=lambda row: row.value)
         ends = " to ".join(str(depth) for depth in dict.fromkeys((min(asked), max(asked))))
         pairs = [f"{row.value:.3g} at {depth} ({chances[depth]:.3g})" for depth, row in zip(asked, rows, strict=True)]
+        plural = "change" if ends == "1" else "changes"
+        at_depths = f"{graded.system} is not shown above chance at {ends} {plural} of {task_words(task)}"
+        seen = f"largest accuracy seen {span(best)}"
         guessed = [
             draft.row("chance", task=task, depth=depth) for depth in sorted({row.where["depth"] for row in rows})
         ]
@@ -178,10 +198,10 @@ def _find_chance(draft: Draft, counts: Counts, graded: Graded, task: str) -> Non
             f"At no depth is accuracy shown to be above chance, which stands in brackets: it is {', '.join(pairs)}.",
             [best, *(row for row in rows if row is not best), *guessed],
             headline=fitting(
-                f"{graded.system} is not shown above chance at {ends} changes of {task_words(task)}: at most "
-                f"{span(best)}.",
-                f"{graded.system} is not shown to be above chance on {task_words(task)}: at most {span(best)}.",
-                f"{graded.system} is not shown to be above chance: at most {span(best)}.",
+                f"{at_depths}: {seen}.",
+                f"{at_depths}: largest accuracy {span(best)}.",
+                f"{graded.system} is not shown above chance on {task_words(task)}: {seen}.",
+                f"{graded.system} is not shown to be above chance: {seen}.",
             ),
             how_sure=_SIMULTANEOUS,
             **where,

@@ -127,6 +127,9 @@ class _Matcher:
             named = {key: row.values.get(key) for key in ("task", self._key) if key != "doc" and row.values.get(key)}
             words = ", ".join(f"{key} {value}"[:80] for key, value in named.items()) or "this row"
             hint = "Check that --items holds the items of these answers, under the same names and tasks."
+            task = (row.values.get("task") or "").strip()
+            if task and task not in self._tasks:
+                hint = f"Give the items of {task[:80]!r} by --items too, or leave its rows out of this file."
             raise InputError(f"No item has {words}, or several have.", where=where, hint=hint)
         return at
 

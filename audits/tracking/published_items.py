@@ -140,8 +140,14 @@ def read_babi(path: Path) -> Found:
             continue
         at, _, rest = line.strip().partition(" ")
         if not at.isdigit():
-            hint = "Give bAbI's own lines: a number, a sentence, and behind a question its answer and facts."
-            raise InputError("The line does not begin with a number.", where=f"{path}:{number}", hint=hint)
+            message = (
+                "A .txt file of items is read as bAbI, of which each line begins with a number; this one does not."
+            )
+            hint = (
+                "Give items as a table with prompt, target and depth (CSV, TSV, JSONL, Parquet), or bAbI's own lines: "
+                "a number, a sentence, and behind a question its answer and facts."
+            )
+            raise InputError(message, where=f"{path}:{number}", hint=hint)
         if at == "1":
             facts = []
         question, *behind = rest.split("\t")

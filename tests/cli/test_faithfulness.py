@@ -152,6 +152,8 @@ def test_a_plan_names_what_would_run_and_runs_nothing(folder: Path, call_miles: 
     outcome = call_miles("audit-faithfulness", "rows.jsonl", "--out", "run", "--dry-run")
     assert outcome.code == 0, outcome.err
     assert "30 in 30 contexts" in outcome.out and not (folder / "run").exists()
+    few = call_miles("audit-faithfulness", "rows.jsonl", "--out", "run", "--dry-run", "--plant", "20")
+    assert "at most 400 texts with an error: 20 outputs x 5 kinds x 4 rates" in " ".join(few.out.split())
 
 
 def test_a_gate_on_unsupported_numbers_fails_where_there_are_some(folder: Path, call_miles: Any) -> None:

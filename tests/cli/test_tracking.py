@@ -62,6 +62,12 @@ def test_what_is_wrong_is_said_in_one_panel_and_nothing_is_written(
     assert not (folder / "run").exists()
 
 
+def test_files_without_their_flag_are_refused_with_the_flag_to_write(folder: Path, call_miles: Any) -> None:
+    outcome = call_miles("audit-tracking", "A.json", "B.json", "--out", "run")
+    one_panel(outcome, "belong to no option: 'B.json'", "flag before each file, such as --items FILE")
+    assert "fix:" in outcome.err and not (folder / "run").exists()
+
+
 def test_a_plan_names_what_would_run_and_runs_nothing(folder: Path, call_miles: Any) -> None:
     words = ["--train", "--layers", "1,2", "--seeds", "2", "--out", "run", "--dry-run"]
     outcome = call_miles("audit-tracking", *words)

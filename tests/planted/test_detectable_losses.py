@@ -13,10 +13,11 @@ from audits.core.intervals import Interval
 from audits.faithfulness import Options as FaithfulnessOptions
 from audits.faithfulness import detectable as faithfulness
 from audits.faithfulness.estimates import area_row, estimates
-from audits.faithfulness.findings import TRUSTED, findings
+from audits.faithfulness.findings import findings
 from audits.faithfulness.inputs import Inputs as FaithfulnessInputs
 from audits.faithfulness.measure import Counts as FaithfulnessCounts
 from audits.faithfulness.samples import Sample
+from audits.faithfulness.trust_words import TRUSTED
 from audits.tracking import Options as TrackingOptions
 from audits.tracking import detectable as tracking
 from audits.tracking.estimates import estimates as track

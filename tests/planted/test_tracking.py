@@ -117,7 +117,7 @@ def test_guessing_is_at_chance_and_nothing_else(tmp_path: Path) -> None:
         for claim in draft.findings:
             if claim.id == "tracking.at_chance":
                 words = task_words(str(claim.where["task"]))
-                assert f"above chance at 1 to 8 changes of {words}: at most" in claim.headline
+                assert f"above chance at 1 to 8 changes of {words}: largest accuracy" in claim.headline
                 assert sorted(row.where["depth"] for row in claim.evidence) == sorted(DEPTHS[1:] * 2)
                 assert claim.evidence[0].value == max(row.value for row in claim.evidence if row.name == "accuracy")
 

@@ -1,13 +1,16 @@
 """Do estimates and findings of grounding hold where chance, a missing number or few runs could make them claim more?"""
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from audits.core.context import Draft
 from audits.core.intervals import Interval
 from audits.core.records import Estimate
+from audits.faithfulness.detectable import _differences
 from audits.faithfulness.estimates import difference_row, estimates
 from audits.faithfulness.findings import _sign, findings
 from audits.faithfulness.measure import NOISY, REFERENCES, Counts, Planted
@@ -108,6 +111,66 @@ def test_few_texts_do_not_make_a_metric_blind() -> None:
         draft = judged([sample(at) for at in place.tolist()], {"m": scores}, **counts)
         (claim,) = [one for one in draft.findings if one.id == "faithfulness.trust"]
         assert claim.where["verdict"] == "blind" and claim.headline.startswith(said)
+
+
+def two_systems(shared: int = 20, alone: int = 21) -> list[Sample]:
+    """Systems a and b share some contexts, in which b is right in a quarter; a and c share one, b and c none."""
+    both = [
+        sample(2 * at + side, "ab"[side], label=side == 0 or at % 4 == 0, context_id=f"both {at}")
+        for at in range(shared)
+        for side in (0, 1)
+    ]
+    rest = [sample(100 + at, "a", label=at % 2 == 0) for at in range(alone)]
+    return [*both, *rest, sample(200, "c", label=True, context_id="100")]
+
+
+def test_a_verdict_of_few_shared_contexts_says_first_of_how_many() -> None:
+    draft = judged(two_systems(), {})
+    (claim,) = [one for one in draft.findings if one.where.get("verdict") == "more"]
+    assert claim.statement.startswith("Judged over 20 of 41 contexts: those for which both systems have an output.")
+
+
+def test_a_plan_corrects_for_the_pairs_of_systems_that_share_contexts_as_the_run_does() -> None:
+    samples = two_systems()
+    draft = judged(samples, {})
+    assert {(row.where["system"], row.where["against"]) for row in draft.select("difference")} == {("a", "b")}
+    more = [sample(300 + side, one, label=bool(side), context_id=f"cd {at}")
+            for at in range(3) for side, one in enumerate("cd")]  # fmt: skip
+    inputs = SimpleNamespace(samples=[*samples, *more], families={}, rates=())
+    found = [row for row in _differences(inputs, 0.95) if "labels" in row.what]  # type: ignore[arg-type]
+    assert found
+    for row in found:
+        assert "the strictest of 2 pairs of systems that share 2 contexts or more (Bonferroni)" in row.assuming
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict", "said"),
+    [
+        (0.49, 0.79, "blind", "does not see changed numbers well"),
+        (0.45, 0.55, "blind", "is blind to changed numbers on these data"),
+        (0.50, 0.60, "blind", "does not see changed numbers well"),
+        (0.40, 0.80, "blind", "is not shown to see changed numbers"),
+        (0.30, 0.45, "blind", "takes changed numbers for the better text"),
+        (0.66, 1.00, "weak", "sees changed numbers, how well is not shown"),
+        (0.51, 0.80, "weak", "sees changed numbers, how well is not shown"),
+        (0.51, 0.79, "weak", "sees changed numbers only in part"),
+        (0.80, 1.00, "trusted", "sees changed numbers"),
+    ],
+)
+def test_words_of_trust_go_by_both_ends_and_the_verdict_by_the_low_one(
+    low: float, high: float, verdict: str, said: str
+) -> None:
+    draft = Draft(level=0.95, seed=0)
+    where = {"metric": "m", "corruption": "number", "strength": 1.0, "pairing": "pooled"}
+    area = Interval(value=(low + high) / 2, low=low, high=high, method="jackknife", n=19, unit="contexts", level=0.95)
+    draft.add("detection_auc", area, **where)
+    findings(draft, Counts(samples=(sample(0),), apart={}, scores={}))
+    (claim,) = draft.findings
+    assert claim.where["verdict"] == verdict and claim.headline.startswith(f"M {said}: AUC")
+    undecided = low < 0.8 <= high
+    assert draft.answer is not None
+    assert draft.answer.title.startswith("There are too few contexts") is undecided or verdict == "trusted"
+    assert not any("blind" in words for words in draft.answer.may_not) or said.startswith("is blind")
 
 
 def test_outputs_that_a_model_cannot_score_are_counted() -> None:

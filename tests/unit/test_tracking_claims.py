@@ -173,3 +173,54 @@ def test_a_head_looks_within_blocks_beyond_what_chains_and_nearness_explain(
     assert bool(found) is told
     for claim in found:
         assert [row.where["kind"] for row in claim.evidence] == [kind for kind, level in levels.items() if level]
+
+
+def judged(hits: dict[int, tuple[int, int]], options: tuple[str, ...] = ("cup", "hat")) -> Draft:
+    """Return what is said of right answers, and all, by depth, of a task of a long name."""
+    items, scores = [], {}
+    for depth, (right, count) in hits.items():
+        for place in range(count):
+            scores[len(items)] = Score(correct=place < right, said="cup" if place < right else "hat")
+            items.append(item(id=f"{depth} {place}", task="shuffled_objects", depth=depth, options=options))
+    counts = Counts(items=tuple(items), graded=(Graded(system="s", scoring="exact", scores=scores),))
+    draft = Draft(level=0.95, seed=0, measures={measure.name: measure for measure in AUDIT.measures})
+    estimates(draft, counts)
+    findings(draft, counts)
+    return draft
+
+
+def depth_headline(draft: Draft) -> str:
+    (claim,) = [one for one in draft.findings if one.id == "tracking.depth_pattern"]
+    assert claim.evidence[0].name == "critical_n"
+    return claim.headline
+
+
+def test_an_interval_from_none_to_all_that_was_asked_shows_no_depth() -> None:
+    draft = judged({1: (19, 20), 2: (17, 20), 3: (20, 20)})
+    row = draft.row("critical_n", system="s", task="shuffled_objects", scoring="exact")
+    assert (row.low, row.high) == (-1, 3)
+    assert depth_headline(draft) == "How deep s follows shuffled objects is not shown."
+    assert draft.answer is not None and not any("follows 1" in words for words in draft.answer.may)
+    # At the least depth all is right: that much is followed.
+    assert depth_headline(judged({1: (80, 80), 2: (17, 20), 3: (20, 20)})).startswith("s follows 1 (1 to 3) ")
+
+
+def test_a_failure_at_the_least_depth_is_told_with_its_task_and_accuracy() -> None:
+    draft = judged({1: (30, 100), 2: (20, 100)})
+    cell = draft.row("accuracy", system="s", task="shuffled_objects", depth=1, scoring="exact")
+    said = f"s is right in 0.30 ({cell.low:.2f} to {cell.high:.2f}) of shuffled objects even at 1 chained change."
+    assert depth_headline(draft) == said
+    (claim,) = [one for one in draft.findings if one.id == "tracking.depth_pattern"]
+    assert cell in claim.evidence
+
+
+def test_the_largest_accuracy_of_a_guesser_is_not_told_as_a_bound() -> None:
+    (claim,) = [one for one in judged({1: (48, 100), 2: (50, 100)}).findings if one.id == "tracking.at_chance"]
+    assert claim.headline.startswith("s is not shown above chance at 1 to 2 changes of shuffled objects: largest ")
+    assert "largest accuracy 0.50 (" in claim.headline and "at most" not in claim.headline
+
+
+def test_warnings_of_a_curve_name_the_system_and_the_task() -> None:
+    for hits, kind in (({1: (30, 100), 2: (20, 100)}, "no-half"), ({1: (90, 100), 2: (91, 100)}, "not-reached")):
+        (warning,) = [one for one in judged(hits).warnings if one.id == kind]
+        assert warning.message.startswith("s on shuffled objects: ")

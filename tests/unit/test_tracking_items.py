@@ -198,6 +198,13 @@ def test_babi_has_the_facts_that_each_question_needs(tmp_path: Path) -> None:
     assert items[1].prompt == "Joe left.\nWho left?"
 
 
+def test_a_text_that_is_no_babi_is_told_what_it_was_read_as(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("prompt,target,depth\na,b,1\n")
+    with pytest.raises(InputError, match="is read as bAbI") as caught:
+        read_items(tmp_path / "mine.txt")
+    assert "table with prompt, target and depth" in (caught.value.hint or "")
+
+
 def test_words_are_folded_and_wrong_products_left_out(tmp_path: Path) -> None:
     file = tmp_path / "Z60=2.csv"
     file.write_text("seed,input,target\n1,30 40,30 10\n1,30 40,30 11\n1,0 5,0 5\n")

@@ -82,6 +82,12 @@ def test_answers_of_no_item_are_refused(tmp_path: Path, rows: list[dict[str, obj
         read_predictions("sys", written(tmp_path, rows), ITEMS)
 
 
+def test_answers_to_another_task_are_refused_with_both_ways_to_mend_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read_predictions("sys", written(tmp_path, [{"task": "other", "index": 0, "prediction": "x"}]), ITEMS)
+    assert caught.value.hint == "Give the items of 'other' by --items too, or leave its rows out of this file."
+
+
 @pytest.mark.parametrize(
     ("text", "right"),
     [
