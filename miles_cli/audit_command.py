@@ -243,7 +243,7 @@ def _command_class(listed: tuple[str, ...], positionals: int) -> type[TyperComma
             left = super().parse_args(ctx, spread(args, listed, positionals, _flags_without_value(self)))
             if left and not ctx.resilient_parsing:
                 _refuse_words(self, left)
-            return cast(list[str], left)
+            return left
 
         def get_params(self, ctx: Any) -> list[Any]:
             *params, help = super().get_params(ctx)
