@@ -9,7 +9,7 @@ to 98 %, those of an expanded percentile bootstrap in 92 to 96 %; where the nois
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from math import comb, exp, inf, isfinite, sqrt
+from math import exp, inf, isfinite, sqrt
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from audits.core.intervals import Interval, Undefined, exact
 from audits.core.records import Coordinate, Estimate
 from audits.gradients.counts import ALL, COUNTED_CEILING, HIDDEN, Counts
 from audits.statistics import mean_interval
+from audits.statistics.order_statistics import enclosing
 from probes.gradients.agreement import Agreement, Floats
 
 ENDS = {"cosine": (-1.0, 1.0), "norm_ratio": (0.0, inf), "sign_agreement": (0.0, 1.0), "relative_error": (0.0, inf)}
@@ -90,10 +91,11 @@ def middle_row(values: Floats, level: float) -> Interval:
     (5.0, 3.5, 8.0)
     """
     ordered, n = np.sort(values), len(values)
-    ends = [sum(comb(n, i) for i in range(k)) / 2 ** (n - 1) for k in range(1, n // 2 + 1)]
-    k = max(sum(share <= 1 - level for share in ends), 1)
-    low, high = float(ordered[k - 1]), float(ordered[n - k])
-    return Interval(value=float(np.median(ordered)), low=low, high=high, method="order statistics", n=n, unit="rounds")
+    value, ends = float(np.median(ordered)), enclosing(n, 0.5, level)
+    if ends is None:
+        return Interval(value=value, method="none", n=n, unit="rounds")
+    low, high = (float(ordered[end]) for end in ends)
+    return Interval(value=value, low=low, high=high, method="order statistics", n=n, unit="rounds")
 
 
 def _one_or_mean(values: Floats, level: float, unit: str, single: str) -> Interval | Undefined:

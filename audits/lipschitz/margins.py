@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from audits.core.intervals import Interval
+from audits.statistics.order_statistics import enclosing
 from probes.classifiers.classifier_files import Classifier
 from probes.classifiers.images import Images
 from probes.core.errors import IncompleteError
@@ -119,9 +120,7 @@ def rounded(number: float, digits: int = DIGITS, *, up: bool = False) -> float:
 def median_interval(values: Sequence[float], level: float, *, unit: str) -> Interval:
     """Return the median with the exact interval between two order statistics, or none for too few values.
 
-    With B of n independent values below the median, B is binomial with share 1/2. The interval is from the k-th
-    smallest to the k-th largest, with the largest k for which P(B < k) <= (1 - level)/2. Without one the value is the
-    lower of the two in the middle, and the method "none".
+    Without an interval the value is the lower of the two in the middle, and the method "none".
 
     Examples
     --------
@@ -129,14 +128,12 @@ def median_interval(values: Sequence[float], level: float, *, unit: str) -> Inte
     >>> found.value, found.low, found.high
     (5.0, 2.0, 8.0)
     """
-    from scipy.stats import binom
-
     ordered = sorted(float(value) for value in values)
     count = len(ordered)
-    tail = (1 - level) / 2
-    k = max((k for k in range(1, count // 2 + 1) if binom.cdf(k - 1, count, 0.5) <= tail), default=0)
-    if k == 0:
-        return Interval(value=ordered[(count - 1) // 2], method="none", n=count, unit=unit, level=level)
-    middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
-    ends = {"low": ordered[k - 1], "high": ordered[count - k]}
-    return Interval(value=middle, **ends, method=MEDIAN, n=count, unit=unit, level=level)
+    ends = enclosing(count, 0.5, level)
+    lower = ordered[(count - 1) // 2]
+    if ends is None:
+        return Interval(value=lower, method="none", n=count, unit=unit, level=level)
+    low, high = (ordered[end] for end in ends)
+    middle = (lower + ordered[count // 2]) / 2
+    return Interval(value=middle, low=low, high=high, method=MEDIAN, n=count, unit=unit, level=level)
