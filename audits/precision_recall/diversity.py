@@ -12,6 +12,7 @@ from audits.precision_recall.pools import digests
 from audits.precision_recall.sides import FLOOR, REFERENCE
 from audits.statistics import mean_interval, wilson
 from audits.statistics.halves import Halved, halved
+from audits.statistics.order_statistics import enclosing
 
 JACKKNIFE = "delete-one jackknife, Wilson"
 REPEATED = 0.02
@@ -94,25 +95,10 @@ def share_interval(count: int, n: int, level: float) -> Interval:
 
 
 def quantile_interval(words: NDArray[np.float64], share: float, level: float) -> Interval:
-    """Return a quantile of sorted lengths with its interval; without one where all are equal."""
+    """Return a quantile of sorted lengths with its interval; without one where all are equal, or too few for it."""
     n = len(words)
-    value = float(words[min(n - 1, int(share * n))])
-    if not words[0] < words[-1]:
+    value, ends = float(words[min(n - 1, int(share * n))]), enclosing(n, share, level)
+    if ends is None or not words[0] < words[-1]:
         return Interval(value=value, method="none", n=n, unit=UNIT)
-    low, high = (float(words[end]) for end in quantile_ends(n, share, level))
+    low, high = (float(words[end]) for end in ends)
     return Interval(value=value, low=low, high=high, method="order statistics", n=n, unit=UNIT)
-
-
-def quantile_ends(n: int, share: float, level: float) -> tuple[int, int]:
-    """Return the order statistics, from 0, that enclose a quantile with at least this confidence.
-
-    The number of values below the quantile is binomial, whatever their distribution.
-
-    >>> quantile_ends(100, 0.5, 0.95)
-    (39, 60)
-    """
-    from scipy.stats import binom
-
-    tail = (1 - level) / 2
-    low, high = int(binom.ppf(tail, n, share)) - 1, int(binom.ppf(1 - tail, n, share))
-    return max(0, low), min(n - 1, high)

@@ -8,8 +8,9 @@ from scored_texts import counted, described, estimated
 
 from audits.core.context import Draft
 from audits.precision_recall.counts import Texts
-from audits.precision_recall.diversity import describe, quantile_ends
+from audits.precision_recall.diversity import describe
 from audits.precision_recall.sequences import count_sequences
+from audits.statistics.order_statistics import enclosing
 
 NONE = counted({})
 
@@ -80,8 +81,18 @@ def test_quantiles_of_lengths_have_the_ends_of_order_statistics() -> None:
     met = {row.where["statistic"]: row for row in draft.select("length")}
     assert set(met) == {"mean", "p5", "median", "p95"} and met["mean"].value == 50.5
     for name, share in (("p5", 0.05), ("median", 0.5), ("p95", 0.95)):
-        low, high = quantile_ends(100, share, 0.95)
+        low, high = enclosing(100, share, 0.95) or (0, 0)
         assert (met[name].low, met[name].value, met[name].high) == (low + 1, 100 * share + 1, high + 1)
+
+
+def test_too_few_texts_have_no_interval_of_a_percentile_far_out() -> None:
+    """Clamped to the longest of 60 texts, an interval of 95 % would hold the 95th percentile in fewer samples."""
+    words = np.random.default_rng(2).permutation(np.arange(1, 61))
+    met = {
+        row.where["statistic"]: row
+        for row in shown(described("reference", np.arange(60), words=words)).select("length")
+    }
+    assert [met[name].method for name in ("p5", "median", "p95")] == ["none", "order statistics", "none"]
 
 
 def test_texts_that_are_all_as_long_say_nothing_of_others() -> None:
