@@ -10,7 +10,7 @@ from audits.conditional.mean_rows import surely_below
 from audits.conditional.verdicts import Verdict, claims, verdicts
 from audits.core.context import Draft
 from audits.core.records import Estimate, Severity
-from audits.core.wording import first_of, fitting, listed, p_words, span
+from audits.core.wording import capitalised, first_of, fitting, listed, p_words, span
 
 WORDS = {
     "covers": "no test sees {} deviate{}",
@@ -49,7 +49,7 @@ def _sentence(counts: Counts, name: str, verdict: Verdict, *, bare: bool = False
     group = verdict.within or ("" if verdict.group == ALL else verdict.group)
     whom = "a group" if bare else counts.groups.described(group)
     words = WORDS[verdict.word].format(name, f" for {whom}" if group else "")
-    return words[0].upper() + words[1:] if verdict.word == "covers" else words
+    return capitalised(words) if verdict.word == "covers" else words
 
 
 def _evidence(draft: Draft, rows: Rows, verdict: Verdict) -> list[Estimate | None]:

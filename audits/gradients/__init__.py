@@ -128,7 +128,9 @@ class Options(Workers):
         panel=_TRAINING,
         several=False,
     )
-    seeds: int = option("Trainings of each method and rate.", 5, metavar="N", panel=_TRAINING, least=2)
+    seeds: int = option(
+        "Trainings of each method and rate.", 5, metavar="N", panel=_TRAINING, least=2, only_with=("train_steps",)
+    )
 
 
 _CELL = ("method", "layer", "step")

@@ -9,6 +9,7 @@ from statistics import NormalDist
 
 from audits.core.context import Draft
 from audits.core.records import Severity
+from audits.core.wording import capitalised
 from audits.statistics import OUT_OF_REACH
 
 HIGH, MEDIUM = 0.10, 0.03
@@ -65,4 +66,4 @@ def joined(lead: str, sentences: Sequence[str]) -> str:
     'Nothing was told.'
     """
     first, *rest = sentences
-    return " ".join(part[0].upper() + part[1:] for part in (f"{lead}{first}", *rest))
+    return " ".join(capitalised(part) for part in (f"{lead}{first}", *rest))

@@ -7,7 +7,7 @@ from audits.core.context import Draft
 from audits.core.groups import ALL
 from audits.core.numbers import decimals, written
 from audits.core.records import Estimate
-from audits.core.wording import first_of, fitting, listed, many, p_words, size_words, span
+from audits.core.wording import capitalised, first_of, fitting, listed, many, p_words, size_words, span
 from audits.group_rates.wording import levels_of, spoken
 from audits.speaker_groups import Options
 from audits.speaker_groups.adjusting import Rung
@@ -49,7 +49,7 @@ def find_explained(draft: Draft, counts: Counts) -> None:
             whom = f" for {name}" if len(data.systems) > 1 else ""
             explained = dict.fromkeys(other for rung in alike for other in rung.explained_by)
             shares = [f"of {rung.level} {left_words(rung.share)}" for rung in alike[:MOST_RATIOS] if rung.share]
-            sure = f"{shares[0][0].upper()}{'; '.join(shares)[1:]}. " if shares else ""
+            sure = f"{capitalised('; '.join(shares))}. " if shares else ""
             draft.find(
                 "groups.spurious",
                 "info",

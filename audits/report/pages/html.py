@@ -18,6 +18,7 @@ from audits.core import numbers
 from audits.core.gates import abridged
 from audits.core.records import Coordinate, Estimate, Finding, Json, Report, Warning
 from audits.core.registration import standing
+from audits.core.wording import capitalised
 from audits.report.pages import content, figures, offline, overview, registered
 from audits.report.pages.glyphs import Reference, Span, equality, reference, scale_of, span, svg_bar, svg_glyph
 from audits.report.pages.live import Live, live_charts
@@ -154,7 +155,7 @@ def _matrix_parts(report: Report, matrix: overview.Matrix | None) -> Json:
         estimate = report.estimates[cell.index]
         nulls.append((row, column, estimate, overview.still_fits(estimate)))
     note = (
-        f"{matrix.label[:1].upper()}{matrix.label[1:]}. One axis for all bars, {matrix.axis.low:g} to "
+        f"{capitalised(matrix.label)}. One axis for all bars, {matrix.axis.low:g} to "
         f"{matrix.axis.high:g}{_dashed(matrix.neutral)}. Intervals at {numbers.percent(matrix.level)}."
     )
     return {"bars": bars, "matrix_note": note, "nulls": nulls}

@@ -12,6 +12,7 @@ from audits.core.gates import abridged
 from audits.core.numbers import interval, point
 from audits.core.planted import Planted
 from audits.core.records import Answer, Estimate, GateResult, Report, Severity
+from audits.core.wording import capitalised
 from audits.report.pages import content, overview, registered
 from audits.report.pages.glyphs import Reference, Span, reference, scale_of, span, text_glyph
 
@@ -84,7 +85,7 @@ def tell_planted(plants: Sequence[Planted]) -> "Group":
     for plant in plants:
         mark = Text("✓", style="green") if plant.as_planted else Text("✗", style="bold red")
         grid.add_row(mark, Text("Planted", style="dim"), Text(_clean(plant.what)))
-        found = Text(_clean(plant.verdict[:1].upper() + plant.verdict[1:]), style="bold")
+        found = Text(_clean(capitalised(plant.verdict)), style="bold")
         grid.add_row(Text(), Text("Found", style="dim"), found.append(_clean(f". {plant.seen}"), style="not bold"))
     return Group(Text(), Text("What was planted in this example, and was it found?", style="bold"), grid)
 
