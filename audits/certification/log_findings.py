@@ -42,7 +42,7 @@ def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading, /, **where
     evidence = [first, *(row for row in (draft.get("implied_alpha", **where), *shares) if row is not first)]
     headline = fitting(f"{where['log']}: {headline}", headline) if where else headline
     how = f"{_HOW}{_tested(reading, rule)}"
-    draft.find(f"certify.{id}", severity, text, evidence, headline=headline, how_sure=how, **where)
+    draft.find(id, severity, text, evidence, headline=headline, how_sure=how, **where)
 
 
 def _said(
@@ -54,7 +54,7 @@ def _said(
     implied, own = draft.get("implied_alpha", **where), reading.fits.get(rule.alpha)
     if reading.outcome == "other settings":
         headline = "Sigma or n is not the log's: no alpha in use explains its largest radius."
-        return "other-settings", "high", headline, _asked(log, rule, reading), implied
+        return "certify.other-settings", "high", headline, _asked(log, rule, reading), implied
     if reading.outcome == "larger alpha":
         least = bounded(reading.needed[1])
         text = f"It cannot come from {named}: even unanimous votes need an alpha of at least {least}."
@@ -62,13 +62,13 @@ def _said(
         # Whoever named no alpha was given the default, which is not the log's fault.
         read_with = f"{rule.alpha:g}, the default" if rule.alpha == Options().alpha else f"{rule.alpha:g}"
         headline = f"The log's largest radius needs an alpha of at least {least}; it was read with {read_with}."
-        return "implied-alpha", "high", headline, text, implied
+        return "certify.implied-alpha", "high", headline, text, implied
     if own is None or not own.testable:
         text = _consistent(rule, reading, named)
         headline = "Nothing in the log contradicts the settings that were named, but nothing could."
         if own is None:
             headline = "The largest radius of the log does not contradict the alpha that was named."
-        return "consistent-log", "info", headline, text, None
+        return "certify.consistent-log", "info", headline, text, None
     way, (explained, testable) = max(own.counts.items(), key=lambda item: (item[1][0] / max(item[1][1], 1), item[1]))
     first = draft.get("reachable_share", **where, alpha=rule.alpha, rounding=way)
     if reading.outcome == "other alpha":
@@ -77,17 +77,17 @@ def _said(
             f"alpha = {rule.alpha:g}, however they were rounded.{_others(reading, rule)}"
         )
         headline = f"{testable - explained} of {testable} radii cannot come from the settings that were named."
-        return "unreachable-radii", "high", headline, text, first
+        return "certify.unreachable-radii", "high", headline, text, first
     if reading.outcome == "doubtful":
         text = f"The log's radii fit alpha = {rule.alpha:g} only if they were cut off when printed."
         text += f"{_others(reading, rule)} Ask how they were printed, or with which alpha they were made."
         headline = "The alpha that was named is in doubt: radii that were rounded to nearest fit another."
-        return "doubtful-alpha", "medium", headline, text, first
+        return "certify.doubtful-alpha", "medium", headline, text, first
     also = "; other alphas fit as well" if reading.fitting(rule.alpha) else ""
     headline = f"All {testable} radii that can tell fit the settings named{also}."
     if testable == 1:
         headline = f"The one radius that can tell fits the settings named{also}."
-    return "consistent-log", "info", headline, _consistent(rule, reading, named), first
+    return "certify.consistent-log", "info", headline, _consistent(rule, reading, named), first
 
 
 def _asked(log: Log, rule: Rule, reading: Reading) -> str:

@@ -22,8 +22,7 @@ from probes.vectors.token_vectors import as_float32, chosen_layers
 MAX_CELLS = 30_000_000
 """A table is held as text, 150 bytes a cell as measured: about 4.5 GB."""
 _ROWS = 1024
-_FULL_STOP = "Write numbers with a full stop, and leave a cell empty where one is missing."
-_WORDS = "The column holds words, no numbers: name columns of numbers. Leave a cell empty where one is missing."
+_NUMBERS = "Write numbers with a full stop and leave a cell empty where one is missing, or name columns of numbers."
 
 
 def read_token_table(path: Path, decimal: str | None = None) -> "TokenTable":
@@ -140,8 +139,7 @@ class TokenTable:
         number = _number(text)
         if number is None:
             hint = mark_hint(text or "", self.decimal_comma, self.decimal, option=self.delimited)
-            hint = hint or (_FULL_STOP if any(map(str.isdigit, text or "")) else _WORDS)
-            raise InputError(f"{text!r} is not a number.", where=self.spot(index, name), hint=hint)
+            raise InputError(f"{text!r} is not a number.", where=self.spot(index, name), hint=hint or _NUMBERS)
         return number
 
 

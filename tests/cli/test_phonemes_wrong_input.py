@@ -245,7 +245,7 @@ changed(
 )
 changed(
     "no_number_but_a_word",
-    ("'high' is not a number", "wrong.csv:2", "column x0", "holds words, no numbers"),
+    ("'high' is not a number", "wrong.csv:2", "column x0", "full stop", "or name columns of numbers"),
     put(0, x0="high"),
 )
 changed("nothing_finite", ("No token is left", "feature"), every(x1="nan"))
