@@ -5,6 +5,7 @@ other. A list option takes several values after one flag (`--by gender accent`),
 """
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import Field, fields
@@ -21,6 +22,10 @@ from audits.core.options import METADATA, OptionSpec, build, flag_of, specs_of
 from audits.core.registry import AuditSpec
 from miles_cli.options import Common, read_config
 from miles_cli.plain_help import PlainCommand
+
+MOST_SHOWN = 120
+"""Letters that a refusal shows of words that are too many."""
+_FILE = re.compile(r"[/\\=]|\.[A-Za-z]\w*$")
 
 _KINDS: dict[type, tuple[str, str]] = {
     int: ("a whole number", "5"),
@@ -255,17 +260,20 @@ def _command_class(listed: tuple[str, ...], positionals: int) -> type[TyperComma
 
 
 def _refuse_words(command: Any, words: list[str]) -> None:
-    """Refuse words that belong to no option and no argument, and name the flags that take files."""
+    """Refuse words that belong to no option and no argument; of files, with the flags that take some."""
     flags = [
         f"{item.opts[0]} {item.metavar}"
         for item in command.params
-        if getattr(item, "multiple", False) and "FILE" in (item.metavar or "")
+        if getattr(item, "multiple", False) and "FILE" in (item.metavar or "") and item.name != "registration"
     ]
-    hint = "Write the flag before each value, or leave the words out; miles COMMAND -h lists the flags."
-    if flags:
+    hint = "Join several values of one option by commas, or leave the words out; miles COMMAND -h lists the options."
+    if flags and all(_FILE.search(word) for word in words):
         hint = f"Write the flag before each file, such as {' or '.join(flags)}; or leave the words out."
-    message = f"Got unexpected words, which belong to no option: {' '.join(words)[:120]!r}."
-    raise InputError(message, where=f"miles {command.name}", hint=hint)
+    shown = " ".join(words)
+    shown = shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}…"
+    raise InputError(
+        f"Got unexpected words, which belong to no option: {shown!r}.", where=f"miles {command.name}", hint=hint
+    )
 
 
 def _flags_without_value(command: Any) -> frozenset[str]:

@@ -78,6 +78,10 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+NOT_AFTER_CORRECTION = "not after correction"
+"""What a verdict says of a difference that an interval shows alone, and not all that were judged with it."""
+
+
 def capitalised(words: str) -> str:
     """Return words as the beginning of a sentence.
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from audits.core.context import Claim, Draft
 from audits.core.numbers import decimals, written
 from audits.core.records import Estimate
-from audits.core.wording import first_of, listed, span
+from audits.core.wording import NOT_AFTER_CORRECTION, first_of, listed, span
 from audits.interference.measure import Counts
 
 MOST_NAMED = 6
@@ -39,7 +39,7 @@ def _verdicts(draft: Draft, counts: Counts) -> list[tuple[Estimate, bool, str]]:
     for (target, source), judged in counts.matrix.cells.items():
         row, verdict = draft.row("interference", target=target, source=source), judged.verdict(draft.level)
         apart = row.above(0.0) or row.below(0.0)
-        unsaid = "not after correction" if apart and verdict == "indistinguishable" else words.get(verdict, verdict)
+        unsaid = NOT_AFTER_CORRECTION if apart and verdict == "indistinguishable" else words.get(verdict, verdict)
         found.append((row, judged.shown(draft.level), unsaid))
     return found
 

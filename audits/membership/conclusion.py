@@ -6,7 +6,7 @@ from audits.core.context import Claim as Found
 from audits.core.context import Draft
 from audits.core.numbers import bounded, coordinate, percent
 from audits.core.records import Estimate
-from audits.core.wording import first_of, span
+from audits.core.wording import NOT_AFTER_CORRECTION, first_of, span
 from audits.membership import STEPS
 from audits.membership.bounding import CERTIFIED
 from audits.membership.leak_findings import HOLDING, held, is_shown
@@ -54,7 +54,7 @@ def _judged(draft: Draft, leak: Leak, found: Sequence[Found]) -> tuple[bool, str
         return True, ""
     if any(claim.id == "membership.leak" and claim.where == leak.where for claim in found):
         return False, "on average not shown; some points are found"
-    return False, "not after correction" if row.above(0.5) else "below chance" if row.below(0.5) else ""
+    return False, NOT_AFTER_CORRECTION if row.above(0.5) else "below chance" if row.below(0.5) else ""
 
 
 def number_words(row: Estimate, *, given: bool = False) -> str:

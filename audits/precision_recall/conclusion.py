@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from audits.core.context import Claim, Draft
 from audits.core.numbers import coordinate, decimals, written
 from audits.core.records import Estimate
-from audits.core.wording import first_of
+from audits.core.wording import NOT_AFTER_CORRECTION, first_of
 from audits.precision_recall.counts import Counts
 from audits.precision_recall.lookup import difference, shown
 from audits.precision_recall.sides import REFERENCE
@@ -43,7 +43,7 @@ def _verdicts(draft: Draft, counts: Counts) -> Iterator[tuple[Estimate, bool, st
         sign = shown(draft, counts, metric, name, counts.benchmark)
         apart = row.above(0.0) or row.below(0.0)
         grouped = {name, REFERENCE} & counts.grouped
-        unsaid = "not told: texts in small groups" if grouped else "not after correction" if apart else ""
+        unsaid = "not told: texts in small groups" if grouped else NOT_AFTER_CORRECTION if apart else ""
         yield row, bool(sign), ("higher" if sign > 0 else "lower") if sign else unsaid
 
 

@@ -182,8 +182,9 @@ def _may_not(draft: Draft, counts: Counts, spurious: dict[str, list[str]]) -> li
         whom = "the system" if whom == "The system" else whom
         if gap.low is not None and gap.high is not None:
             far = written(max(gap.low, gap.high, key=abs), digits(gap))
+            fixed = ", all else held fixed," if counts.options.hypothesis == "conditional" else ""
             lines.append(
-                f"That {whom} errs alike by {verdict.by}: a gap of {far.removeprefix('-')} still fits the data."
+                f"That {whom} errs alike by {verdict.by}: a gap of {far.removeprefix('-')}{fixed} still fits the data."
             )
     lines.append("What is only in the tables: it was not tested.")
     lines.append("A cause, or anything on recordings of another kind.")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from audits.core.context import Draft
 from audits.core.numbers import counted, point
 from audits.core.records import Estimate
-from audits.core.wording import capitalised, listed, many, p_words, span
+from audits.core.wording import capitalised, fitting, listed, many, p_words, span
 from audits.group_rates import METRIC_WORDS
 from audits.group_rates.findings import how_tested, severity_of
 from audits.group_rates.wording import compared, levels_of
@@ -60,7 +60,8 @@ def gap_headline(counts: Counts, verdict: Verdict, gap: Estimate) -> str:
     more = "more" if gap.value > 0 else "fewer"
     fixed = ", all else held fixed" if counts.options.hypothesis == "conditional" else ""
     pair = compared(verdict.group, verdict.against, counts.data.unit)
-    return f"{who(counts.data, verdict.system)} makes {more} errors {pair}{fixed}: by {gap_words(gap)}."
+    rest = f"makes {more} errors {pair}{fixed}: by {gap_words(gap)}."
+    return fitting(f"{who(counts.data, verdict.system)} {rest}", f"The system {rest}")
 
 
 def _goes_with(counts: Counts, verdict: Verdict, gap: Estimate, rung: Rung) -> str:

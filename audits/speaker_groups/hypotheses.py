@@ -150,7 +150,7 @@ def add_tests(draft: Draft, data: Utterances, verdicts: Sequence[Verdict]) -> No
     for verdict in verdicts:
         for correction, ends, how in (
             ("none", verdict.raw, ""),
-            ("holm", scaled(verdict.raw, verdict.p), ", Holm over all declared tests"),
+            ("holm", scaled(verdict.raw, verdict.p), ", Holm over all tests of the hypothesis"),
         ):
             p = data.interval(ends, p_method(ends, how), verdict.comparison.sums.people)
             draft.add("p_value", p, **verdict.where, correction=correction)

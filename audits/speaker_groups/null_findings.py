@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from audits.core.context import Draft
-from audits.core.wording import first_of, fitting, many, p_words
+from audits.core.wording import first_of, fitting, listed, many, p_words
 from audits.group_rates.findings import blind_words, doubtful_words, how_tested, joined, missed_size, missed_words
 from audits.speaker_groups.gaps import OTHERS
 from audits.speaker_groups.hypotheses import Verdict, beyond
@@ -43,13 +43,17 @@ def find_not_shown(draft: Draft, counts: Counts, silent: Sequence[Verdict]) -> N
         sentences.append(some)
     if reasons.lower:
         sentences.append(f"all groups err less than {' and '.join(verdict.against for verdict in reasons.lower)}.")
-    searched = {item.group.partition("=")[0] for item in counts.searches[system].found if item.confirmed}
-    found = [verdict.by for verdict in silent if verdict.by in searched]
+    searched = dict.fromkeys(tuple(item.by.split("&")) for item in counts.searches[system].found if item.confirmed)
+    found = [verdict.by for verdict in silent if (verdict.by,) in searched]
     if found:
         sentences.append(
             f"the search, which sets one level against all others together, did confirm a group by "
             f"{' and '.join(found)}: see there."
         )
+    crossings = [by for by in searched if len(by) > 1 and {*by} & {verdict.by for verdict in silent}]
+    if crossings:
+        named = "; of ".join(listed(by) for by in crossings[:MOST_NAMED])
+        sentences.append(f"the search did confirm a crossing of {named}: see there.")
     draft.find(
         "groups.no-gap-shown",
         "info",

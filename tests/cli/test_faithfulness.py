@@ -172,3 +172,13 @@ def test_sentences_can_be_the_units(folder: Path, call_miles: Any) -> None:
     with (folder / "run" / "records.csv").open() as file:
         first = next(csv.DictReader(file))
     assert first["id"] == "0.1" and first["unsupported_words"] and "unsupported_numbers" in first
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [("--rates 0.1 0.2", "0.2"), ("--dry-run true", "true"), (f"--seed 1 {'2' * 500} last", "2" * 50)],
+)
+def test_words_too_many_that_are_no_files_are_joined_by_commas(words: str, left: str, call_miles: Any) -> None:
+    outcome = call_miles("audit-faithfulness", "outputs.jsonl", "--out", "run", *words.split())
+    one_panel(outcome, f"belong to no option: '{left}", "by commas")
+    assert "before each file" not in outcome.err and ("…" in outcome.err) == ("last" in words)

@@ -83,6 +83,14 @@ def test_what_was_judged_together_speaks_for_a_cell_in_the_place_of_its_interval
     assert [cell.index for _, _, cell in found.nulls()] == [2, 3], "what was judged not shown is listed as such"
 
 
+@pytest.mark.parametrize("words", ["not tested", "on average not shown; some points are found"])
+def test_what_its_own_interval_shows_is_no_null_where_no_correction_took_it_away(report: Report, words: str) -> None:
+    answer = Answer(title="So.", verdicts=(Verdict(row=2, shown=False, words=words), Verdict(row=3, shown=False)))
+    found = overview.matrix(replace(report, answer=answer))
+    assert found is not None
+    assert [(cell.index, cell.words) for _, _, cell in found.nulls()] == [(3, "not shown")]
+
+
 def test_what_still_fits_is_the_end_that_is_farthest_from_none(report: Report) -> None:
     assert overview.still_fits(report.estimates[3]) == "-0.07"
     assert overview.furthest(report.estimates[0]) == pytest.approx(0.35)

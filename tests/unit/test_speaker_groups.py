@@ -520,6 +520,17 @@ def test_a_group_of_the_search_is_no_contradiction_of_what_no_two_levels_show(
     assert "errors than all others together, by" in silent.said("groups.confirmed")
     named = hear(rows, reference=("accent=north",))
     assert "any two levels" not in named.said("groups.no-gap-shown")
+    assert "crossing" not in silent.said("groups.no-gap-shown")
+
+
+def test_a_confirmed_crossing_is_none_of_one_level_against_the_others(hear: Hear) -> None:
+    alike = clips(people=240)
+    rows = [
+        row | {"errors": 4 if (row["accent"] == "north") == (row["gender"] == "m") else 1} for row in counted(alike)
+    ]
+    said = hear(rows, max_order=2).said("groups.no-gap-shown")
+    assert "The search did confirm a crossing of accent and gender: see there." in said
+    assert "any two levels" not in said and "one level against all others" not in said
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95])

@@ -9,6 +9,7 @@ from audits.core import registry
 from audits.core.numbers import coordinate, decimals, written
 from audits.core.records import KEY_NUMBERS, Answer, Estimate, KeyNumber, Report, Verdict
 from audits.core.summary import Summary
+from audits.core.wording import NOT_AFTER_CORRECTION
 from audits.report.pages import content
 from audits.report.pages.glyphs import Reference, Span, equality, rounded, span
 
@@ -20,7 +21,8 @@ CHANCE = 0.5
 """Neutral value of a probability, such as an AUC; one that is worse away from it, as a share of wins, has two sides."""
 NULLS_NOTE = (
     "No difference shown does not mean none: the last column is the end of the interval that is farthest from none, or "
-    "the upper one where none is chance. One that leaves out none is listed where the tests together do not show it."
+    "the upper one where none is chance. A difference that its own interval shows is listed where correction for the "
+    "others took it away."
 )
 
 PART = re.compile(r"(x\d+)=(\d+)/(\d+)")
@@ -41,7 +43,7 @@ class Cell:
     words: str = ""
     detail: str = ""
     unshown: bool = False
-    """Whether it was judged with others, and nothing was shown whatever its own interval says."""
+    """Whether correction for those judged with it alone took away what its own interval shows."""
 
     @property
     def icon(self) -> str:
@@ -217,7 +219,9 @@ def _judged(index: int, estimate: Estimate, verdict: Verdict, remarks: Mapping[i
         return Cell(index, *remarks.get(index, ("shown", verdict.words or "shown")))
     states: Mapping[bool | None, State] = {True: "alone", False: "none", None: "plain"}
     apart = _apart(estimate)
-    return Cell(index, states[apart], verdict.words or "not shown", unshown=apart is not None)
+    # Other words say that it was not tested, or shows something else.
+    corrected = bool(apart) and verdict.words in ("", NOT_AFTER_CORRECTION)
+    return Cell(index, states[apart], verdict.words or "not shown", unshown=corrected)
 
 
 def _apart(estimate: Estimate) -> bool | None:
