@@ -301,7 +301,7 @@ STEPS = {
         "Report the weakest class with the whole, and look at its images that are abstained from or wrong."
     ),
     "certify.implied-alpha": (
-        "Run it again with --alpha as the log was made with (which fit its radii, the finding says), and cite its "
+        "Run it again with the alpha that the log was made with (--alpha; the finding says which fit), and cite its "
         "certificates with that alpha only."
     ),
     "certify.other-settings": (

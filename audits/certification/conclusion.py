@@ -36,6 +36,17 @@ def conclude(draft: Draft, counts: Counts) -> None:
         numbers=[*leading, *numbers],
         may=list(_may(draft, counts, rows)),
         may_not=list(_may_not(draft, counts)),
+        next_step=_next_step(counts) if worst.id == "certify.implied-alpha" else "",
+    )
+
+
+def _next_step(counts: Counts) -> str:
+    """Return what to ask for where no alpha that could be tried explains a log; nothing where the finding names one."""
+    if counts.reading is None or counts.reading.alpha is not None:
+        return ""
+    return (
+        "Name the sigma (--sigma), n and alpha that the log was made with; cite none of its certificates before its "
+        "radii fit."
     )
 
 

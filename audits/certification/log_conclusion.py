@@ -33,7 +33,7 @@ def conclude_logs(draft: Draft, counts: LogCounts) -> None:
         numbers=[(row, _words(row, counts)) for row in (*lead, *(row for row in rows if row not in lead))],
         may=list(_may(draft, counts, citable, [sentence for _, sentence in pairs])),
         may_not=list(_may_not(draft, counts, citable)),
-        next_step=_next_step(counts),
+        next_step=_next_step(counts) or (_alone(str(worst.where["log"]), counts) if shown else ""),
     )
 
 
@@ -87,6 +87,21 @@ def _next_step(counts: LogCounts) -> str:
     return (
         f"Name the sigma that was used for {listed(names)}, {flags}, or the n; cite none of these certificates before "
         "their radii fit."
+    )
+
+
+def _alone(name: str, counts: LogCounts) -> str:
+    """Return what to do about a log read with too small an alpha, where its own is not shown to fit all the others."""
+    fitting = {
+        other: {alpha for alpha, fit in reading.fits.items() if fit.roundings}
+        for other, reading in counts.readings.items()
+    }
+    # One alpha is named for all logs: that of this one would spoil another.
+    if all(fitting[name] <= alphas for alphas in fitting.values()):
+        return ""
+    return (
+        f"Audit {name} alone with the alpha that it was made with (--alpha; its finding says which fit), and cite its "
+        "certificates with that alpha only."
     )
 
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 from audits.certification import Options
 from audits.certification.log_fit import Fit, Reading
-from audits.certification.logs import Log
+from audits.certification.logs import USUAL_ALPHAS, Log
 from audits.certification.rules import Rule
+from audits.certification.wording import least_alpha
 from audits.core.context import Draft
-from audits.core.numbers import bounded
+from audits.core.numbers import exceeding, given
 from audits.core.records import Coordinate, Estimate, Severity
 from audits.core.wording import fitting, listed
 
@@ -40,7 +41,10 @@ def find_in_log(draft: Draft, log: Log, rule: Rule, reading: Reading, /, **where
     ]
     id, severity, headline, text, first = _said(draft, log, rule, reading, where)
     evidence = [first, *(row for row in (draft.get("implied_alpha", **where), *shares) if row is not first)]
-    headline = fitting(f"{where['log']}: {headline}", headline) if where else headline
+    headlines = [headline]
+    if reading.outcome == "larger alpha":
+        headlines.insert(0, f"{headline.removesuffix('.')}{_fitting_alone(reading, rule)}.")
+    headline = fitting(*(f"{where['log']}: {words}" for words in headlines if where), *headlines)
     how = f"{_HOW}{_tested(reading, rule)}"
     draft.find(id, severity, text, evidence, headline=headline, how_sure=how, **where)
 
@@ -49,20 +53,18 @@ def _said(
     draft: Draft, log: Log, rule: Rule, reading: Reading, where: Mapping[str, Coordinate]
 ) -> tuple[str, Severity, str, str, Estimate | None]:
     """Return id, severity, headline and statement of the finding, and the row of the headline's number."""
-    named = f"n = {rule.n:,} and alpha = {rule.alpha:g}"
+    named = f"n = {rule.n:,} and alpha = {given(rule.alpha)}"
     assert reading.needed is not None
     implied, own = draft.get("implied_alpha", **where), reading.fits.get(rule.alpha)
     if reading.outcome == "other settings":
         headline = "Sigma or n is not the log's: no alpha in use explains its largest radius."
         return "certify.other-settings", "high", headline, _asked(log, rule, reading), implied
     if reading.outcome == "larger alpha":
-        least = bounded(reading.needed[1])
-        text = f"It cannot come from {named}: even unanimous votes need an alpha of at least {least}."
-        text += f"{_others(reading, rule)} The certificates are weaker than those of alpha = {rule.alpha:g}."
-        # Whoever named no alpha was given the default, which is not the log's fault.
-        read_with = f"{rule.alpha:g}, the default" if rule.alpha == Options().alpha else f"{rule.alpha:g}"
-        headline = f"The log's largest radius needs an alpha of at least {least}; it was read with {read_with}."
-        return "certify.implied-alpha", "high", headline, text, implied
+        text = (
+            f"It cannot come from {named}: even unanimous votes need an alpha of at least {_least(rule, reading)}."
+            f"{_others(reading, rule)} The certificates are weaker than those of alpha = {given(rule.alpha)}."
+        )
+        return "certify.implied-alpha", "high", _needing(rule, reading), text, implied
     if own is None or not own.testable:
         text = _consistent(rule, reading, named)
         headline = "Nothing in the log contradicts the settings that were named, but nothing could."
@@ -90,9 +92,34 @@ def _said(
     return "certify.consistent-log", "info", headline, _consistent(rule, reading, named), first
 
 
+def _least(rule: Rule, reading: Reading) -> str:
+    """Return the least alpha that is needed: as its range begins, or with digits enough to be above the one named."""
+    assert reading.needed is not None
+    shown = least_alpha(reading)
+    return shown if float(shown.replace(" x 10^", "e")) > rule.alpha else exceeding(reading.needed[1], rule.alpha)
+
+
+def _needing(rule: Rule, reading: Reading) -> str:
+    """Return the headline on a log that was read with too small an alpha."""
+    # Whoever named no alpha was given the default, which is not the log's fault.
+    read_with = given(rule.alpha) + (", the default" if rule.alpha == Options().alpha else "")
+    least = _least(rule, reading)
+    # More digits than the evidence has stand in the statement only.
+    if least != least_alpha(reading):
+        return f"The log's largest radius needs a larger alpha than {read_with}, with which it was read."
+    return f"The log's largest radius needs an alpha of at least {least}; it was read with {read_with}."
+
+
+def _fitting_alone(reading: Reading, rule: Rule) -> str:
+    """Return which alpha fits the radii as most tools print them, where it is the only one that fits; else nothing."""
+    others = reading.fitting(rule.alpha)
+    return f"; {others[0].alpha:g} fits" if len(others) == 1 and "nearest" in others[0].roundings else ""
+
+
 def _asked(log: Log, rule: Rule, reading: Reading) -> str:
     assert reading.needed is not None
-    largest, least = f"{float(log.radii.max()):g}", bounded(min(reading.needed[1], 1.0), 2)
+    largest = f"{float(log.radii.max()):g}"
+    least = exceeding(min(reading.needed[1], 1.0), max(rule.alpha, *USUAL_ALPHAS), 2)
     return (
         f"The log does not fit sigma = {rule.geometry.sigma:g} and n = {rule.n:,}: with these its largest radius, "
         f"{largest}, would take an alpha of at least {least}, which nobody uses. One of the two is not the log's: with "

@@ -7,7 +7,7 @@ from audits.certification.drawing_settings import settings_of as settings_of_rul
 from audits.certification.log_fit import Reading
 from audits.certification.measure import Counts
 from audits.certification.rules import Mode, Rule, out_of_reach
-from audits.core.numbers import bounded, counted, level_of
+from audits.core.numbers import RANGE, counted, ends, level_of
 from audits.core.records import Estimate
 from audits.core.wording import span
 
@@ -95,8 +95,17 @@ def certain_at(alpha: float | None, reading: Reading | None) -> str:
         given = f", if alpha was {alpha:g}" if reading and reading.outcome == "fits" and reading.fitting(alpha) else ""
         return f"Each certificate is false with probability {alpha:g} at most{given}."
     if reading and reading.needed and reading.outcome == "larger alpha":
-        return f"Each certificate has an error probability of {bounded(reading.needed[1])} or more."
+        return f"Each certificate has an error probability of {least_alpha(reading)} or more."
     return "With which error probability a certificate is false, is not known."
+
+
+def least_alpha(reading: Reading) -> str:
+    """Return the least alpha that the largest radius of a log needs, as the range of `implied_alpha` begins."""
+    assert reading.needed is not None
+    value, low, high = reading.needed
+    shown = ends(Estimate(name="range", value=value, low=low, high=high, method=RANGE, n=1, unit="radius"))
+    assert shown is not None
+    return shown[0]
 
 
 def over_images(row: Estimate) -> str:

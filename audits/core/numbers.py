@@ -16,7 +16,10 @@ UPPER_BOUND = "Upper bound:"
 ATTAINED = "Attained:"
 """Prefix of the method of an attained value, which is a lower bound of the truth; its upper end was proved."""
 RANGE = "Range:"
-"""Prefix of the method of a given number, whose ends come from rounding and the like instead of from sampling."""
+"""Prefix of the method of a given number, whose ends come from rounding and the like instead of from sampling.
+
+They are rounded outwards.
+"""
 MOST_DECIMALS = 8
 """With more decimals, or from 10 ** 15 on, a number is written as a power of ten."""
 
@@ -88,6 +91,22 @@ def bounded(number: float, digits: int = 3, *, up: bool = False) -> str:
     return f"{rounded.scaleb(-power):.{digits - 1}f} x 10^{power}"
 
 
+def exceeding(number: float, limit: float, digits: int = 3) -> str:
+    """Return a bound, rounded down to so many significant digits, or to more until it is above a limit as it is.
+
+    Examples
+    --------
+    >>> exceeding(0.0184983, 0.001), exceeding(0.00099998811, 0.000999), exceeding(0.00099998811, 0.00099998)
+    ('0.0184', '0.0009999', '0.000999988')
+    """
+    exact = Decimal(repr(float(number)))
+    while True:
+        rounded = exact.quantize(Decimal(1).scaleb(exact.adjusted() + 1 - digits), rounding=ROUND_FLOOR)
+        if float(rounded) > limit or rounded == exact:
+            return f"{rounded:f}"
+        digits += 1
+
+
 def is_bound(estimate: Estimate) -> bool:
     """Tell whether a number is a one-sided bound, which is never rounded towards the truth."""
     return estimate.method.startswith((LOWER_BOUND, UPPER_BOUND, ATTAINED))
@@ -119,7 +138,8 @@ def probability(p: float) -> str:
     """Return a p-value in two significant digits and three decimals at least, never less than it.
 
     More digits stand where it would else look like a hundredth that it lies below (above 0.1 a twentieth), since tests
-    are judged at these: 0.0496 is not written 0.050.
+    are judged at these with the levels in common use: 0.0496 is not written 0.050. With others they are not: of
+    --level 0.975 the value is 0.025, and 0.02496 looks like it.
 
     Examples
     --------
@@ -172,6 +192,13 @@ def ends(estimate: Estimate) -> tuple[str, str] | None:
         # The upper end of a lower bound is what a perfect attack would prove, and is rounded down like the bound.
         return bounded(estimate.low), bounded(estimate.high, up=not estimate.method.startswith(LOWER_BOUND))
     places = decimals(estimate)
+    if estimate.method.startswith(RANGE):
+        # What rounding leaves is a fact, not a guess: no end may shut out what is possible.
+        if places > MOST_DECIMALS:
+            return bounded(estimate.low, 2), bounded(estimate.high, 2, up=True)
+        unit = Decimal(1).scaleb(-places)
+        low, high = (Decimal(repr(float(end))) for end in (estimate.low, estimate.high))
+        return f"{low.quantize(unit, rounding=ROUND_FLOOR):f}", f"{high.quantize(unit, rounding=ROUND_CEILING):f}"
     return written(estimate.low, places), written(estimate.high, places)
 
 

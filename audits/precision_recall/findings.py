@@ -122,7 +122,8 @@ def _least_shortfall(draft: Draft, counts: Counts, metric: str, row: Estimate) -
     Texts that lie in no ball have no density: a density lower by a fifth of what it would be is that of a fifth of
     such texts, if the others lie as the reference does.
     """
-    end = -(row.high or 0.0)
+    # Without an interval nothing is shown, so that it is behind all others.
+    end = -math.inf if row.high is None else -row.high
     if metric != "density":
         return end
     # What it would be: the score less its difference.
@@ -213,22 +214,31 @@ def _find_uninformative(draft: Draft, counts: Counts) -> None:
         return
     size = counts.controls[CEILING].size
     below = [metric for metric in blind if shown(draft, counts, metric, CEILING, FLOOR) < 0]
-    lower = f", and in {listed(below)} it lies below" if below else ""
+    sides = (
+        ([metric for metric in blind if metric not in below], "is not shown to be above it"),
+        (below, "is below it"),
+        (informative, "is above it"),
+    )
+    said = "; ".join(f"in {listed(metrics)} the ceiling {words}" for metrics, words in sides if metrics)
     text = (
-        f"With {size:,} texts a side, {encoder.reference} does not tell the reference from its own words shuffled: "
-        f"in {listed(blind)} the ceiling is not shown to be above the floor{lower}. So no candidate is judged against "
-        "that floor" + ("." if len(blind) == len(known) else f" in {'it' if len(blind) == 1 else 'them'}.")
+        f"The floor is reference texts with their words shuffled. With {size:,} texts a side and {encoder.reference}, "
+        f"{said}. So no candidate is judged against that floor{f' in {listed(blind)}' if informative else ''}."
     )
     # The score that speaks most plainly against the encoder, not the first.
     worst, first = max(
         ((metric, row) for metric in below or blind if (row := rows[metric]) is not None),
         key=lambda pair: _least_shortfall(draft, counts, *pair),
     )
-    headline = "The encoder is not shown to see word order"
     if below:
-        headline = f"To the encoder shuffled words look better: {worst} of real texts is lower by {size_words(first)}"
+        headline = f"In {worst} shuffled words look better to the encoder: real texts are lower by {size_words(first)}"
+        if len(below) == len(known):
+            headline = (
+                f"To the encoder shuffled words look better: {worst} of real texts is lower by {size_words(first)}"
+            )
+    elif informative:
+        headline = f"In {worst} the encoder is not shown to see word order: real less shuffled is {span(first)}"
     else:
-        headline += f": {worst} less that of shuffled words is {span(first)}"
+        headline = f"The encoder is not shown to see word order: {worst} less that of shuffled words is {span(first)}"
     # The headline's number first.
     blind.sort(key=lambda metric: metric != worst)
     evidence = [rows[metric] for metric in blind]

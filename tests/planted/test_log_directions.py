@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from audits.certification import AUDIT
 from audits.core.context import Claim, Draft
 from audits.core.wording import size_words, span
-from tests.planted.test_log_comparison import Floats, audited, ids, log, rows_of
+from audits.statistics.binomial import lower_limit
+from tests.planted.test_log_comparison import SIGMA, Floats, N, audited, ids, log, rows_of
 from tests.support.headlines import faults
 
 Rows = list[tuple[int, int, int, float]]
@@ -120,11 +122,28 @@ def test_the_number_and_the_step_on_top_are_those_of_an_alpha_that_is_too_small(
     draft = both(tops, tmp_path, every=3, alpha=0.0005)
     assert draft.answer is not None
     assert re.fullmatch(
-        r"[AB]: The log's largest radius needs an alpha of at least [\d.]+; it was read with 0\.0005\.",
+        r"[AB]: The log's largest radius needs an alpha of at least [\d.]+; it was read with 0\.0005; 0\.001 fits\.",
         draft.answer.title,
     )
     first = draft.answer.numbers[0]
     assert draft.estimates[first.row].name == "implied_alpha"
     assert first.words == f"least alpha that the largest radius needs of {draft.answer.title[0]}"
     draft.advise(AUDIT.steps)
-    assert draft.answer.next_step.startswith("Run it again with --alpha as the log was made with")
+    # What fits the one fits the other too.
+    assert draft.answer.next_step.startswith("Run it again with the alpha that the log was made with (--alpha;")
+    assert faults(draft) == []
+
+
+def test_an_alpha_that_is_not_that_of_all_logs_is_to_be_named_for_its_log_alone(tops: Floats, tmp_path: Path) -> None:
+    high = 0.9 + tops / 10.01
+    first = log(tmp_path / "first.tsv", rows_of(high, np.random.default_rng(2)))
+    votes = N - np.arange(25)
+    larger = SIGMA * norm.ppf(lower_limit(votes, N, 0.01))
+    second = log(tmp_path / "second.tsv", [(i, i % 3, i % 3, float(radius)) for i, radius in enumerate(larger)])
+    draft = audited(f"first={first}", f"second={second}")
+    assert draft.answer is not None and draft.answer.title.startswith("second: The log's largest radius needs")
+    draft.advise(AUDIT.steps) if not draft.answer.next_step else None
+    assert draft.answer.next_step == (
+        "Audit second alone with the alpha that it was made with (--alpha; its finding says which fit), and cite its "
+        "certificates with that alpha only."
+    )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from headlines import faults
 from scipy.stats import norm
 
 from audits.certification import AUDIT, Options
@@ -16,6 +17,7 @@ from audits.certification.logs import read_log
 from audits.certification.measure import Counts
 from audits.certification.rules import rule_of
 from audits.core.context import Claim, Draft
+from audits.core.numbers import interval
 from audits.core.records import Estimate
 from audits.core.testing import drafted
 from audits.statistics.binomial import lower_limit
@@ -68,6 +70,13 @@ def ids(draft: Draft) -> set[str]:
 def shares(draft: Draft) -> dict[tuple[object, object], Estimate]:
     rows = (row for row in draft.estimates if row.name == "reachable_share")
     return {(row.where["alpha"], row.where["rounding"]): row for row in rows}
+
+
+def next_step(draft: Draft) -> str:
+    """Return what can be done, as the run adds it where the audit itself sets none."""
+    if draft.answer is not None and not draft.answer.next_step:
+        draft.advise(AUDIT.steps)
+    return draft.answer.next_step if draft.answer is not None else ""
 
 
 def number(draft: Draft, name: str) -> float | None:
@@ -151,7 +160,10 @@ def test_no_later_sentence_carries_an_alpha_that_the_radii_exclude(tmp_path: Pat
     assert claim.headline == (
         f"The log's largest radius needs an alpha of at least {least[1]}; it was read with 0.001, the default."
     )
-    assert "certify.implied-alpha" in AUDIT.steps
+    assert next_step(draft) == (
+        "Name the sigma (--sigma), n and alpha that the log was made with; cite none of its certificates before its "
+        "radii fit."
+    )
     accuracy = text(draft, "accuracy")
     assert f"Each certificate has an error probability of {least[1]} or more." in accuracy
     assert "0.001" not in accuracy
@@ -161,6 +173,52 @@ def test_no_later_sentence_carries_an_alpha_that_the_radii_exclude(tmp_path: Pat
     # What is not known has no number, and says why.
     assert number(draft, "false_certificate_bound") is None
     assert "alpha-unknown" in {row.id for row in draft.warnings}
+
+
+@pytest.mark.parametrize(("sigma", "n"), [(0.24, 1000), (0.25, 900)])
+def test_where_no_alpha_in_use_fits_the_next_step_asks_for_sigma_and_n(tmp_path: Path, sigma: float, n: int) -> None:
+    path = log_of(tmp_path, [nearest(0.25 * radius(missing, 0.001, 1000)) for missing in range(25)])
+    draft = audited(path, sigma=sigma, n=n)
+    assert "The log's radii fit no alpha in common use." in finding(draft, "implied-alpha").statement
+    assert next_step(draft).startswith("Name the sigma (--sigma), n and alpha") and faults(draft) == []
+    # With votes that are not checked the alpha is as little known.
+    assert next_step(audited(path, sigma=sigma, n=n, interval="auto")) == next_step(draft)
+
+
+def test_where_an_alpha_in_use_fits_the_next_step_is_to_name_it(tmp_path: Path) -> None:
+    path = log_of(tmp_path, [nearest(radius(missing, 0.001)) for missing in range(25)])
+    draft = audited(path, alpha=0.0001)
+    assert next_step(draft).startswith("Run it again with the alpha that the log was made with (--alpha;")
+    assert finding(draft, "implied-alpha").headline == (
+        "The log's largest radius needs an alpha of at least 0.00083; it was read with 0.0001; 0.001 fits."
+    )
+    assert faults(draft) == []
+
+
+@pytest.mark.parametrize(
+    ("alpha", "headline", "least"),
+    [
+        (0.000999, "needs an alpha of at least 0.00099998; it was read with 0.000999; 0.001 fits.", "0.00099998"),
+        (0.0009999, "needs an alpha of at least 0.00099998; it was read with 0.0009999; 0.001 fits.", "0.00099998"),
+        # The range of the evidence has too few digits to tell these apart.
+        (0.00099998, "needs a larger alpha than 0.00099998, with which it was read; 0.001 fits.", "0.000999988"),
+    ],
+)
+def test_the_least_alpha_has_digits_enough_to_be_more_than_the_one_named(
+    tmp_path: Path, alpha: float, headline: str, least: str
+) -> None:
+    path = log_of(tmp_path, [f"{0.25 * radius(missing, 0.001, 1000):.6f}" for missing in range(25)])
+    draft = audited(path, sigma=0.25, n=1000, alpha=alpha)
+    claim = finding(draft, "implied-alpha")
+    assert claim.headline == f"The log's largest radius {headline}"
+    assert f"alpha = {alpha:g}: even unanimous votes need an alpha of at least {least}." in claim.statement
+    assert faults(draft) == [] and interval(claim.evidence[0]).startswith("0.00099998 to ")
+
+
+def test_an_alpha_that_nobody_uses_is_written_as_another_than_those_in_use(tmp_path: Path) -> None:
+    path = log_of(tmp_path, [f"{0.25 * radius(missing, 0.1004, 1000):.6f}" for missing in range(25)])
+    told = finding(audited(path, sigma=0.25, n=1000), "other-settings").statement
+    assert "would take an alpha of at least 0.1003, which nobody uses." in told
 
 
 @pytest.mark.parametrize(("sigma", "n"), [(0.5, N), (1.0, 1000)])

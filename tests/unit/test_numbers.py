@@ -1,5 +1,9 @@
 """How a number is written: its interval decides its digits."""
 
+import re
+from decimal import ROUND_CEILING, Decimal
+from pathlib import Path
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -25,6 +29,8 @@ from audits.core.numbers import (
 )
 from audits.core.records import Estimate
 from audits.core.wording import p_words
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def _estimate(value, low=None, high=None, *, method="bootstrap", n=969, unit="speakers", level=0.95) -> Estimate:
@@ -110,7 +116,7 @@ def test_bounds_of_any_size_are_rounded_the_safe_way(number: float, digits: int,
     [
         (f"{UPPER_BOUND} proved", 1142.4, "1143 (at most; at least 225), 5 layers"),
         (f"{ATTAINED} a slope", 225.97, "225 (attained; at most 1143), 5 layers"),
-        (f"{RANGE} by rounding", 500.2, "500 (226 to 1142), 5 layers"),
+        (f"{RANGE} by rounding", 500.2, "500 (225 to 1143), 5 layers"),
         ("bootstrap", 500.2, "500 (226 to 1142), 95 %, 5 layers"),
     ],
 )
@@ -173,6 +179,30 @@ def test_a_p_value_is_never_rounded_down_nor_up_to_a_usual_threshold(p: float) -
     for threshold in (0.01, 0.05, 0.1):
         assert shown < threshold or p > threshold * (1 - 1e-5), (p, shown)
     assert p_words(p) == (f"= {probability(p)}" if shown >= 0.001 else "< 0.001")
+
+
+@given(st.floats(1e-3, 0.499))
+@example(0.02496)
+@example(0.1196)
+@example(0.15 - 1e-7)
+def test_more_digits_of_a_p_value_stand_where_it_would_look_like_a_hundredth_or_twentieth_and_nowhere_else(p) -> None:
+    exact = Decimal(f"{p:.12g}")
+    rounded = exact.quantize(Decimal(1).scaleb(-max(3, 1 - exact.adjusted())), rounding=ROUND_CEILING)
+    # Values at which tests are judged unless --level is a more seldom one.
+    lies_below = rounded > exact and (rounded % Decimal("0.01" if rounded <= Decimal("0.1") else "0.05") == 0)
+    assert (Decimal(probability(p)) != rounded) == lies_below
+
+
+def test_the_glossary_writes_p_values_as_reports_do_and_says_where_digits_do_not_help() -> None:
+    text = " ".join((ROOT / "docs/glossary.md").read_text(encoding="utf-8").split())
+    entry = text.partition("**p-value.**")[2].partition("- **")[0]
+    written_as = dict(re.findall(r"(0\.\d+) is (0\.\d+)", entry))
+    assert {probability(float(p)) for p in written_as} == set(written_as.values())
+    # These lie below the values of the levels 0.975 and 0.999, and look like them.
+    assert (written_as["0.02496"], written_as["0.000996"]) == ("0.025", "0.001")
+    assert "`--level 0.975`" in entry and "a hundredth (0.01 to 0.10) or a twentieth (0.15 to 0.50)" in entry
+    for p, never in re.findall(r"(0\.\d+) is not written (0\.\d+)", entry):
+        assert float(probability(float(p))) < float(never)
 
 
 def test_a_table_writes_a_p_value_as_a_sentence_does() -> None:

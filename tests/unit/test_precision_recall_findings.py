@@ -1,8 +1,10 @@
 """What is said of candidates and of a sweep: severities, corrections, names, evidence."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from headlines import says
+from headlines import faults, says
 from scored_texts import (
     FAIR,
     GAP,
@@ -19,9 +21,10 @@ from scored_texts import (
     told,
 )
 
-from audits.core.context import Claim
+from audits.core.context import Claim, Draft
 from audits.core.wording import size_words, span
 from audits.precision_recall.counts import Texts
+from audits.precision_recall.findings import findings
 from audits.precision_recall.relabelling import Relabelled
 from audits.precision_recall.sequences import Sequences
 from audits.precision_recall.sweep import front_of, path_of
@@ -178,13 +181,32 @@ def test_what_falls_short_of_nothing_is_not_held_against_the_floor() -> None:
 @pytest.mark.parametrize(
     ("floor", "words", "accused"),
     [
-        ({"precision": 0.89}, ("in precision the ceiling is not", "against that floor in it."), "Density of"),
+        (
+            {"precision": 0.89},
+            (
+                "In precision the encoder is not shown to see word order: real less shuffled is 0.010 (",
+                "in precision the ceiling is not shown to be above it; in density and coverage the ceiling is above",
+                "against that floor in precision.",
+            ),
+            "Density of",
+        ),
         (
             {"precision": 0.89, "density": 0.99, "coverage": 0.94},
-            ("With 500 texts a side, minilm does not tell", "in precision, density and coverage", "that floor."),
+            (
+                "The encoder is not shown to see word order: ",
+                "With 500 texts a side and minilm, in precision, density and coverage the ceiling is not shown",
+                "that floor.",
+            ),
             None,
         ),
-        ({"density": 1.2}, ("in density the ceiling is not",), "Precision of"),
+        (
+            {"density": 1.2},
+            (
+                "In density shuffled words look better to the encoder: real texts are lower by 0.200 (0.170 to 0.230).",
+                "minilm, in density the ceiling is below it; in precision and coverage the ceiling is above it. So",
+            ),
+            "Precision of",
+        ),
         ({}, (), "Precision and density of"),
     ],
 )
@@ -221,8 +243,38 @@ def test_blindness_to_order_is_headed_by_the_score_that_speaks_most_plainly(
     (one,) = told(counted({"one": FAIR}, controls, encoder=MINILM))["order-unseen"]
     assert one.headline.startswith(headline)
     assert one.evidence[0].value == min(row.value for row in one.evidence)
-    told_below = "and in precision, density and coverage it lies below." in one.statement
-    assert told_below == headline.startswith("To the encoder")
+    told_below = "in precision, density and coverage the ceiling is below it." in one.statement
+    assert told_below == headline.startswith("To the encoder") != ("not shown to be above" in one.statement)
+
+
+def test_blindness_of_some_scores_is_told_of_these_alone_and_of_each_once() -> None:
+    floor = {"precision": 0.95, "density": 0.99, "coverage": 0.6}
+    draft = judged(counted({"one": FAIR}, {**CEILING, "floor": {**FLOOR, **floor}}, encoder=MINILM))
+    (one,) = found_in(draft)["order-unseen"]
+    assert one.headline == (
+        "In precision shuffled words look better to the encoder: real texts are lower by 0.050 (0.020 to 0.080)."
+    )
+    assert one.statement == (
+        "The floor is reference texts with their words shuffled. With 500 texts a side and minilm, in density the "
+        "ceiling is not shown to be above it; in precision the ceiling is below it; in coverage the ceiling is above "
+        "it. So no candidate is judged against that floor in precision and density."
+    )
+    assert faults(draft) == []
+
+
+def test_a_score_without_an_interval_does_not_speak_most_plainly() -> None:
+    floor = {"precision": 0.885, "density": 0.99, "coverage": 0.97}
+    counts = counted({"one": FAIR}, {**CEILING, "floor": {**FLOOR, **floor}}, encoder=MINILM)
+    draft = estimated(counts)
+    where = {"candidate": "ceiling", "against": "floor", "k": 5}
+    bare = replace(draft.row("difference", metric="precision", **where), low=None, high=None, method="none")
+    other = Draft(
+        measures=draft.measures,
+        estimates=[bare if row.where == bare.where and row.name == bare.name else row for row in draft.estimates],
+    )
+    findings(other, counts)
+    (one,) = found_in(other)["order-unseen"]
+    assert one.headline.startswith("The encoder is not shown to see word order: coverage less that of shuffled words")
 
 
 def relabelled(own: dict[str, float], *, would_be: float = 0.95) -> dict[str, list[Claim]]:
