@@ -84,18 +84,25 @@ def _differences(inputs: Inputs, level: float) -> Iterator[Detectable]:
     pairs = [*combinations(systems, 2)]
     if not pairs:
         return
-    means = {name: {system: _means(inputs, name, system) for system in systems} for name in _names(inputs)}
-    apart = {name: {pair: _apart(of[pair[0]], of[pair[1]]) for pair in pairs} for name, of in means.items()}
-    shared = {pair: len(_contexts(inputs, pair[0]) & _contexts(inputs, pair[1])) for pair in pairs}
-    tests = max(sum(_compared(inputs, pair, apart, shared[pair]) for pair in pairs), 1)
+    contexts = {system: _contexts(inputs, system) for system in systems}
+    shared = {pair: len(contexts[pair[0]] & contexts[pair[1]]) for pair in pairs}
+    # The run corrects for the pairs that get a difference of any metric; before it scores, all that share contexts may.
+    compared = {pair for pair in pairs if inputs.families and shared[pair] >= LEAST_SHARED}
+    names, told = _names(inputs), {}
+    for name in names:
+        means = {system: _means(inputs, name, system) for system in systems}
+        apart = {pair: _apart(means[pair[0]], means[pair[1]]) for pair in pairs}
+        compared |= {pair for pair in apart if pair not in compared and mean_interval(np.array(apart[pair]))}
+        told[name] = _spread([*apart.values()]), {pair: len(values) for pair, values in apart.items()}
+    tests = max(len(compared), 1)
     runs = {sample.system for sample in inputs.samples if sample.run}
     few = " that can be compared" if tests < len(pairs) else ""
     assuming = f", the strictest of {many(tests, 'pair', 'pairs')} of systems{few} (Bonferroni)" if tests > 1 else ""
     assuming += ", as if trainings did not differ" if runs else ""
     corrected = 1 - (1 - level) / tests
-    for name in [*apart][: MOST_SCORES + (LABEL in apart)]:
-        spread = _spread([*apart[name].values()])
-        for pair, count in _ends({pair: len(values) for pair, values in apart[name].items()}):
+    for name in names[: MOST_SCORES + (LABEL in names)]:
+        spread, counts = told[name]
+        for pair, count in _ends(counts):
             what = f"difference of {pair[0]} and {pair[1]} in {'labels' if name == LABEL else name}"
             spread_words = f"the spread of all differences of a context, {spread:.2g}"
             yield _difference(what, spread, count, spread_words + assuming, corrected)
@@ -103,16 +110,6 @@ def _differences(inputs: Inputs, level: float) -> Iterator[Detectable]:
         for pair, count in _ends(shared):
             what = f"difference of {pair[0]} and {pair[1]} in a metric, over the spread of a context's difference"
             yield _difference(what, 1.0, count, f"one trusted metric{assuming}", corrected)
-
-
-def _compared(inputs: Inputs, pair: Pair, apart: Mapping[str, Mapping[Pair, Sequence[float]]], shared: int) -> bool:
-    """Return whether the run will have a difference of two systems, of any metric; it corrects for all that have.
-
-    What is scored in the run may differ in all contexts that they share.
-    """
-    if inputs.families and shared >= LEAST_SHARED:
-        return True
-    return any(mean_interval(np.array(of[pair])) is not None for of in apart.values())
 
 
 def _names(inputs: Inputs) -> list[str]:

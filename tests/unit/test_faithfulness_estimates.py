@@ -250,7 +250,7 @@ def trust(**areas: Mapping[str, tuple[float, float]]) -> Draft:
     draft = Draft(level=0.95, seed=0)
     for metric, kinds in areas.items():
         for kind, (low, high) in kinds.items():
-            where = {"metric": metric, "corruption": kind, "strength": 1.0, "pairing": "pooled"}
+            where: dict[str, Any] = {"metric": metric, "corruption": kind, "strength": 1.0, "pairing": "pooled"}
             middle = (low + high) / 2
             found = Interval(value=middle, low=low, high=high, method="jackknife", n=19, unit="contexts", level=0.95)
             draft.add("detection_auc", found, **where)
