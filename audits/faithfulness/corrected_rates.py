@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from audits.core.intervals import Interval, Undefined
-from audits.faithfulness.measure import LEAST_LABELLED, OUTPUTS, Counts
+from audits.faithfulness.faithful_texts import LEAST_LABELLED, OUTPUTS
+from audits.faithfulness.measure import Counts
 from audits.faithfulness.metrics import Floats
 from audits.statistics import generator
 from audits.statistics.bootstrap import cluster_weights, percentile_interval, ratio, resampled_sums

@@ -5,7 +5,7 @@ together, whichever is better.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 
@@ -15,17 +15,19 @@ from audits.core.context import Context, Plan
 from audits.core.detectable import Detectable
 from audits.core.wording import many
 from audits.faithfulness import Options
+from audits.faithfulness.faithful_texts import faithful_texts
 from audits.faithfulness.inputs import Inputs
-from audits.faithfulness.measure import faithful_texts
 from audits.faithfulness.metrics import LABEL
 from audits.faithfulness.samples import Sample
 from audits.faithfulness.trust_words import TRUSTED
+from audits.statistics.mean_intervals import mean_interval
 from audits.statistics.power import area_above, mean, needed_units, units_needed
 
 MOST_SCORES = 3
 """Columns of --scores that are listed."""
 LEAST_SHARED = 2
 """Contexts that two systems must share for a difference to have an interval."""
+Pair = tuple[str, str]
 Means = Mapping[str, float]
 """Mean of a system's outputs by context."""
 
@@ -82,31 +84,39 @@ def _differences(inputs: Inputs, level: float) -> Iterator[Detectable]:
     pairs = [*combinations(systems, 2)]
     if not pairs:
         return
-    # The run corrects for the pairs that get a difference, of any metric: those that share two contexts or more.
-    tests = max(sum(len(_contexts(inputs, one) & _contexts(inputs, two)) >= LEAST_SHARED for one, two in pairs), 1)
+    contexts = {system: _contexts(inputs, system) for system in systems}
+    shared = {pair: len(contexts[pair[0]] & contexts[pair[1]]) for pair in pairs}
+    # The run corrects for the pairs that get a difference of any metric; before it scores, all that share contexts may.
+    compared = {pair for pair in pairs if inputs.families and shared[pair] >= LEAST_SHARED}
+    names, told = _names(inputs), {}
+    for name in names:
+        means = {system: _means(inputs, name, system) for system in systems}
+        apart = {pair: _apart(means[pair[0]], means[pair[1]]) for pair in pairs}
+        compared |= {pair for pair in apart if pair not in compared and mean_interval(np.array(apart[pair]))}
+        told[name] = _spread([*apart.values()]), {pair: len(values) for pair, values in apart.items()}
+    tests = max(len(compared), 1)
     runs = {sample.system for sample in inputs.samples if sample.run}
-    few = f" that share {LEAST_SHARED} contexts or more" if tests < len(pairs) else ""
+    few = " that can be compared" if tests < len(pairs) else ""
     assuming = f", the strictest of {many(tests, 'pair', 'pairs')} of systems{few} (Bonferroni)" if tests > 1 else ""
     assuming += ", as if trainings did not differ" if runs else ""
     corrected = 1 - (1 - level) / tests
-    names = [LABEL] if any(sample.label is not None for sample in inputs.samples) else []
-    names += [name.removeprefix("-") for name in _scores(inputs)[:MOST_SCORES]]
-    for name in names:
-        values = {pair: _apart(inputs, name, pair) for pair in pairs}
-        spread = _spread(list(values.values()))
-        for pair, shared in _ends({pair: len(apart) for pair, apart in values.items()}):
+    for name in names[: MOST_SCORES + (LABEL in names)]:
+        spread, counts = told[name]
+        for pair, count in _ends(counts):
             what = f"difference of {pair[0]} and {pair[1]} in {'labels' if name == LABEL else name}"
             spread_words = f"the spread of all differences of a context, {spread:.2g}"
-            yield _difference(what, spread, shared, spread_words + assuming, corrected)
+            yield _difference(what, spread, count, spread_words + assuming, corrected)
     if inputs.families:
-        shared_of = {pair: len(_contexts(inputs, pair[0]) & _contexts(inputs, pair[1])) for pair in pairs}
-        for pair, shared in _ends(shared_of):
+        for pair, count in _ends(shared):
             what = f"difference of {pair[0]} and {pair[1]} in a metric, over the spread of a context's difference"
-            yield _difference(what, 1.0, shared, f"one trusted metric{assuming}", corrected)
+            yield _difference(what, 1.0, count, f"one trusted metric{assuming}", corrected)
 
 
-def _scores(inputs: Inputs) -> list[str]:
-    return list(dict.fromkeys(name for sample in inputs.samples for name in sample.scores))
+def _names(inputs: Inputs) -> list[str]:
+    """Return the labels, where there are any, and the columns of --scores."""
+    judged = any(sample.label is not None for sample in inputs.samples)
+    scores = dict.fromkeys(name for sample in inputs.samples for name in sample.scores)
+    return [*([LABEL] if judged else []), *scores]
 
 
 def _contexts(inputs: Inputs, system: str) -> set[str]:
@@ -128,18 +138,17 @@ def _means(inputs: Inputs, name: str, system: str) -> Means:
     return {context: math.fsum(each) / len(each) for context, each in values.items()}
 
 
-def _apart(inputs: Inputs, name: str, pair: tuple[str, str]) -> list[float]:
-    first, second = (_means(inputs, name, system) for system in pair)
+def _apart(first: Means, second: Means) -> list[float]:
     return [first[context] - second[context] for context in first if context in second]
 
 
-def _spread(differences: list[list[float]]) -> float:
+def _spread(differences: Sequence[Sequence[float]]) -> float:
     """Return the root mean square of differences: about zero, so that it says nothing of which system is better."""
     values = np.array([value for each in differences for value in each])
     return float(np.sqrt((values**2).mean())) if len(values) else 0.0
 
 
-def _ends(shared: Mapping[tuple[str, str], int]) -> list[tuple[tuple[str, str], int]]:
+def _ends(shared: Mapping[Pair, int]) -> list[tuple[Pair, int]]:
     """Return the pairs of systems that share fewest and most contexts; one of them where they share as many."""
     order = sorted(shared.items(), key=lambda each: each[1])
     return [order[0], order[-1]] if order[-1][1] > order[0][1] else order[:1]

@@ -17,7 +17,8 @@ from audits.core.context import Draft
 from audits.core.intervals import Interval, Undefined
 from audits.core.records import Coordinate
 from audits.faithfulness.corrected_rates import corrected_rate
-from audits.faithfulness.measure import NOISY, OUTPUTS, SHUFFLED, Counts, Planted
+from audits.faithfulness.faithful_texts import OUTPUTS
+from audits.faithfulness.measure import NOISY, SHUFFLED, Counts, Planted
 from audits.faithfulness.metrics import FLAGGED_BELOW, LABEL, PLAUSIBILITY, SEES, Floats, Integers
 from audits.statistics import generator
 from audits.statistics.clustered_areas import area_interval, clustered_area, clustered_mean, paired_share

@@ -11,7 +11,9 @@ from audits.core.context import Draft
 from audits.core.records import Estimate
 from audits.core.wording import capitalised, fitting, listed, many, span
 from audits.faithfulness.estimates import ALL, DROP
-from audits.faithfulness.measure import NOISY, OUTPUTS, REFERENCES, SHUFFLED, Counts
+from audits.faithfulness.faithful_texts import OUTPUTS, REFERENCES
+from audits.faithfulness.judged_over import basis
+from audits.faithfulness.measure import NOISY, SHUFFLED, Counts
 from audits.faithfulness.metrics import LABEL, LEANS_ON_REFERENCE, PLAUSIBILITY, said
 from audits.faithfulness.trust_words import CHANCE, MEANS, SHOWS, UNDECIDED, WHY_NOT, sight, verdict_of
 
@@ -171,7 +173,8 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
             if carrying
             else f"No metric shows a difference, corrected for {many(len(rows), 'trusted metric', 'trusted metrics')}."
         )
-        headline, text = f"Whether {system} is more faithful than {against} is undecided.", why
+        headline = f"Whether {system} is more faithful than {against} is undecided."
+        text = f"{basis(counts, rows, (system, against))} {why}"
     else:
         best = max(carrying, key=lambda row: (len(trusted[str(row.where["metric"])]), _clearness(row)))
         people = best.where["metric"] == LABEL
@@ -183,7 +186,7 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
         )
         carrying.sort(key=lambda row: row is not best)
         kinds = sorted({NAMES[kind] for row in carrying for kind in trusted[str(row.where["metric"])]})
-        text = f"{_basis(counts, best)} Carried by {listed(metrics)}, trusted for {listed(kinds)}."
+        text = f"{basis(counts, [best], (system, against))} Carried by {listed(metrics)}, trusted for {listed(kinds)}."
         omits = [said(str(row.where["metric"])) for row in draft.select("omission_auc") if _confounded(row, carrying)]
         if omits:
             text += f" {capitalised(listed(omits))} also falls where content is left out."
@@ -204,14 +207,6 @@ def _find_verdict(draft: Draft, counts: Counts, system: str, against: str) -> No
         against=against,
         verdict=verdict,
     )
-
-
-def _basis(counts: Counts, row: Estimate) -> str:
-    """Return how few units a difference rests on, of all contexts there are."""
-    if row.unit != "contexts":
-        return f"Judged over {row.n:,} {row.unit}."
-    every = len({sample.context_id for sample in counts.samples})
-    return f"Judged over {row.n:,} of {every:,} contexts: those for which both systems have an output."
 
 
 def _clearness(row: Estimate) -> float:
@@ -322,22 +317,34 @@ def _verdicts(draft: Draft) -> Iterator[tuple[Estimate, bool, str]]:
 
 
 def _trust_title(draft: Draft) -> str:
-    """Return in one sentence which metric sees the most kinds of error, and what none sees."""
+    """Return in one sentence which metric sees the most kinds of error, what none sees, and what is undecided."""
     trusted = {metric: kinds for metric, kinds in trusted_for(draft).items() if metric != LABEL}
     kinds = [kind for kind in NAMES if kind != SHUFFLED and any(kind == one for _, one, _ in trust_rows(draft))]
     if not kinds:
         return ""
-    if not trusted and any(kind != SHUFFLED and sight(row) in UNDECIDED for _, kind, row in trust_rows(draft)):
+    # What PARENT sees was not measured: more contexts would not let it be trusted.
+    wide = {kind for metric, kind, row in trust_rows(draft) if metric not in LEANS_ON_REFERENCE and _undecided(row)}
+    if not trusted and wide - {SHUFFLED}:
         return "There are too few contexts to tell which metric can be trusted."
     if not trusted:
         return "No metric can be trusted for any kind of error on these data."
     best = max(trusted, key=lambda metric: len(trusted[metric]))
-    unseen = [NAMES[kind] for kind in kinds if not any(kind in seen for seen in trusted.values())]
-    ending = f"; none can be trusted for {listed(unseen)}" if unseen else ""
+    others = [kind for kind in kinds if not any(kind in seen for seen in trusted.values())]
+    unseen, undecided = ([NAMES[kind] for kind in others if (kind in wide) is side] for side in (False, True))
+    if unseen and undecided:
+        ending = f", none for {listed(unseen)}; whether any can for {listed(undecided)} is undecided"
+    elif undecided:
+        ending = f"; whether any can be trusted for {listed(undecided)} is undecided"
+    else:
+        ending = f"; none can be trusted for {listed(unseen)}" if unseen else ""
     return fitting(
         f"{capitalised(said(best))} can be trusted for {listed([NAMES[kind] for kind in trusted[best]])}{ending}.",
         f"{capitalised(said(best))} can be trusted for {len(trusted[best])} of {len(kinds)} kinds of error.",
     )
+
+
+def _undecided(row: Estimate) -> bool:
+    return sight(row) in UNDECIDED
 
 
 def _words(row: Estimate) -> str:

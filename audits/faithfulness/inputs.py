@@ -10,6 +10,7 @@ from audits.core.context import Context, Plan
 from audits.core.records import Source, Subject, Warning
 from audits.core.wording import many
 from audits.faithfulness import Options
+from audits.faithfulness.faithful_texts import faithful_texts
 from audits.faithfulness.metrics import TAKEN, families_of
 from audits.faithfulness.samples import DATASET, FIELDS, Sample, Wanted, read_samples, sentences_of
 from probes.core.errors import InputError
@@ -102,7 +103,7 @@ def check(options: Options, context: Context) -> Plan:
         inputs=inputs,
         subject=_subject(folders.get("model")),
         data=sources,
-        cost=_cost(options, inputs),
+        cost=_cost(options, inputs, context.seed),
         notes=table.notes,
         warnings=tuple(_warnings(inputs)),
     )
@@ -163,33 +164,34 @@ def _subject(folder: ModelFolder | None) -> Subject | None:
     return Subject(path=folder.reference, family=folder.family, sha256=folder.sha256, parameters=parameters_of(folder))
 
 
-def _cost(options: Options, inputs: Inputs) -> tuple[tuple[str, str], ...]:
+def _cost(options: Options, inputs: Inputs, seed: int) -> tuple[tuple[str, str], ...]:
     count = len(inputs.samples)
-    most = min(options.plant, count) if inputs.families else 0
-    kinds, rates = len(options.corrupt), len(inputs.rates)
-    planted = most * kinds * rates
     lines = [
         ("outputs", f"{count:,} in {len({sample.context_id for sample in inputs.samples}):,} contexts"),
         ("metrics", ", ".join((*inputs.families, *options.scores))),
-        (
-            "planted",
-            f"at most {planted:,} texts with an error: {most:,} outputs x {many(kinds, 'kind', 'kinds')} x "
-            f"{many(rates, 'rate', 'rates')}",
-        ),
     ]
-    texts = count + planted
+    texts = decoded = 0
+    if inputs.families:
+        source, rows, _ = faithful_texts(inputs.samples, options.plant, seed)
+        kinds, rates, most = len(options.corrupt), len(inputs.rates), len(rows)
+        planted = most * kinds * rates
+        # Without noise twice, with two seeds.
+        decoded = most * (2 + sum(alpha > 0 for alpha in inputs.alphas)) if inputs.alphas else 0
+        of_each = f"{many(kinds, 'kind', 'kinds')} x {many(rates, 'rate', 'rates')} of each of {most:,} {source}"
+        lines.append(("planted", f"at most {planted:,} changed texts: {of_each}"))
+        lines.append(("beside them", f"each of the {most:,} texts as it is, and with the context of another one"))
+        texts = count + planted + 2 * most + decoded
     if "cxmi" in inputs.families:
-        lines.append(("forwards", f"2 of the language model for each of {texts:,} outputs"))
+        lines.append(("forwards", f"2 of the language model for each of at most {texts:,} texts"))
     if "nli" in inputs.families:
-        lines.append(("entailment", f"each sentence of {texts:,} outputs against each chunk of its context"))
-    if inputs.alphas:
-        decoded = min(options.plant, count) * (len(inputs.alphas) + 1)
+        lines.append(("entailment", f"each sentence of at most {texts:,} texts against each chunk of its context"))
+    if decoded:
         lines.append(("decodes", f"{decoded:,} of up to {options.max_new_tokens} tokens"))
     lines.append(("disk", "a few MB in the cache"))
     # Of one core: passages of 25 and outputs of 20 words; models of 124 million parameters, 300 tokens or one chunk.
     each = {"cxmi": 1.0 * _size(inputs.folders.get("model")), "nli": 0.3 * _size(inputs.folders.get("nli"))}
     seconds = texts * (0.0006 + sum(each[name] for name in each if name in inputs.families))
-    if inputs.alphas:
+    if decoded:
         seconds += decoded * options.max_new_tokens * 0.03 * _size(inputs.folders["model"])
     lines.append(("time", f"about {seconds / 60:.1f} minutes" if seconds > 60 else "about a minute or less"))
     return tuple(lines)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from audits.core.context import Context
 from audits.faithfulness import Options
 from audits.faithfulness.corruptions import Pool, corrupt
+from audits.faithfulness.faithful_texts import REFERENCES, faithful_texts
 from audits.faithfulness.inputs import Inputs
 from audits.faithfulness.metrics import KINDS, Family, Floats, build, compute_all, score_all
 from audits.faithfulness.samples import Sample
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from probes.texts.noisy_decoding import Written
 
 SHUFFLED, NOISY = "shuffled", "noisy"
-LEAST_LABELLED = 20
-"""Faithful outputs by label, from which on errors are planted in these."""
-LABELLED, REFERENCES, OUTPUTS = "outputs labelled faithful", "references", "outputs, taken to be faithful"
 LEAST = "least_information"
 Integers = NDArray[np.int64]
 
@@ -153,26 +151,6 @@ def _share(options: Options, inputs: Inputs, families: Mapping[str, Family], con
 def _given(samples: Sequence[Sample], names: Sequence[str]) -> dict[str, Floats]:
     columns = [name.removeprefix("-") for name in names]
     return {name: np.array([sample.scores.get(name, np.nan) for sample in samples]) for name in columns}
-
-
-def faithful_texts(samples: Sequence[Sample], most: int, seed: int) -> tuple[str, Integers, list[Grounded]]:
-    """Return what is taken to be faithful, its rows, at most so many, and its texts."""
-    labelled = [row for row, sample in enumerate(samples) if sample.label]
-    referred = [row for row, sample in enumerate(samples) if sample.pair.reference]
-    # Several systems share a context and its reference: one of them is enough.
-    once = list({(samples[row].context_id, samples[row].pair.reference): row for row in reversed(referred)}.values())
-    if len(labelled) >= LEAST_LABELLED:
-        source, rows = LABELLED, labelled
-    elif len(once) >= LEAST_LABELLED:
-        source, rows = REFERENCES, sorted(once)
-    else:
-        source, rows = OUTPUTS, list(range(len(samples)))
-    if len(rows) > most:
-        rows = sorted(generator(seed, "faithful").choice(rows, most, replace=False).tolist())
-    pairs = [samples[row].pair for row in rows]
-    if source == REFERENCES:
-        pairs = [replace(pair, output=pair.reference or "") for pair in pairs]
-    return source, np.array(rows, dtype=np.int64), pairs
 
 
 def _planted(

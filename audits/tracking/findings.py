@@ -142,10 +142,14 @@ def _least_cell(draft: Draft, row: Estimate) -> Estimate:
 
 def _failing_words(cell: Estimate, system: str, task: str, shallowest: int) -> tuple[str, str]:
     """Return a long and a short headline of a system that fails at the least depth that was asked."""
-    kind = "" if task == OVERWRITE else "chained "
-    easiest = f"at {many(shallowest, f'{kind}change', f'{kind}changes')}" if shallowest else "without a change"
-    right = f"{system} is right in {span(cell)}"
-    return f"{right} of {task_words(task)} even {easiest}.", f"{right} even {easiest}."
+    # An accuracy alone would read as a success: near the level it may be high.
+    kind, right = "" if task == OVERWRITE else "chained ", f"right in only {span(cell)}."
+    if not shallowest:
+        short = f"{system} fails even without a change: {right}"
+        return f"{system} does not follow {task_words(task)} even without a change: {right}", short
+    changes = many(shallowest, f"{kind}change", f"{kind}changes")
+    long = f"{system} does not follow {changes} of {task_words(task)}: {right}"
+    return long, f"{system} does not follow {changes}: {right}"
 
 
 def _hits(counts: Counts, graded: Graded, task: str) -> Hits:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from audits.core.wording import first_of
 from audits.tracking.items import Item
 from probes.core.errors import InputError
 from probes.files.json_values import parse_json
@@ -129,7 +130,11 @@ class _Matcher:
             hint = "Check that --items holds the items of these answers, under the same names and tasks."
             task = (row.values.get("task") or "").strip()
             if task and task not in self._tasks:
-                hint = f"Give the items of {task[:80]!r} by --items too, or leave its rows out of this file."
+                names = first_of([name[:80] for name in sorted(self._tasks)], 3)
+                hint = (
+                    f"Give the items of {task[:80]!r} by --items too, or leave its rows out of this file; where only "
+                    f"the name differs, write that of the items: {names}."
+                )
             raise InputError(f"No item has {words}, or several have.", where=where, hint=hint)
         return at
 

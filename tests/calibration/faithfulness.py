@@ -9,8 +9,9 @@ from scipy.stats import norm
 
 from audits.core.context import Draft
 from audits.faithfulness.estimates import estimates
+from audits.faithfulness.faithful_texts import LABELLED
 from audits.faithfulness.findings import findings
-from audits.faithfulness.measure import LABELLED, Counts, Planted
+from audits.faithfulness.measure import Counts, Planted
 from audits.faithfulness.samples import Sample
 from calibration.checks import Calibration, Case, Check, Outcomes, held
 from probes.texts.evidence import Evidence, Grounded

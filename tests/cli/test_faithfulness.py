@@ -152,8 +152,33 @@ def test_a_plan_names_what_would_run_and_runs_nothing(folder: Path, call_miles: 
     outcome = call_miles("audit-faithfulness", "rows.jsonl", "--out", "run", "--dry-run")
     assert outcome.code == 0, outcome.err
     assert "30 in 30 contexts" in outcome.out and not (folder / "run").exists()
-    few = call_miles("audit-faithfulness", "rows.jsonl", "--out", "run", "--dry-run", "--plant", "20")
-    assert "at most 400 texts with an error: 20 outputs x 5 kinds x 4 rates" in " ".join(few.out.split())
+
+
+def planned(call_miles: Any, what: Sequence[Mapping[str, Any]], *words: str) -> str:
+    write("given.jsonl", what)
+    outcome = call_miles("audit-faithfulness", "given.jsonl", "--out", "run", "--dry-run", *words)
+    assert outcome.code == 0, outcome.err
+    return " ".join(outcome.out.split())
+
+
+def test_a_plan_counts_the_texts_that_errors_are_planted_in(folder: Path, call_miles: Any) -> None:
+    said = "at most {} changed texts: 5 kinds x 4 rates of each of {}".format
+    # Two systems share each context and its reference.
+    twice = [{**row, "id": f"{row['id']} {system}", "system": system} for row in rows(30) for system in "ab"]
+    labelled = [{**row, "label": int(at < 20)} for at, row in enumerate(rows(36))]
+    referred = [{**row, "reference": row["output"]} for row in twice]
+    assert said(600, "30 outputs, taken to be faithful") in planned(call_miles, rows(30))
+    assert said(400, "20 outputs, taken to be faithful") in planned(call_miles, rows(30), "--plant", "20")
+    assert said(400, "20 outputs labelled faithful") in planned(call_miles, labelled)
+    assert said(600, "30 references") in planned(call_miles, referred)
+    assert "each of the 30 texts as it is, and with the context of another one" in planned(call_miles, rows(30))
+    one = planned(call_miles, rows(30), "--corrupt", "drop", "--rates", "1")
+    assert "at most 30 changed texts: 1 kind x 1 rate of each of 30 outputs, taken to be faithful" in one
+
+
+def test_a_plan_of_scores_alone_plants_nothing(folder: Path, call_miles: Any) -> None:
+    what = [{"context_id": at, "label": at % 2, "mine": at} for at in range(30)]
+    assert "planted" not in planned(call_miles, what, "--scores", "mine")
 
 
 def test_a_gate_on_unsupported_numbers_fails_where_there_are_some(folder: Path, call_miles: Any) -> None:

@@ -1,19 +1,23 @@
 """Do estimates and findings of grounding hold where chance, a missing number or few runs could make them claim more?"""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from headlines import faults
 
-from audits.core.context import Draft
+from audits.core.context import Claim, Draft
 from audits.core.intervals import Interval
 from audits.core.records import Estimate
 from audits.faithfulness.detectable import _differences
 from audits.faithfulness.estimates import difference_row, estimates
+from audits.faithfulness.faithful_texts import REFERENCES
 from audits.faithfulness.findings import _sign, findings
-from audits.faithfulness.measure import NOISY, REFERENCES, Counts, Planted
+from audits.faithfulness.measure import NOISY, Counts, Planted
 from audits.faithfulness.samples import Sample
 from probes.texts.evidence import Evidence, Grounded
 
@@ -124,23 +128,203 @@ def two_systems(shared: int = 20, alone: int = 21) -> list[Sample]:
     return [*both, *rest, sample(200, "c", label=True, context_id="100")]
 
 
+def verdict_on(draft: Draft, system: str, against: str) -> Claim:
+    where = {"system": system, "against": against}
+    (claim,) = [
+        one for one in draft.findings if one.id == "faithfulness.verdict" and where.items() <= dict(one.where).items()
+    ]
+    return claim
+
+
 def test_a_verdict_of_few_shared_contexts_says_first_of_how_many() -> None:
-    draft = judged(two_systems(), {})
-    (claim,) = [one for one in draft.findings if one.where.get("verdict") == "more"]
-    assert claim.statement.startswith("Judged over 20 of 41 contexts: those for which both systems have an output.")
+    claim = verdict_on(judged(two_systems(), {}), "a", "b")
+    assert claim.where["verdict"] == "more"
+    assert claim.statement.startswith("Judged over 20 of 41 contexts: those in which both systems have a label.")
 
 
-def test_a_plan_corrects_for_the_pairs_of_systems_that_share_contexts_as_the_run_does() -> None:
-    samples = two_systems()
-    draft = judged(samples, {})
-    assert {(row.where["system"], row.where["against"]) for row in draft.select("difference")} == {("a", "b")}
-    more = [sample(300 + side, one, label=bool(side), context_id=f"cd {at}")
-            for at in range(3) for side, one in enumerate("cd")]  # fmt: skip
-    inputs = SimpleNamespace(samples=[*samples, *more], families={}, rates=())
+def test_a_verdict_counts_the_contexts_that_were_judged_and_not_all_that_both_wrote_for() -> None:
+    unjudged = [sample(300 + side, one, context_id=f"more {at}") for at in range(21) for side, one in enumerate("ab")]
+    draft = judged([*two_systems(alone=0), *unjudged], {})
+    # 20 with labels, 21 with outputs of both and no label, and that of the third system.
+    said = "Judged over 20 of 42 contexts: those in which both systems have a label."
+    assert verdict_on(draft, "a", "b").statement.startswith(said)
+
+
+def test_an_undecided_verdict_says_on_how_many_contexts_it_rests() -> None:
+    draft = judged(two_systems(shared=4, alone=37), {})
+    claim = verdict_on(draft, "a", "b")
+    assert claim.where["verdict"] == "undecided"
+    said = "Judged over 4 of 41 contexts: those in which both systems have a label. The labels show no difference."
+    assert claim.statement.startswith(said)
+    # One shared context gives no difference at all.
+    said = "Both systems have an output in 1 of 41 contexts. No metric that is trusted here has a difference"
+    assert verdict_on(draft, "a", "c").statement.startswith(said)
+
+
+def test_a_verdict_of_metrics_counts_the_contexts_that_have_a_score_of_both() -> None:
+    rng = np.random.default_rng(0)
+    samples = [sample(at, "ab"[at % 2], context_id=str(at // 2)) for at in range(160)]
+    rows = np.arange(160)
+    before = rng.normal(size=160)
+    scores = {"m": before.copy(), "other": before.copy()}
+    scores["m"][:20], scores["other"][:8] = np.nan, np.nan
+    planted = Planted(corruption="value", strength=1.0, rows=rows, scores=dict.fromkeys(scores, before - 9))
+    counts = {"source": REFERENCES, "faithful": rows, "faithful_scores": dict.fromkeys(scores, before)}
+    claim = verdict_on(judged(samples, scores, **counts, planted=(planted,)), "a", "b")
+    assert claim.where["verdict"] == "undecided" and {row.n for row in claim.evidence} == {70, 76}
+    said = "Judged over 70 to 76 of 80 contexts: those in which both systems have a score."
+    assert claim.statement.startswith(said)
+
+
+@pytest.mark.parametrize(("runs", "said"), [(3, "3 runs of each system"), (4, "4 runs of b and 3 of a")])
+def test_a_verdict_over_runs_counts_contexts_too(runs: int, said: str) -> None:
+    samples = [
+        sample(at, system, run=str(run), label=system == "b" or at % 3 > 0, context_id=str(at))
+        for system, count in (("b", runs), ("a", 3))
+        for at in range(20)
+        for run in range(count)
+    ]
+    draft = judged([*samples, *(sample(100 + at, "b", run="0", context_id=str(at)) for at in range(20, 41))], {})
+    claim = verdict_on(draft, "b", "a")
+    assert claim.evidence[0].unit == "runs"
+    said = f"Judged over {said}, in 20 of 41 contexts: those in which both systems have a label."
+    assert claim.statement.startswith(said)
+
+
+def unlike(system: str, count: int, *, label: Callable[[int], bool | None], start: int = 0) -> list[Sample]:
+    return [sample(at, system, label=label(at), context_id=str(start + at)) for at in range(count)]
+
+
+def compared(draft: Draft) -> int:
+    return len({(row.where["system"], row.where["against"]) for row in draft.select("difference", group="all")})
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        pytest.param(two_systems(), id="one pair shares contexts"),
+        pytest.param(
+            [*two_systems(alone=0), *unlike("d", 6, label=lambda at: at % 2 == 0),
+             *unlike("e", 6, label=lambda at: at % 3 == 0)],
+            id="two pairs of four systems",
+        ),
+        pytest.param(
+            [*unlike("a", 9, label=lambda at: at % 2 == 0), *unlike("b", 9, label=lambda at: at % 3 == 0),
+             *unlike("c", 9, label=lambda at: None)],
+            id="a third system without labels",
+        ),
+        pytest.param(
+            [*unlike("a", 9, label=lambda at: at % 2 == 0), *unlike("b", 9, label=lambda at: at % 2 == 0),
+             *unlike("c", 9, label=lambda at: at % 3 == 0)],
+            id="a pair that never differs",
+        ),
+        pytest.param(
+            [*unlike("a", 9, label=lambda at: True), *unlike("b", 9, label=lambda at: False),
+             *unlike("c", 9, label=lambda at: at % 3 == 0)],
+            id="a pair that always differs by the same",
+        ),
+    ],
+)  # fmt: skip
+def test_a_plan_corrects_for_the_pairs_of_systems_that_get_a_difference_as_the_run_does(
+    samples: list[Sample],
+) -> None:
+    tests = compared(judged(samples, {}))
+    inputs = SimpleNamespace(samples=samples, families={}, rates=())
     found = [row for row in _differences(inputs, 0.95) if "labels" in row.what]  # type: ignore[arg-type]
-    assert found
+    assert found and tests
+    pairs = {"strictest" in row.assuming for row in found} == {True}
+    assert pairs is (tests > 1)
     for row in found:
-        assert "the strictest of 2 pairs of systems that share 2 contexts or more (Bonferroni)" in row.assuming
+        assert not pairs or f"the strictest of {tests} pairs of systems" in row.assuming
+
+
+def test_a_plan_without_scores_corrects_for_all_pairs_that_share_contexts() -> None:
+    samples = [one for name in "abc" for one in unlike(name, 9, label=lambda at: None)]
+    inputs = SimpleNamespace(samples=samples, families={"overlap": None}, rates=())
+    (found,) = _differences(inputs, 0.95)  # type: ignore[arg-type]
+    assert "the strictest of 3 pairs of systems (Bonferroni)" in found.assuming
+
+
+def trust(**areas: Mapping[str, tuple[float, float]]) -> Draft:
+    """Return what is found of metrics whose areas have these intervals, by kind of error."""
+    draft = Draft(level=0.95, seed=0)
+    for metric, kinds in areas.items():
+        for kind, (low, high) in kinds.items():
+            where: dict[str, Any] = {"metric": metric, "corruption": kind, "strength": 1.0, "pairing": "pooled"}
+            middle = (low + high) / 2
+            found = Interval(value=middle, low=low, high=high, method="jackknife", n=19, unit="contexts", level=0.95)
+            draft.add("detection_auc", found, **where)
+    findings(draft, Counts(samples=(sample(0),), apart={}, scores={}))
+    return draft
+
+
+GOOD, WIDE, FAR, NONE, PART = (0.85, 0.95), (0.66, 1.0), (0.45, 0.9), (0.45, 0.55), (0.55, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("areas", "title"),
+    [
+        (
+            {"m": {"number": GOOD, "negation": NONE}},
+            "M can be trusted for changed numbers; none can be trusted for negations.",
+        ),
+        (
+            {"m": {"number": GOOD, "negation": PART}},
+            "M can be trusted for changed numbers; none can be trusted for negations.",
+        ),
+        (
+            {"m": {"number": GOOD, "negation": WIDE}},
+            "M can be trusted for changed numbers; whether any can be trusted for negations is undecided.",
+        ),
+        (
+            {"m": {"number": GOOD, "negation": FAR}},
+            "M can be trusted for changed numbers; whether any can be trusted for negations is undecided.",
+        ),
+        # Undecided of another metric than the one that is trusted.
+        (
+            {"m": {"number": GOOD, "negation": NONE}, "n": {"number": NONE, "negation": FAR}},
+            "M can be trusted for changed numbers; whether any can be trusted for negations is undecided.",
+        ),
+        (
+            {"m": {"number": GOOD, "value": WIDE, "negation": NONE}},
+            "M can be trusted for changed numbers, none for negations; "
+            "whether any can for swapped values is undecided.",
+        ),
+        ({"m": {"number": GOOD, "negation": GOOD}}, "M can be trusted for changed numbers and negations."),
+        ({"m": {"number": NONE, "negation": WIDE}}, "There are too few contexts to tell which metric can be trusted."),
+        ({"m": {"number": NONE}}, "No metric can be trusted for any kind of error on these data."),
+        # What PARENT sees was not measured, however wide its interval.
+        (
+            {"parent_precision": {"number": WIDE}, "m": {"number": NONE}},
+            "No metric can be trusted for any kind of error on these data.",
+        ),
+        (
+            {"parent_precision": {"negation": WIDE}, "m": {"number": GOOD, "negation": NONE}},
+            "M can be trusted for changed numbers; none can be trusted for negations.",
+        ),
+    ],
+)
+def test_the_title_calls_no_kind_untrusted_that_its_findings_leave_undecided(
+    areas: Mapping[str, Mapping[str, tuple[float, float]]], title: str
+) -> None:
+    draft = trust(**areas)
+    assert draft.answer is not None and draft.answer.title == title
+    assert not [fault for fault in faults(draft) if fault.startswith("answer")]
+
+
+def test_a_title_that_would_be_long_counts_kinds() -> None:
+    kinds = {"number": GOOD, "name": GOOD, "value": NONE, "negation": WIDE}
+    answer = trust(m=kinds).answer
+    assert answer is not None and answer.title == "M can be trusted for 2 of 4 kinds of error."
+
+
+def test_the_page_tells_each_sentence_of_trust_and_its_bounds() -> None:
+    page = " ".join(Path("docs/audits/faithfulness.md").read_text(encoding="utf-8").split())
+    (row,) = re.findall(r"\| `blind` \| ([^|]*) \|", page)
+    for words in ("below 0.5", "the better text", "below 0.6", "is blind", "does not see", "from 0.8", "too few texts"):
+        assert words in row
+    prose, _, _ = page.partition("## Estimates")
+    assert "takes the error for the better text where the interval ends below 0.5" in prose
 
 
 @pytest.mark.parametrize(
@@ -160,16 +344,12 @@ def test_a_plan_corrects_for_the_pairs_of_systems_that_share_contexts_as_the_run
 def test_words_of_trust_go_by_both_ends_and_the_verdict_by_the_low_one(
     low: float, high: float, verdict: str, said: str
 ) -> None:
-    draft = Draft(level=0.95, seed=0)
-    where = {"metric": "m", "corruption": "number", "strength": 1.0, "pairing": "pooled"}
-    area = Interval(value=(low + high) / 2, low=low, high=high, method="jackknife", n=19, unit="contexts", level=0.95)
-    draft.add("detection_auc", area, **where)
-    findings(draft, Counts(samples=(sample(0),), apart={}, scores={}))
+    draft = trust(m={"number": (low, high)})
     (claim,) = draft.findings
     assert claim.where["verdict"] == verdict and claim.headline.startswith(f"M {said}: AUC")
-    undecided = low < 0.8 <= high
     assert draft.answer is not None
-    assert draft.answer.title.startswith("There are too few contexts") is undecided or verdict == "trusted"
+    undecided = "There are too few contexts to tell which metric can be trusted."
+    assert (draft.answer.title == undecided) is (low < 0.8 <= high)
     assert not any("blind" in words for words in draft.answer.may_not) or said.startswith("is blind")
 
 

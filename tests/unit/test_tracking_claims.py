@@ -4,10 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from headlines import faults
 
 from audits.core.context import Cache, Context, Draft
 from audits.core.intervals import Undefined
 from audits.core.testing import drafted
+from audits.core.wording import span
 from audits.tracking import AUDIT, Options
 from audits.tracking.critical_depth import half_depth
 from audits.tracking.estimates import agrees, chance_of, estimates
@@ -205,13 +207,33 @@ def test_an_interval_from_none_to_all_that_was_asked_shows_no_depth() -> None:
     assert depth_headline(judged({1: (80, 80), 2: (17, 20), 3: (20, 20)})).startswith("s follows 1 (1 to 3) ")
 
 
-def test_a_failure_at_the_least_depth_is_told_with_its_task_and_accuracy() -> None:
-    draft = judged({1: (30, 100), 2: (20, 100)})
-    cell = draft.row("accuracy", system="s", task="shuffled_objects", depth=1, scoring="exact")
-    said = f"s is right in 0.30 ({cell.low:.2f} to {cell.high:.2f}) of shuffled objects even at 1 chained change."
-    assert depth_headline(draft) == said
+@pytest.mark.parametrize(
+    ("hits", "said"),
+    [
+        ({1: (30, 100), 2: (20, 100)}, "s does not follow 1 chained change of shuffled objects: right in only "),
+        # Near the level of 0.9 an accuracy alone would read as a success.
+        ({1: (850, 1000), 2: (820, 1000)}, "s does not follow 1 chained change of shuffled objects: right in only "),
+        ({3: (60, 100), 4: (20, 100)}, "s does not follow 3 chained changes of shuffled objects: right in only "),
+        ({0: (60, 100), 1: (20, 100)}, "s does not follow shuffled objects even without a change: right in only "),
+    ],
+)
+def test_a_failure_at_the_least_depth_is_told_as_one_with_its_task_and_accuracy(
+    hits: dict[int, tuple[int, int]], said: str
+) -> None:
+    draft = judged(hits)
+    cell = draft.row("accuracy", system="s", task="shuffled_objects", depth=min(hits), scoring="exact")
+    headline = f"{said}{span(cell)}."
+    assert depth_headline(draft) == headline and not faults(draft)
     (claim,) = [one for one in draft.findings if one.id == "tracking.depth_pattern"]
-    assert cell in claim.evidence
+    assert cell in claim.evidence and claim.statement.startswith("Accuracy is below 0.9 at ")
+    assert draft.answer is not None and headline in draft.answer.may
+
+
+def test_the_answer_on_a_failure_near_the_level_says_that_it_is_one() -> None:
+    answer = judged({1: (850, 1000), 2: (820, 1000)}).answer
+    assert answer is not None
+    said = "s does not follow 1 chained change of shuffled objects: right in only 0.850 (0.826 to 0.872)."
+    assert answer.title == said and answer.may[0] == said
 
 
 def test_the_largest_accuracy_of_a_guesser_is_not_told_as_a_bound() -> None:

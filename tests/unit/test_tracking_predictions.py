@@ -82,10 +82,14 @@ def test_answers_of_no_item_are_refused(tmp_path: Path, rows: list[dict[str, obj
         read_predictions("sys", written(tmp_path, rows), ITEMS)
 
 
-def test_answers_to_another_task_are_refused_with_both_ways_to_mend_it(tmp_path: Path) -> None:
+def test_answers_to_another_task_are_refused_with_all_ways_to_mend_it(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_predictions("sys", written(tmp_path, [{"task": "other", "index": 0, "prediction": "x"}]), ITEMS)
-    assert caught.value.hint == "Give the items of 'other' by --items too, or leave its rows out of this file."
+    # A task has the name of its file, or of its column: items that were renamed since are there all the same.
+    assert caught.value.hint == (
+        "Give the items of 'other' by --items too, or leave its rows out of this file; where only the name differs, "
+        "write that of the items: one, two."
+    )
 
 
 @pytest.mark.parametrize(
