@@ -30,6 +30,7 @@ from audits.core.records import (
 )
 from audits.report.charts import Axis, bars, forest, heat_map, lines, points
 from miles_cli import audit_command
+from probes.core import spreading
 
 # Tests run side by side, and so do the commands that they start: threads of each would be in the others' way. Set here,
 # where the workers are started from.
@@ -390,6 +391,17 @@ def commands_made_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(audit_command, "command_for", command_for)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_unasked_workers() -> Iterator[None]:
+    """Start no workers that a run does not ask for.
+
+    Beside other tests a small job may seem long, and each worker then imports torch anew for what takes no second.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spreading, "WORTH", math.inf)
         yield
 
 
