@@ -54,6 +54,23 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        # The oldest are searched between tests; a test that makes very many of its own, within it too.
+        gc.set_threshold(*gc.get_threshold()[:2], 10 * SEARCHES)
+
+
+SEARCHES = 10
+"""Searches of younger objects after which the oldest are searched too, as Python sets it."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logfinish() -> None:
+    """Search all objects between two tests, and keep what then stands from all later searches.
+
+    Nearly all of it are modules, which each search would look through anew.
+    """
+    if gc.get_count()[2] >= SEARCHES:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(scope="module")
