@@ -5,8 +5,8 @@ import os
 import random
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import combinations, product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -362,9 +362,15 @@ def packages_read_once() -> Iterator[None]:
     found: dict[Any, Any] = {}
     plain = registry.entry_points
 
+    def written(path: str) -> tuple[int, int] | None:
+        # Asked for each folder of the path at every call, for which pathlib is slow.
+        with suppress(OSError):
+            at = os.stat(path or ".")  # noqa: PTH116
+            return at.st_ino, at.st_mtime_ns
+        return None
+
     def entry_points(*, group: str) -> Any:
-        found_at = {path: Path(path).stat() for path in sys.path if Path(path).exists()}
-        key = group, *((path, at.st_ino, at.st_mtime_ns) for path, at in found_at.items())
+        key = group, *((path, written(path)) for path in sys.path)
         if key not in found:
             found[key] = plain(group=group)
         return found[key]
