@@ -70,7 +70,7 @@ TAB = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
 
 
 def press_tab(browser: Any) -> None:
-    """Press the key as the system would: to send it to an element takes ten times as long."""
+    """Press the key as the system would: to send it to an element takes about twice as long."""
     for kind in ("rawKeyDown", "keyUp"):
         browser.execute_cdp_cmd("Input.dispatchKeyEvent", {"type": kind, **TAB})
 
