@@ -55,8 +55,11 @@ class _Renamed(MetaPathFinder, Loader):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return how an old name of this package is imported, or None for any other."""
+        # Names come first: paths of every import of the process would take longer than all the rest of this.
+        if not new_name(fullname):
+            return None
         ours = any(Path(folder).is_relative_to(one) for folder in path or () for one in OURS)
-        return ModuleSpec(fullname, self) if ours and new_name(fullname) else None
+        return ModuleSpec(fullname, self) if ours else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """Leave the making of the empty module to the import system."""

@@ -5,8 +5,8 @@ import os
 import random
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import combinations, product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +30,7 @@ from audits.core.records import (
 )
 from audits.report.charts import Axis, bars, forest, heat_map, lines, points
 from miles_cli import audit_command
+from probes.core import spreading
 
 # Tests run side by side, and so do the commands that they start: threads of each would be in the others' way. Set here,
 # where the workers are started from.
@@ -361,9 +362,15 @@ def packages_read_once() -> Iterator[None]:
     found: dict[Any, Any] = {}
     plain = registry.entry_points
 
+    def written(path: str) -> tuple[int, int] | None:
+        # Asked for each folder of the path at every call, for which pathlib is slow.
+        with suppress(OSError):
+            at = os.stat(path or ".")  # noqa: PTH116
+            return at.st_ino, at.st_mtime_ns
+        return None
+
     def entry_points(*, group: str) -> Any:
-        found_at = {path: Path(path).stat() for path in sys.path if Path(path).exists()}
-        key = group, *((path, at.st_ino, at.st_mtime_ns) for path, at in found_at.items())
+        key = group, *((path, written(path)) for path in sys.path)
         if key not in found:
             found[key] = plain(group=group)
         return found[key]
@@ -390,6 +397,17 @@ def commands_made_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(audit_command, "command_for", command_for)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_unasked_workers() -> Iterator[None]:
+    """Start no workers that a run does not ask for.
+
+    Beside other tests a small job may seem long, and each worker then imports torch anew for what takes no second.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spreading, "WORTH", math.inf)
         yield
 
 

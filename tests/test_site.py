@@ -2,10 +2,12 @@
 
 import importlib
 import os
+import posixpath
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
+from pages import resize
 
 from audits.core import registry
 
@@ -177,34 +180,54 @@ def test_every_page_says_of_which_version_it_is(site: Path, built: dict[str, Pag
     assert [name for name in built if f"miles {version} · " not in (site / name).read_text(encoding="utf-8")] == []
 
 
+ARTICLE = re.compile(r'<article class="md-content__inner md-typeset">.*?</article>', re.DOTALL)
+"""What is the page's own; all around it is the same on every page."""
+_PLACE = re.compile(r'(?<= src=")(?![a-z]+:)[^"#]+')
+UNFOLDED = "for (const folded of document.querySelectorAll('details')) folded.open = true;"
 CLIPPED = """
-    for (const folded of document.querySelectorAll("details")) folded.open = true
     return [...document.querySelectorAll("pre > code")].filter((code) => code.scrollWidth > code.clientWidth + 1)
         .map((code) => code.innerText.slice(0, 80))
 """
 SIDEWAYS = """
-    for (const folded of document.querySelectorAll("details")) folded.open = true
-    return document.documentElement.scrollWidth > innerWidth ? [document.documentElement.scrollWidth] : []
+    const wide = (one) => one.getBoundingClientRect().left + one.scrollWidth > innerWidth
+    const found = [...document.querySelectorAll("article")].filter(wide).map((one) => one.innerText.slice(0, 80))
+    return document.documentElement.scrollWidth > innerWidth ? [document.documentElement.scrollWidth, ...found] : found
 """
-
-
 CHECKS = ((1440, CLIPPED), (390, SIDEWAYS))
 """Width of a screen, and what returns what is wrong at it: code is whole on a desktop, and a phone shows all."""
 
 
-def test_pages_fit_the_screen(site: Path, built: dict[str, Page], browser: Any) -> None:
+@pytest.fixture
+def every_article(site: Path, built: dict[str, Page]) -> Iterator[str]:
+    """Return a page with the articles of all, since to open one takes longer than to look at it."""
+    articles = []
+    for name in built:
+        (article,) = ARTICLE.findall((site / name).read_text(encoding="utf-8"))
+        folder = posixpath.dirname(name)
+        articles.append(_PLACE.sub(lambda found, folder=folder: posixpath.normpath(f"{folder}/{found[0]}"), article))
+    around = ARTICLE.split((site / "glossary.html").read_text(encoding="utf-8"))
+    file = site / "every-article.html"
+    file.write_text("".join(articles).join(around), encoding="utf-8")
+    yield file.name
+    file.unlink()
+
+
+def test_pages_fit_the_screen(site: Path, built: dict[str, Page], every_article: str, browser: Any) -> None:
     found = {}
     # Every page would read the index of the search, which takes longer than all the rest of it.
     browser.execute_cdp_cmd("Network.enable", {})
     browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*search_index*"]})
-    for number, name in enumerate(built):
-        # To open a page is most of the work: every other one is opened on a phone, and then made wider.
+    # Of what stands around the articles, one page of each folder has all.
+    shells = {posixpath.dirname(name): name for name in built}
+    for number, name in enumerate((every_article, "index.html", "404.html", *shells.values())):
+        # Every other one is opened on a phone, and then made wider.
         for place, (width, script) in enumerate(CHECKS if number % 2 else CHECKS[::-1]):
-            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            resize(browser, width)
             if not place:
                 browser.get((site / name).as_uri())
-            found[name, width] = browser.execute_script(script)
+            found[name, width] = browser.execute_script(UNFOLDED + script)
+        if name == every_article:
+            assert browser.execute_script("return document.querySelectorAll('article').length") == len(built)
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
     assert {where: texts for where, texts in found.items() if texts} == {}

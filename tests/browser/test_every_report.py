@@ -1,7 +1,8 @@
 """The page of a report of every audit, in a real browser, opened from disk.
 
-To open it is most of the work, and it is opened twice: on a desktop in light colours, for all tests but the last, which
-opens it on a phone in dark ones. No test leaves a page otherwise than another may find it.
+To open it is most of the work, and it is opened once: every other one on a desktop in light colours, the others on a
+phone in dark ones. Then it is given the width that a test asks for, where its charts are drawn anew by what drew them
+first. No test leaves a page otherwise than another may find it.
 """
 
 import shutil
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import keep, keep_picture, media, open_page, printed, requests, resize, shown
+from pages import keep, keep_picture, media, open_page, press_tab, printed, requests, resize, widened
 from small_world import LANGUAGES, ONE_EACH
 
 SHOWN = {**ONE_EACH, "interference": LANGUAGES}
@@ -27,18 +28,20 @@ def report(request: pytest.FixtureRequest, prepared: Path, tmp_path_factory: pyt
 
 @pytest.fixture
 def page(browser: Any, report: tuple[str, str]) -> Any:
-    shown(browser, report[1], DESKTOP)
+    widened(browser, report[1], DESKTOP)
     return browser
 
 
 def test_it_opens_offline_without_a_word_in_the_console(browser: Any, report: tuple[str, str]) -> None:
-    resize(browser, DESKTOP)
-    media(browser, "light")
+    width, scheme = ((DESKTOP, "light"), (PHONE, "dark"))[[*SHOWN].index(report[0]) % 2]
+    resize(browser, width)
+    media(browser, scheme)
     browser.get_log("browser")
     requests(browser)
     open_page(browser, report[1])
     assert browser.get_log("browser") == []
     assert requests(browser) == [report[1]], "only the page itself"
+    fits(browser, width, scheme)
 
 
 def test_every_chart_is_drawn_and_told_in_words(page: Any) -> None:
@@ -87,7 +90,7 @@ def test_every_table_sorts_and_filters(page: Any) -> None:
             assert filtered[0] == [] and len(filtered[1]) == len(before)
 
 
-def fits(browser: Any, audit: str, device: str, most: int, scheme: str) -> None:
+def fits(browser: Any, most: int, scheme: str) -> None:
     """Fail unless the page fits the width and has the colours that the system asks for, now or when it was opened."""
     media(browser, scheme)
     wide, inner = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
@@ -99,21 +102,24 @@ def fits(browser: Any, audit: str, device: str, most: int, scheme: str) -> None:
     ground, ink, *labels = colours
     assert (ground == "rgb(255, 255, 255)") == (scheme == "light") and ground != ink
     assert labels and ink in labels, "the writing of charts has the colour of the page's"
-    keep_picture(browser, f"{audit}-{device}-{scheme}.png")
 
 
 def test_it_fits_a_desktop_in_both_themes(page: Any, report: tuple[str, str]) -> None:
     for scheme in ("light", "dark"):
-        fits(page, report[0], "desktop", DESKTOP, scheme)
+        fits(page, DESKTOP, scheme)
+        keep_picture(page, f"{report[0]}-desktop-{scheme}.png")
 
 
 def test_the_tab_key_reaches_everything_that_can_be_used(page: Any) -> None:
     seen = set()
     for _ in range(12):
-        page.switch_to.active_element.send_keys("\t")
-        seen.add(page.execute_script("return [...document.querySelectorAll('*')].indexOf(document.activeElement)"))
-        style = "return getComputedStyle(document.activeElement).outlineStyle"
-        assert page.execute_script(style) != "none", "it can be seen where one is"
+        press_tab(page)
+        at, style = page.execute_script(
+            "const at = document.activeElement;"
+            "return [[...document.querySelectorAll('*')].indexOf(at), getComputedStyle(at).outlineStyle]"
+        )
+        seen.add(at)
+        assert style != "none", "it can be seen where one is"
     assert len(seen) == 12, "the key moves on, and is caught nowhere"
     reached = """
         const used = [...document.querySelectorAll('a[href], button, input, select, summary, [tabindex]')].filter(
@@ -134,8 +140,7 @@ def test_it_prints(page: Any, report: tuple[str, str]) -> None:
 
 
 def test_it_fits_a_phone_in_both_themes(browser: Any, report: tuple[str, str]) -> None:
-    resize(browser, PHONE)
-    media(browser, "dark")
-    open_page(browser, report[1])
+    widened(browser, report[1], PHONE)
     for scheme in ("dark", "light"):
-        fits(browser, report[0], "phone", PHONE, scheme)
+        fits(browser, PHONE, scheme)
+        keep_picture(browser, f"{report[0]}-phone-{scheme}.png")

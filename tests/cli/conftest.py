@@ -20,8 +20,9 @@ from small_world import made_once
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = (
     "--by", "gender", "accent", "--bootstrap", "200", "--permutations", "100", "--probe-epochs", "1",
-    "--folds", "3", "--min-speakers", "5", "--device", "cpu",
+    "--folds", "3", "--min-speakers", "5", "--device", "cpu", "--workers", "1",
 )  # fmt: skip
+"""Words of a small audit; beside other tests it may seem long, and would start workers that each import torch."""
 TEXTS = ("no go up so we do at", "up at no do so we go", "we do so at up go no")
 
 

@@ -33,9 +33,10 @@ def with_out(words: list[str], folder: Path) -> list[str]:
     return [*words[:-1], str(folder)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def work(prepared: Path) -> Iterator[Path]:
-    """Return the folder of all inputs and finished runs, in which nothing may change."""
+    """Return the folder of all inputs and finished runs, in which none of these tests may change anything."""
+    # Once for all of them: to look after each was a quarter of their time.
     before = everything(prepared)
     yield prepared / "work"
     assert everything(prepared) == before

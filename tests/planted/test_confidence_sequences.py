@@ -35,10 +35,12 @@ def ever(p: float, stops: NDArray[np.bool_]) -> float:
 def capital_at(p: float, before: tuple[int, int]) -> NDArray[np.float64]:
     """Return the logarithm of the capital at p after each number of draws and of votes."""
     draws, votes = np.arange(1, DRAWS + 1)[:, None], np.arange(DRAWS + 1)[None]
-    votes = np.broadcast_to(votes, (DRAWS, DRAWS + 1))
-    rest = np.maximum(draws - votes, 0)
-    shape = [np.full(votes.shape, part + PRIOR) for part in before]
-    return Bet(votes.astype(float), rest.astype(float), *shape).log_capital(np.array(logit(p)))[0]
+    found = np.full((DRAWS, DRAWS + 1), -np.inf)
+    # No more votes than draws; and the bet has one shape, of which what depends on it alone is computed once.
+    row, vote = np.nonzero(votes <= draws)
+    shape = [np.array(part + PRIOR) for part in before]
+    found[row, vote] = Bet(vote.astype(float), row + 1.0 - vote, *shape).log_capital(np.array(logit(p)))[0]
+    return found
 
 
 @pytest.mark.parametrize("before", [(90, 10), (100, 0), (60, 40), (1, 0)])

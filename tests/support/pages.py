@@ -41,11 +41,38 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def open_page(browser: Any, address: str) -> None:
     """Open a page and wait until its charts are drawn."""
     browser.get(address)
+    drawn(browser)
+    browser.execute_script("for (const table of document.querySelectorAll('details.estimates')) table.open = true")
+
+
+def drawn(browser: Any) -> None:
+    """Wait until the charts of the page are drawn."""
     deadline = time.monotonic() + 30
     while browser.execute_script("return document.documentElement.dataset.charts") != "drawn":
         assert time.monotonic() < deadline, "the charts were not drawn in time"
         time.sleep(0.05)
-    browser.execute_script("for (const table of document.querySelectorAll('details.estimates')) table.open = true")
+
+
+def widened(browser: Any, address: str, width: int) -> None:
+    """Have a page at a width in light colours; one that is shown is not opened anew, but its charts are drawn anew."""
+    media(browser, "light")
+    place, now = browser.execute_script("return [location.href, innerWidth]")
+    if place != address:
+        resize(browser, width)
+        open_page(browser, address)
+    elif now != width:
+        browser.execute_script("delete document.documentElement.dataset.charts")
+        resize(browser, width)
+        drawn(browser)
+
+
+TAB = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
+
+
+def press_tab(browser: Any) -> None:
+    """Press the key as the system would: to send it to an element takes about twice as long."""
+    for kind in ("rawKeyDown", "keyUp"):
+        browser.execute_cdp_cmd("Input.dispatchKeyEvent", {"type": kind, **TAB})
 
 
 def shown(browser: Any, address: str, width: int) -> None:

@@ -3,8 +3,43 @@
 import gc
 import sys
 from collections.abc import Generator, Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
 
 import pytest
+from _pytest.doctest import DoctestModule
+
+GRAMMARS = "rfc3987_syntax"
+"""What jsonschema takes to judge addresses beyond ASCII; to load it builds 38 grammars, which takes 2 s."""
+
+
+def _judged(term: str, value: str) -> bool:
+    """Judge an address by the package itself, which is loaded now that a schema asks for it."""
+    if isinstance(sys.modules[GRAMMARS], _Unloaded):
+        del sys.modules[GRAMMARS]
+    return bool(import_module(GRAMMARS).is_valid_syntax(term, value))
+
+
+class _Unloaded(ModuleType):
+    """Stands in for the package until then."""
+
+    is_valid_syntax = staticmethod(_judged)
+
+
+def pytest_configure() -> None:
+    """Let jsonschema be imported, as each worker does, without grammars that a test or two need."""
+    if GRAMMARS not in sys.modules and find_spec(GRAMMARS) is not None:
+        sys.modules[GRAMMARS] = _Unloaded(GRAMMARS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for examples in docstrings only where there is a prompt: every file of tests would be searched twice."""
+    collected = yield
+    prompted = file_path.suffix != ".py" or b">>> " in file_path.read_bytes()
+    return [one for one in collected if prompted or not isinstance(one, DoctestModule)]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -19,6 +54,23 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        # The oldest are searched between tests; a test that makes very many of its own, within it too.
+        gc.set_threshold(*gc.get_threshold()[:2], 10 * SEARCHES)
+
+
+SEARCHES = 10
+"""Searches of younger objects after which the oldest are searched too, as Python sets it."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logfinish() -> None:
+    """Search all objects between two tests, and keep what then stands from all later searches.
+
+    Nearly all of it are modules, which each search would look through anew.
+    """
+    if gc.get_count()[2] >= SEARCHES:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,8 @@ SPEC: dict[str, Any] = {
 
 
 def test_a_child_draws_byte_for_byte_what_the_library_draws_here(sample_report: Report) -> None:
-    for figure in sample_report.figures:
-        spec = drawable(sized(figure.spec))
+    grounds = ({"background": "red"}, {"background": None}, {"config": {"background": "transparent"}})
+    for spec in [drawable(sized(figure.spec)) for figure in sample_report.figures] + [SPEC | one for one in grounds]:
         svg, png = drawing.picture(spec, CONFIG)
         drawn = vl_convert.vegalite_to_svg(spec, config=CONFIG, allowed_base_urls=[])
         # The library counts what it has drawn, and gives gradients and clips these numbers.

@@ -1,6 +1,5 @@
 """Are jobs done once, by whoever has them, and are those that another part has not done named?"""
 
-import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from jobs_of_spreading import fails, whose, whose_else, write
 
 from probes.core import executor, spreading
 from probes.core.cache import Cache
@@ -15,11 +15,6 @@ from probes.core.errors import InputError
 from probes.core.executor import Workers
 from probes.core.holding import held, release
 from probes.core.spreading import Machines, PartEnded, entry_of, part_of, spread
-
-
-def write(path: Path) -> None:
-    """Leave an entry, as a job does."""
-    path.write_text("kept", encoding="utf-8")
 
 
 def paths(folder: Path, count: int) -> list[Path]:
@@ -118,16 +113,6 @@ def test_workers_of_this_machine_do_jobs(tmp_path: Path) -> None:
     assert sorted(done) == [0, 1, 2, 3, 4] and all(job.exists() for job in jobs)
 
 
-def whose(path: Path) -> None:
-    """Tell which process does the job, and whether it did one of this kind before."""
-    path.write_text(f"{os.getpid()} {held('kind', list)} {held('kind', list).append('seen')}", encoding="utf-8")
-
-
-def whose_else(path: Path) -> None:
-    """Do a job of another kind, which needs what that kind holds."""
-    whose(path)
-
-
 def test_workers_stay_from_stage_to_stage_and_hold_what_the_next_one_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,11 +136,6 @@ def test_workers_stay_from_stage_to_stage_and_hold_what_the_next_one_needs(
             spread(fails, [tmp_path, tmp_path], made=lambda index: False, machines=machines, things="files")
         # Nobody awaits what the other worker may still do.
         assert machines.pool._pool is None
-
-
-def fails(path: Path) -> None:
-    """Do no job."""
-    raise ZeroDivisionError
 
 
 def is_running(number: int) -> bool:

@@ -201,7 +201,9 @@ def _safe(text: str) -> str:
     if len(shown) > MOST_ITEM:
         shown = f"{shown[:MOST_ITEM]}… (the rest in report.json)"
     # A mention is an @ and a name; a letter without width between them is not seen. Mathematics stands between dollars.
-    return markdown.escaped(shown).replace("@", "@\u200b").replace("$", "<span>$</span>")
+    safe = markdown.escaped(shown).replace("@", "@\u200b").replace("$", "<span>$</span>")
+    # At the beginning of an item these would make a head or a list in it.
+    return f"\\{safe}" if re.match(r"#|[+-](?:\s|$)", safe) else safe
 
 
 def _code(text: str) -> str:

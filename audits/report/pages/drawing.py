@@ -19,6 +19,7 @@ LIMITS = Limits(memory=2**30, seconds=20)
 FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "/etc/fonts", "/usr/share/fontconfig")
 """Font folders that the library reads."""
 _ADDRESS = re.compile(r"""(?:xlink:)?href\s*=\s*["']([^"']*)["']""")
+_OPENED = re.compile(r'<svg [^>]*?\bwidth="([^"]*)" height="([^"]*)"[^>]*>')
 _ERROR = re.compile(r"^ERROR\s+(.+)$", re.MULTILINE)
 _MOST_LOG = 2**16
 _MARK, _PATIENCE = b"\0end of the log\0", 10.0
@@ -82,6 +83,19 @@ def _end() -> None:
         _OPEN.pop().close()
 
 
+def _on_white(svg: str) -> str:
+    """Return a drawing that has no ground on a white one, as the library draws it.
+
+    >>> _on_white('<svg width="2" height="1"><g/></svg>')
+    '<svg width="2" height="1"><rect width="2" height="1" fill="white"/><g/></svg>'
+    """
+    opened = _OPENED.match(svg)
+    if opened is None:
+        raise ValueError("the drawing has no size")
+    ground = f'<rect width="{opened[1]}" height="{opened[2]}" fill="white"/>'
+    return svg[: opened.end()] + ground + svg[opened.end() :]
+
+
 class Drawer:
     """The rendering library in the child; its errors inside a chart reach stderr alone, so that is read."""
 
@@ -104,8 +118,11 @@ class Drawer:
         wrong = _ERROR.search(self._log.taken())
         if wrong:
             raise ValueError(wrong[1])
-        png = vl_convert.vegalite_to_png(spec, config={**config, "background": "white"}, scale=2, **shared)
-        return [svg, png]
+        if "background" in spec or "config" in spec:
+            # It may say what its ground is.
+            return [svg, vl_convert.vegalite_to_png(spec, config={**config, "background": "white"}, scale=2, **shared)]
+        # From the SVG: to draw the chart once more would take as long again, for the same bytes.
+        return [svg, vl_convert.svg_to_png(_on_white(svg), scale=2)]
 
     def compiled(self, spec: Json, config: Json) -> Json:
         """Return the chart as Vega, or raise ValueError."""
