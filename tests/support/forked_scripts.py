@@ -69,6 +69,8 @@ def _serve() -> None:
     from probes.core.library_imports import transformers
 
     transformers()
+    # As the command does, whose reason it gives.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     assert torch and np and pandas and scipy and _
     for line in sys.stdin:
         asked = json.loads(line)
