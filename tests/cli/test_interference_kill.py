@@ -149,7 +149,7 @@ def unchanged(before: dict[str, tuple[int, int]], results: Path) -> None:
 
 
 def test_a_run_that_was_killed_ends_in_the_same_report_and_trains_nothing_twice(
-    whole: tuple[Path, Any], started: tuple[Callable[[], Run], Path, Path], finish_run: Callable[..., Path]
+    whole: tuple[Path, Any], started: tuple[Callable[[], Run], Path, Path]
 ) -> None:
     start, out, results = started
     draw = random.Random(0)
@@ -170,8 +170,8 @@ def test_a_run_that_was_killed_ends_in_the_same_report_and_trains_nothing_twice(
     unchanged(finished, results)
     before = states(results)
     assert 0 < len(before) <= len(finished) + WORKERS < MODELS_IN_ALL
-    # That workers end a run, the next test shows: here they would only be started anew.
-    finish_run(*words_of(whole[0], out, results, 1), out=out)
+    run = start()
+    run.finish()
     unchanged(before, results)
     assert (content(out), models(results)) == whole[1]
 
