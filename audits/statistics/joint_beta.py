@@ -6,7 +6,9 @@ credible, from a prior, and no confidence interval: it may miss the truth more o
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,11 +49,7 @@ def joint_beta(tp: int, tn: int, fp: int, fn: int, *, delta: float, level: float
     """
     if min(tp, tn, fp, fn) < 0 or not 0 <= delta < 1 or not 0 < level < 1:
         raise ValueError(f"counts {tp, tn, fp, fn}, delta {delta} or level {level} is out of range")
-    below = _Corner.of(0.5 + fp, 0.5 + tn, 0.5 + fn, 0.5 + tp, delta)
-    above = _Corner.of(0.5 + tn, 0.5 + fp, 0.5 + tp, 0.5 + fn, delta)
-
-    def mass(epsilon: float) -> float:
-        return 1 - below.mass(epsilon) - above.mass(epsilon)
+    mass = _posterior(tp, tn, fp, fn, delta)
 
     def quantile(part: float) -> float:
         if mass(0.0) >= part:
@@ -62,6 +60,14 @@ def joint_beta(tp: int, tn: int, fp: int, fn: int, *, delta: float, level: float
         return float(brentq(lambda epsilon: mass(epsilon) - part, 0.0, high, xtol=_EXACT))
 
     return quantile((1 - level) / 2), quantile((1 + level) / 2)
+
+
+@lru_cache(maxsize=1)
+def _posterior(tp: int, tn: int, fp: int, fn: int, delta: float) -> Callable[[float], float]:
+    """Return the distribution function of epsilon, which keeps its values: all searches begin at the same ones."""
+    below = _Corner.of(0.5 + fp, 0.5 + tn, 0.5 + fn, 0.5 + tp, delta)
+    above = _Corner.of(0.5 + tn, 0.5 + fp, 0.5 + tp, 0.5 + fn, delta)
+    return cache(lambda epsilon: 1 - below.mass(epsilon) - above.mass(epsilon))
 
 
 @dataclass(frozen=True, slots=True)

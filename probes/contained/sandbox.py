@@ -65,8 +65,14 @@ def limit_time(seconds: float, *, last: bool) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1 if last and hard == resource.RLIM_INFINITY else hard))
 
 
-def close_off(reads: Iterable[str]) -> None:
-    """Deny this process the network, other programs, writing, and all files but those below these paths."""
+def close_off(reads: Iterable[str], libraries: Iterable[str] | None = None) -> None:
+    """Deny this process the network, other programs, writing, and all files but those below these paths.
+
+    Parameters
+    ----------
+    libraries
+        What `installed` returned where the same was imported; None: to be looked for.
+    """
     if resource is None:
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -78,7 +84,7 @@ def close_off(reads: Iterable[str]) -> None:
     system = ctypes.CDLL(None, use_errno=True)
     system.prctl(_DIE_WITH_PARENT, 9, 0, 0, 0)
     if system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0:
-        _restrict_files(system, reads)
+        _restrict_files(system, reads, installed() if libraries is None else libraries)
         allow_calls(system)
 
 
@@ -97,7 +103,7 @@ def confine_program(reads: Iterable[str], runs: Iterable[str]) -> None:
     system = ctypes.CDLL(None, use_errno=True)
     system.prctl(_DIE_WITH_PARENT, 9, 0, 0, 0)
     if system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0:
-        _restrict_files(system, reads, runs)
+        _restrict_files(system, reads, installed(), runs)
 
 
 def missing_walls() -> str:
@@ -121,7 +127,9 @@ def held_memory() -> int:
     return pages * resource.getpagesize() or 2**31
 
 
-def _restrict_files(system: ctypes.CDLL, reads: Iterable[str], runs: Iterable[str] = ()) -> None:
+def _restrict_files(
+    system: ctypes.CDLL, reads: Iterable[str], libraries: Iterable[str], runs: Iterable[str] = ()
+) -> None:
     version = system.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 1:
         return
@@ -131,8 +139,8 @@ def _restrict_files(system: ctypes.CDLL, reads: Iterable[str], runs: Iterable[st
     ruleset = system.syscall(_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), ctypes.c_uint32(0))
     if ruleset < 0:
         return
-    libraries = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if path]
-    for path in {*_installed(), *_SYSTEM, *libraries, *reads}:
+    named = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if path]
+    for path in {*libraries, *_SYSTEM, *named, *reads}:
         _allow(system, ruleset, path)
     for path in runs:
         _allow(system, ruleset, path, _EXECUTE)
@@ -140,7 +148,7 @@ def _restrict_files(system: ctypes.CDLL, reads: Iterable[str], runs: Iterable[st
     os.close(ruleset)
 
 
-def _installed() -> set[str]:
+def installed() -> set[str]:
     """Return the folders of Python and its packages; of other entries of `sys.path`, only what is imported."""
     roots = {os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)}  # noqa: PTH118
     roots |= {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}

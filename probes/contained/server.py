@@ -4,6 +4,7 @@ import importlib
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -46,6 +47,8 @@ class _Server:
     control: socket.socket
     children: dict[int, int] = field(default_factory=dict)
     ended: dict[int, int] = field(default_factory=dict)
+    imported: tuple[list[str], list[str]] | None = None
+    installed: set[str] = field(default_factory=set)
 
     def serve(self) -> None:
         """Handle requests until the client closes its end."""
@@ -74,14 +77,22 @@ class _Server:
         """Fork a child for a job, after importing what it needs."""
         try:
             self.load((*job.loads, job.module))
+            libraries = self.libraries()
             child = os.fork()
         except Exception as error:
             send_error(line, error)
             return
         if child == 0:
             self.control.close()
-            _run(job, line)
+            _run(job, line, libraries)
         self.children[job.number] = child
+
+    def libraries(self) -> set[str]:
+        """Return the folders of what is installed: to look for them in every child would be half of a short job."""
+        imported = list(sys.modules), list(sys.path)
+        if imported != self.imported:
+            self.imported, self.installed = imported, sandbox.installed()
+        return self.installed
 
     def reap(self) -> None:
         """Collect the exit status of children that have ended."""
@@ -111,7 +122,7 @@ def serve(handle: int) -> None:
         _Server(control).serve()
 
 
-def _run(job: Job, line: socket.socket) -> NoReturn:
+def _run(job: Job, line: socket.socket, libraries: set[str]) -> NoReturn:
     try:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
@@ -119,10 +130,10 @@ def _run(job: Job, line: socket.socket) -> NoReturn:
     except BaseException:
         # Exit handlers of the server must not run in the child.
         os._exit(1)
-    work(job, line)
+    work(job, line, libraries)
 
 
-def work(job: Job, line: socket.socket) -> NoReturn:
+def work(job: Job, line: socket.socket, libraries: set[str] | None = None) -> NoReturn:
     """Do a job behind walls, in a process of its own that ends with it."""
     status = 1
     try:
@@ -130,7 +141,7 @@ def work(job: Job, line: socket.socket) -> NoReturn:
         function = getattr(importlib.import_module(job.module), job.function)
         # Before files are closed off, since the memory in use is read from /proc.
         sandbox.limit_memory(job.limits.memory)
-        sandbox.close_off(job.reads)
+        sandbox.close_off(job.reads, libraries)
         result = _answer(line, job, function, job.args, send_result=not job.session)
         while job.session and result is not None:
             name, args = read_request(line)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from refusals import everything, one_panel
-from run_folders import read
+from run_folders import WITHOUT_PAGES, read
 from small_world import made_once
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,11 +132,12 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def run_miles(environment: dict[str, str]) -> Callable[..., Outcome]:
-    """Return a function that runs the command line in a process of its own."""
+    """Return a function that runs the command line in a process of its own; if asked for, without its `pages`."""
 
-    def run(*words: object, cwd: Path | None = None, **more: Any) -> Outcome:
+    def run(*words: object, cwd: Path | None = None, pages: bool = True, **more: Any) -> Outcome:
         variables = {**environment, **more.pop("variables", {})}
-        command = [sys.executable, "-m", "miles_cli", *(str(word) for word in words)]
+        program = ["-m", "miles_cli"] if pages else ["-c", WITHOUT_PAGES]
+        command = [sys.executable, *program, *(str(word) for word in words)]
         if cwd is not None:
             variables["PYTHONPATH"] = str(ROOT)
         started = time.monotonic()

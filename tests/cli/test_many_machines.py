@@ -176,11 +176,16 @@ def ray_cluster() -> Iterator[tuple[str, ...]]:
 
 OF_HERE = ("audit-gradients", "audit-phonemes")
 """Audits that workers of this machine are tried on here: most others have tests of their own of these."""
+BY_RAY = ("audit-fairness", "interference", "precision-recall")
+"""Audits that Ray is tried on, one of an encoder, one of trainings, one of texts.
+
+What the jobs of an audit need wherever they are done is seen on Dask, which packs them alike and knows no audit either.
+"""
 
 
 @pytest.mark.parametrize(
     ("audit", "backend"),
-    [(audit, name) for name in ("dask", "ray") for audit in COMMANDS] + [(audit, "loky") for audit in OF_HERE],
+    [(audit, name) for name, audits in (("dask", COMMANDS), ("ray", BY_RAY), ("loky", OF_HERE)) for audit in audits],
 )
 def test_workers_make_the_report_of_one_process(
     audit: str,

@@ -88,7 +88,7 @@ def test_no_radius_is_beyond_unanimous_votes(lenet: Done) -> None:
 def test_a_network_trained_without_noise_is_defeated_by_it(
     tmp_path: Path, sigma: float, accuracy: float, defeated: bool
 ) -> None:
-    done = certify(tmp_path, "cifar_resnet20", sigma, n0=10, n=40)
+    done = certify(tmp_path, "cifar_resnet20", sigma, n0=10, n=16)
     assert done.value("clean_accuracy").value == pytest.approx(0.94)
     assert done.value("noisy_accuracy").value == pytest.approx(accuracy, abs=0.025)
     assert ("certify.noise-defeats" in [finding.id for finding in done.draft.findings]) == defeated

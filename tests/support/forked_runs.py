@@ -113,7 +113,7 @@ def _serve() -> None:
         if "wait" in asked:
             process, log = children[asked["wait"]]
             answer = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-            _learn(log / "modules")
+            learn(log / "modules")
         else:
             answer = os.fork()
             if not answer:
@@ -123,7 +123,7 @@ def _serve() -> None:
         sys.stdout.flush()
 
 
-def _learn(modules: Path) -> None:
+def learn(modules: Path) -> None:
     """Import what a run has imported, so that the next one need not."""
     for name in modules.read_text().split() if modules.exists() else ():
         if name not in sys.modules:
@@ -137,7 +137,7 @@ def _child(asked: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     log = Path(asked["log"])
     log.mkdir()
-    _print_to(log)
+    print_to(log)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.environ["MILES_CACHE"] = asked["cache"]
@@ -165,7 +165,8 @@ def _child(asked: dict[str, Any]) -> None:
         os._exit(code if isinstance(code, int) else int(code is not None))
 
 
-def _print_to(log: Path) -> None:
+def print_to(log: Path) -> None:
+    """Let this process print to the files `out` and `err` of a folder."""
     for number, name in ((1, "out"), (2, "err")):
         file = os.open(log / name, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
         os.dup2(file, number)
@@ -314,7 +315,7 @@ def _copy(asked: dict[str, Any], log: Path, kept: Path, unfinished: Path | None)
     child = os.fork()
     if not child:
         (log / kept.name).mkdir()
-        _print_to(log / kept.name)
+        print_to(log / kept.name)
         file_events.Events.paused = False
         return None
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -3,29 +3,18 @@
 import doctest
 import importlib
 import json
-import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from forked_scripts import Scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests" / "replications"
 PAGES = ROOT / "docs" / "replications"
-WITHOUT_PAGES = """
-import runpy, sys
-from pathlib import Path
-
-from audits.report import pages
-
-pages.write_pages = lambda report, folder: None
-script = sys.argv.pop(1)
-sys.path.insert(0, str(Path(script).parent))
-runpy.run_path(script, run_name="__main__")
-"""
-"""A script without the pages of its reports, which take longer than a trial."""
 STEMS = sorted(file.stem for file in SCRIPTS.glob("*.py") if file.stem != "replicating")
 
 
@@ -123,14 +112,20 @@ def test_claims_of_a_page_share_their_error(load: Any) -> None:
     assert frame.mean_of([1.0, 2.0, 3.0], 0.95, "seeds").high == pytest.approx(2 + 2.4841, abs=1e-4)
 
 
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripts]:
+    made = Scripts(tmp_path_factory.mktemp("scripts") / "logs")
+    yield made
+    made.close()
+
+
 @pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize("stem", STEMS)
-def test_a_script_runs_on_small_sizes(stem: str, tmp_path: Path) -> None:
+def test_a_script_runs_on_small_sizes(stem: str, scripts: Scripts, tmp_path: Path) -> None:
     if not (ROOT.parent / "shared" / "data").is_dir() and "DATA" in (SCRIPTS / f"{stem}.py").read_text("utf-8"):
         pytest.skip("the data of ../shared are not here")
-    command = [sys.executable, "-c", WITHOUT_PAGES, str(SCRIPTS / f"{stem}.py"), "--trial"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = scripts.run(SCRIPTS / f"{stem}.py", "--trial", folder=tmp_path)
+    assert done.code == 0, done.err
     names = [row["name"] for row in published(stem)["claims"]]
-    assert [line.split()[1].rstrip(":") for line in done.stdout.splitlines()[-len(names) :]] == names
+    assert [line.split()[1].rstrip(":") for line in done.out.splitlines()[-len(names) :]] == names
