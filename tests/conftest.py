@@ -39,8 +39,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # children all of miles, which takes minutes in all.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     sys.dont_write_bytecode = False
-# As the command does, whose reason it gives: each worker would build these grammars for two seconds.
-sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 # As the command sets it: sums in one order, whatever the size of a batch.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
