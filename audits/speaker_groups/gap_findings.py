@@ -61,7 +61,9 @@ def gap_headline(counts: Counts, verdict: Verdict, gap: Estimate) -> str:
     fixed = ", all else held fixed" if counts.options.hypothesis == "conditional" else ""
     pair = compared(verdict.group, verdict.against, counts.data.unit)
     rest = f"makes {more} errors {pair}{fixed}: by {gap_words(gap)}."
-    return fitting(f"{who(counts.data, verdict.system)} {rest}", f"The system {rest}")
+    # A name may be too long for a headline; of several systems the finding's coordinates have it.
+    nameless = "One system" if len(counts.data.systems) > 1 else "The system"
+    return fitting(f"{who(counts.data, verdict.system)} {rest}", f"{nameless} {rest}")
 
 
 def _goes_with(counts: Counts, verdict: Verdict, gap: Estimate, rung: Rung) -> str:

@@ -189,6 +189,7 @@ def write(
         ([*MLP, "--methods", "bp", "--lr-grid", "0.1,0"], "is no rate"),
         ([*MLP, "--methods", "bp", "--lr-grid", "nan"], "is no rate"),
         ([*MLP, "--methods", "bp", "--budget", "joules"], "is not a choice"),
+        ([*MLP, "--methods", "bp", "--seeds", "3"], "--seeds is only for --train-steps"),
         ([*MLP, "--methods", "bp", "--claim", "foton=5"], "is not METHOD=X"),
         ([*MLP, "--methods", "foton", "--claim", "foton=fast"], "is not METHOD=X"),
         ([*MLP, "--methods", "foton", "--claim", "foton=inf"], "is not METHOD=X"),

@@ -66,6 +66,8 @@ def test_files_without_their_flag_are_refused_with_the_flag_to_write(folder: Pat
     outcome = call_miles("audit-tracking", "A.json", "B.json", "--out", "run")
     one_panel(outcome, "belong to no option: 'B.json'", "flag before each file, such as --items FILE")
     assert "fix:" in outcome.err and not (folder / "run").exists()
+    numbers = call_miles("audit-tracking", "A.json", "--seed", "1", "2.5", "--out", "run")
+    one_panel(numbers, "belong to no option: '2.5'", "by commas", "not: before each file")
 
 
 def test_a_plan_names_what_would_run_and_runs_nothing(folder: Path, call_miles: Any) -> None:
