@@ -73,15 +73,16 @@ def test_what_is_published_to_hold_still_does(stem: str, tmp_path: Path) -> None
     broken = {running.key_of(row) for row in published if row["holds"] is False}
     sums = running.run(running.batches(stem, full=False), tmp_path, workers=1)
     pooled: dict[tuple[str, str], list[float]] = {}
-    edges: dict[tuple[str, str], list[Any]] = {}
+    bounds: dict[tuple[str, str], float] = {}
     for row in running.rows_of(stem, sums, "now"):
         if running.key_of(row) in broken:
             continue
-        # Cells of another level, or with fewer units, have another bound: the widest serves for all.
-        edge = bound(row["kind"], row["level"], row["units"])
-        edges.setdefault((row["name"], row["kind"]), []).append(edge)
-        total = pooled.setdefault((row["name"], row["kind"]), [0, 0])
+        key = row["name"], row["kind"]
         answered = round(row["n"] * (1 - row["refused"]))
+        # Cells of another level, or with fewer units, have another bound. Hits of unequal chances spread less than as
+        # many of their mean.
+        bounds[key] = bounds.get(key, 0.0) + answered * (bound(row["kind"], row["level"], row["units"]) or 0.0)
+        total = pooled.setdefault(key, [0, 0])
         total[0] += row["hits"]
         total[1] += answered
     # What never has an answer was not looked at.
@@ -91,11 +92,13 @@ def test_what_is_published_to_hold_still_does(stem: str, tmp_path: Path) -> None
     wrong, idle = {}, set()
     for key, (hits, n) in pooled.items():
         least, most = 0.0, n
+        if not n:
+            continue
         if key[1] == "estimate":
-            least = binom.ppf(1 - SURE, n, min(edges[key]))
+            least = binom.ppf(1 - SURE, n, bounds[key] / n)
         elif key[1] == "finding":
-            most = binom.ppf(SURE, n, max(edges[key]))
-        elif n:
+            most = binom.ppf(SURE, n, bounds[key] / n)
+        else:
             least = 1
         if not least <= hits <= most:
             wrong[key] = hits, n
