@@ -92,19 +92,19 @@ def _find_deals(draft: Draft, task: TaskCounts, comparisons: Sequence[Comparison
         f"In {TASK_WORDS[task.task]} the clips were dealt over the folds {len(task.deals)} times; means over the deals "
         f"are reported.{scatter}",
         [everyone, *gaps],
-        headline=_deal_headline(task, everyone, gaps),
+        headline=_deal_headline(len(task.deals), everyone, gaps),
         how_sure="Standard deviations over deals; the intervals of rates and gaps hold that of the mean.",
         **task.at(layer),
     )
 
 
-def _deal_headline(task: TaskCounts, everyone: Estimate | None, gaps: Sequence[Estimate]) -> str:
+def _deal_headline(deals: int, everyone: Estimate | None, gaps: Sequence[Estimate]) -> str:
     """Return the answer on deals: the standard deviation that one more deal of the clips brings."""
     if everyone is not None:
         return f"Another deal of the clips would move the error rate of all by about {span(everyone)}."
     if gaps:
         return f"Another deal of the clips would move the gap by {gaps[0].where['by']} by about {span(gaps[0])}."
-    return f"All {len(task.deals or ())} deals of the clips gave the same error rate."
+    return f"All {deals} deals of the clips gave the same error rate."
 
 
 def worth_a_finding(shown: Sequence[Contrast]) -> list[Contrast]:

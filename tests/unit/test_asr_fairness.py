@@ -339,6 +339,13 @@ def test_layers_with_as_many_errors_in_all_deals_tie() -> None:
     assert counts.best == 0 and len(set(counts.overall([0, 1]).tolist())) == 1
 
 
+def test_deals_that_all_gave_the_same_are_told_as_that(scene) -> None:
+    alike = replace(_constant(0.0, "error"), task="sid", deals=np.zeros((3, SPEAKERS * CLIPS, 1), dtype=bool))
+    draft, _ = _judged(alike, scene[0])
+    (finding,) = (one for one in draft.findings if one.id == "fairness.deals")
+    assert finding.headline == "All 3 deals of the clips gave the same error rate."
+
+
 def test_equal_rates_are_compared_between_two_groups(scene) -> None:
     draft, rows = _judged(_constant(0.0), scene[0])
     assert rows.worst(0) != rows.best(0)
