@@ -105,9 +105,10 @@ def fits(browser: Any, most: int, scheme: str) -> None:
 
 
 def test_it_fits_a_desktop_in_both_themes(page: Any, report: tuple[str, str]) -> None:
-    for scheme in ("light", "dark"):
+    for scheme in ("dark", "light"):
         fits(page, DESKTOP, scheme)
-        keep_picture(page, f"{report[0]}-desktop-{scheme}.png")
+    # A picture takes longer than the rest of a test: one of each width, each in other colours.
+    keep_picture(page, f"{report[0]}-desktop-light.png")
 
 
 def test_the_tab_key_reaches_everything_that_can_be_used(page: Any) -> None:
@@ -141,6 +142,6 @@ def test_it_prints(page: Any, report: tuple[str, str]) -> None:
 
 def test_it_fits_a_phone_in_both_themes(browser: Any, report: tuple[str, str]) -> None:
     widened(browser, report[1], PHONE)
-    for scheme in ("dark", "light"):
+    for scheme in ("light", "dark"):
         fits(browser, PHONE, scheme)
-        keep_picture(browser, f"{report[0]}-phone-{scheme}.png")
+    keep_picture(browser, f"{report[0]}-phone-dark.png")

@@ -119,5 +119,5 @@ def keep(name: str, content: bytes) -> None:
 def keep_picture(browser: Any, name: str) -> None:
     """Keep a picture of the whole page."""
     if KEPT:
-        found = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": True})
+        found = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": True, "optimizeForSpeed": True})
         keep(name, base64.b64decode(found["data"]))

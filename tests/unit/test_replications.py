@@ -120,7 +120,6 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripts]:
 
 
 @pytest.mark.slow
-@pytest.mark.real
 @pytest.mark.parametrize("stem", STEMS)
 def test_a_script_runs_on_small_sizes(stem: str, scripts: Scripts, tmp_path: Path) -> None:
     if not (ROOT.parent / "shared" / "data").is_dir() and "DATA" in (SCRIPTS / f"{stem}.py").read_text("utf-8"):
