@@ -155,7 +155,7 @@ def find_verdict(
             resolution=at,
         )
     where: dict[str, Coordinate] = {"resolution": at, "verdict": verdict}
-    draft.find("spectra.verdict", severity, text, [lead, *paths], headline=headline, how_sure=sure, **where)
+    draft.find("spectra.verdict", severity, text, [lead, *paths, share], headline=headline, how_sure=sure, **where)
 
 
 def _sampled(row: Estimate) -> str:

@@ -249,6 +249,7 @@ def test_a_verdict_looks_at_intervals_alone() -> None:
 
     def verdict(draft: Draft) -> tuple[Any, str]:
         (found,) = [one for one in draft.findings if one.id == "spectra.verdict"]
+        assert "direct_worse_share" in {one.name for one in found.evidence}, "the sentence names it"
         return found.where["verdict"], found.severity
 
     rng = np.random.default_rng(0)
