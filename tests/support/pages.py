@@ -119,5 +119,6 @@ def keep(name: str, content: bytes) -> None:
 def keep_picture(browser: Any, name: str) -> None:
     """Keep a picture of the whole page."""
     if KEPT:
-        found = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": True, "optimizeForSpeed": True})
+        wanted = {"format": "png", "captureBeyondViewport": True, "optimizeForSpeed": True}
+        found = browser.execute_cdp_cmd("Page.captureScreenshot", wanted)
         keep(name, base64.b64decode(found["data"]))
