@@ -104,7 +104,7 @@ def _deal_headline(deals: int, everyone: Estimate | None, gaps: Sequence[Estimat
         return f"Another deal of the clips would move the error rate of all by about {span(everyone)}."
     if gaps:
         return f"Another deal of the clips would move the gap by {gaps[0].where['by']} by about {span(gaps[0])}."
-    return f"All {deals} deals of the clips gave the same error rate."
+    return f"All {deals} deals of the clips gave the same error rate over all speakers."
 
 
 def worth_a_finding(shown: Sequence[Contrast]) -> list[Contrast]:

@@ -152,7 +152,7 @@ CALIBRATION = Calibration(
         (Case(world="exchangeable", units=60, level=0.95, effect=GROUPED), 6),
         (Case(world="exchangeable", units=20, level=0.95), 1),
         # Percentiles of 60 texts have an interval only at lower levels than .95.
-        (Case(world="exchangeable", units=60, level=0.9), 5),
+        (Case(world="exchangeable", units=60, level=0.9), 20),
     ),
     grid=_grid(),
     full=_full,

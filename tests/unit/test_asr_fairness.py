@@ -343,7 +343,7 @@ def test_deals_that_all_gave_the_same_are_told_as_that(scene) -> None:
     alike = replace(_constant(0.0, "error"), task="sid", deals=np.zeros((3, SPEAKERS * CLIPS, 1), dtype=bool))
     draft, _ = _judged(alike, scene[0])
     (finding,) = (one for one in draft.findings if one.id == "fairness.deals")
-    assert finding.headline == "All 3 deals of the clips gave the same error rate."
+    assert finding.headline == "All 3 deals of the clips gave the same error rate over all speakers."
 
 
 def test_equal_rates_are_compared_between_two_groups(scene) -> None:
