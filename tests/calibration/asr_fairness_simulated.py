@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audits.asr_fairness import Options
-from audits.asr_fairness.cohort import deal_rates, deal_spread
 from audits.asr_fairness.comparisons import Comparison
 from audits.asr_fairness.counts import HEAD, TaskCounts, named
-from audits.asr_fairness.estimates import add_best_layer, add_corrected, add_gaps, add_rates
+from audits.asr_fairness.estimates import add_best_layer, add_corrected, add_gaps, add_rates, add_spreads
 from audits.asr_fairness.findings import findings
 from audits.asr_fairness.measure import Counts
 from audits.core.context import Draft
-from audits.core.groups import ALL, GroupSet, group_sets
+from audits.core.groups import GroupSet, group_sets
 from audits.core.records import Estimate
 from audits.group_rates.comparing import KINDS
 from audits.statistics import enough_permutations
@@ -131,7 +130,7 @@ def examine(drawn: Drawn, case: Case, seed: int) -> tuple[Draft, Sequence[Compar
     for task in counts.tasks:
         add_rates(draft, task, cohort)
         add_best_layer(draft, task, cohort)
-        _add_spread(draft, task, counts)
+        add_spreads(draft, task, counts.cohort)
         for comparison in counts.of(task):
             add_gaps(draft, comparison)
     add_rates(draft, replace(drawn.asr, control="random-init"), cohort)
@@ -139,12 +138,6 @@ def examine(drawn: Drawn, case: Case, seed: int) -> tuple[Draft, Sequence[Compar
         add_corrected(draft, counts.of(task))
     findings(draft, counts)
     return draft, counts.comparisons
-
-
-def _add_spread(draft: Draft, task: TaskCounts, counts: Counts) -> None:
-    dealt = deal_rates(task, counts.cohort.everyone)
-    if dealt is not None:
-        draft.add("deal_spread", deal_spread(dealt[:, 0, 0], draft.level), **task.at(0), group=ALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

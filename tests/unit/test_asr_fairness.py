@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from recorded_clips import inputs_of
 
 from audits.asr_fairness import Options
@@ -13,7 +14,14 @@ from audits.asr_fairness.comparisons import Comparison, compare
 from audits.asr_fairness.contrasts import Contrast, find_not_shown, gap_headline, missed
 from audits.asr_fairness.counts import HEAD, TEST, Layer, TaskCounts, named, sums_of
 from audits.asr_fairness.data_warnings import warn_about_attributes
-from audits.asr_fairness.estimates import add_best_layer, add_corrected, add_gaps, add_rates, warn_differing
+from audits.asr_fairness.estimates import (
+    add_best_layer,
+    add_corrected,
+    add_gaps,
+    add_rates,
+    add_spreads,
+    warn_differing,
+)
 from audits.asr_fairness.findings import find_crossings, findings, pattern_words, worth_a_finding
 from audits.asr_fairness.inputs import check
 from audits.asr_fairness.measure import Counts
@@ -311,6 +319,7 @@ def _judged(
     draft = Draft()
     add_rates(draft, counts, found.cohort)
     (comparison,) = found.comparisons
+    add_spreads(draft, counts, found.cohort)
     add_gaps(draft, comparison)
     add_corrected(draft, found.comparisons)
     findings(draft, found)
@@ -340,10 +349,15 @@ def test_layers_with_as_many_errors_in_all_deals_tie() -> None:
 
 
 def test_deals_that_all_gave_the_same_are_told_as_that(scene) -> None:
-    alike = replace(_constant(0.0, "error"), task="sid", deals=np.zeros((3, SPEAKERS * CLIPS, 1), dtype=bool))
-    draft, _ = _judged(alike, scene[0])
-    (finding,) = (one for one in draft.findings if one.id == "fairness.deals")
-    assert finding.headline == "All 3 deals of the clips gave the same error rate over all speakers."
+    def headline(deals: NDArray[np.bool_]) -> str:
+        draft, _ = _judged(replace(_constant(0.0, "error"), task="sid", deals=deals), scene[0])
+        (finding,) = (one for one in draft.findings if one.id == "fairness.deals")
+        return finding.headline
+
+    deals = np.zeros((3, SPEAKERS * CLIPS, 1), dtype=bool)
+    assert headline(deals) == "All 3 deals of the clips gave the same error rate over all speakers."
+    deals[0, :9] = True
+    assert headline(deals).startswith("Another deal of the clips would move the error rate of all by about ")
 
 
 def test_equal_rates_are_compared_between_two_groups(scene) -> None:
